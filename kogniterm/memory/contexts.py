@@ -1,8 +1,8 @@
-"""Views on memory: of a session, of its tools, and of a module that only reads.
+"""The interfaces of memory for a session, for its tools, and for modules that only read.
 
-`SessionContext` is the session's own: everything, bound to one user and one project. `ToolMemory`
-is what the memory tools call. `ModuleContext` is a read-only facade: three getters, plain values,
-and no way to another user or project.
+`SessionContext` has everything, bound to one user and one project. `ToolMemory` is called by the
+memory tools. `ModuleContext` is read-only: three getters, plain values, and no access to another
+user or project.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _FORGET = re.compile(
 
 
 class ToolMemory:
-    """What the memory tools of one session call. Texts are English, for the model."""
+    """The functions of one session's memory tools. Texts are English, for the model."""
 
     def __init__(self, session: SessionContext) -> None:
         self._session = session
 
     def recall(self, question: str, limit: int) -> str:
-        """Facts that answer `question`, one a line with id and provenance."""
+        """Return facts that answer `question`, one a line with id and provenance."""
         hits = self._session.for_modules().facts(question, limit)
         lines = []
         for hit in hits:
@@ -50,7 +50,7 @@ class ToolMemory:
         return "\n".join(lines) or "Nothing is remembered about this."
 
     def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
-        """Remember `text`, which must rest on the person's own words `quote`."""
+        """Remember `text`, which must rest on the user's own words `quote`."""
         if self._session.mode != "full":
             raise ToolError("Memory is switched off in this session; nothing was stored.")
         raw = {
@@ -74,12 +74,9 @@ class ToolMemory:
 
     def asked_to_forget(self, quote: str) -> None:
         """Raise `ToolError` unless the user's own words `quote` ask to forget something."""
-        asked = f" {' '.join(raw_words(quote))} "
-        spoken = any(
-            asked in f" {' '.join(raw_words(statements.own_words(one)))} "
-            for one in self._session.said
-        )
-        if not asked.strip() or not spoken or not _FORGET.search(quote):
+        own = map(statements.own_words, self._session.said)
+        spoken = raw_words(quote) and any(statements.holds_words(one, quote) for one in own)
+        if not spoken or not _FORGET.search(quote):
             raise ToolError(
                 "Only the person may ask to forget, and the quote has to be their own words; they "
                 "can type /forget."
@@ -88,23 +85,23 @@ class ToolMemory:
 
 @dataclass(frozen=True, slots=True)
 class ModuleContext:
-    """What a prompt or a tool may ask of memory. Getters return values, never stores."""
+    """Read access to memory for prompts and tools. Getters return values, never stores."""
 
     _session: SessionContext
 
     def preferences(self) -> Mapping[str, object]:
-        """The person's typed preferences as they hold in this project."""
+        """Return the user's typed preferences as they hold in this project."""
         if self._session.mode == "off":
             return MappingProxyType({})
         held = self._session.memory.preferences.all()
         return MappingProxyType({key: one.value for key, one in held.items()})
 
     def project(self) -> ProjectProfile | None:
-        """What is known of the project folder, or None before its first scan."""
+        """Return the profile of the project folder, or None before its first scan."""
         return None if self._session.mode == "off" else self._session.memory.projects.load()
 
     def facts(self, question: str, limit: int = 5) -> tuple[Recall, ...]:
-        """Facts that answer `question`, best first."""
+        """Return facts that answer `question`, best first."""
         if self._session.mode == "off":
             return ()
         hits = self._session.memory.search(question, limit)
@@ -112,7 +109,7 @@ class ModuleContext:
 
 
 class SessionContext:
-    """Memory as one session uses it, with the person's switch.
+    """The memory of one session, in the mode that the user chose.
 
     `full` reads and writes; `session` reads, and writes nothing that outlives the session;
     `off` does neither. `/incognito` is `off` for one session, set when the context is made.
@@ -128,10 +125,10 @@ class SessionContext:
         self._last = recall.MemoryContext()
         self._shown: dict[str, str] = {}
         self.said: list[Message] = []
-        """What the person typed since this context was made: what memory tools may rest on."""
+        """The user's input since this context was made: memory tools may rest on it alone."""
 
     def begin_turn(self, question: str) -> recall.MemoryContext:
-        """Recall for a turn that starts with `question`, the person's own words."""
+        """Recall facts for a turn that starts with `question`, the user's own words."""
         self.said.append(Message(0, "person", question, self.memory.clock.now()))
         if self.mode == "off":
             self._last = recall.MemoryContext()
@@ -141,24 +138,24 @@ class SessionContext:
         return self._last
 
     def why_not_kept(self, said: str) -> Phrase | None:
-        """Why what `said` asks to remember will not be; None when it may be, or asks nothing."""
+        """Return why the request in `said` to remember something is refused, or None."""
         message = Message(0, "person", said)
         if self.mode != "full" or statements.memory_request(statements.own_words(message)) is None:
             return None
         return fact_records.why_not_kept(said)
 
     def resumed(self, history: Iterable[str]) -> None:
-        """Take over what the texts of a resumed session's history show of memory already."""
+        """Read from the texts of a resumed session's history which facts they show already."""
         self._shown = recall.shown_in(history)
 
     def history_was_shortened(self) -> None:
-        """What was shown may be gone from the model's sight: show it again when it matters."""
+        """Show facts again when they matter: the model may not see the old ones any more."""
         self._shown.clear()
 
     async def end_turn(
         self, answer: str, messages: Sequence[Message], *, ending: bool = False
     ) -> Extraction | None:
-        """Learn from a finished turn, off the answer path; None when nothing was due."""
+        """Learn from a finished turn, after the answer; None when nothing was due."""
         if self.mode != "full":
             return None
         recall.count_citations(self.memory, answer, self._last)
@@ -170,16 +167,15 @@ class SessionContext:
         return self.memory.learnings if self.mode == "full" else None
 
     def why(self) -> list[tuple[recall.Used, Fact | None]]:
-        """What went into the last turn, each with its fact as it is now (None: gone, a lesson)."""
-        pairs: list[tuple[recall.Used, Fact | None]] = []
-        for used in self._last.used:
-            number = used.label[1:]
-            fact = self.memory.repository.get(int(number)) if used.label[0] == "m" else None
-            pairs.append((used, fact))
-        return pairs
+        """Return what the last turn used, each with its fact (None: a lesson, or gone)."""
+        get = self.memory.repository.get
+        return [
+            (used, get(int(used.label[1:])) if used.label[0] == "m" else None)
+            for used in self._last.used
+        ]
 
     def forgot(self, terms: Sequence[str]) -> None:
-        """Drop what was said in this session that holds one of the terms, and what was shown."""
+        """Drop input of this session that holds one of the terms, and lines that were shown."""
         matcher = Matcher(terms)
         self.said = [one for one in self.said if not matcher.holds(one.text)]
         self._last = recall.MemoryContext()
@@ -191,9 +187,9 @@ class SessionContext:
         return self.memory.sessions.load(self.session_id).cursor if self.mode == "full" else 0
 
     def for_tools(self) -> ToolMemory:
-        """What the memory tools call."""
+        """Return the functions of the memory tools."""
         return ToolMemory(self)
 
     def for_modules(self) -> ModuleContext:
-        """The read-only facade."""
+        """Return the read-only interface."""
         return ModuleContext(self)

@@ -1,4 +1,4 @@
-"""What memory holds: facts, preferences, outcomes, and what a search gives back."""
+"""The values of memory: facts, preferences, lessons, recalls; and what may be one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECENCY_HALF_LIFE = 180.0
 
 
 def effective_confidence(fact: Fact, now: float) -> float:
-    """Confidence of `fact` at `now` (seconds since the epoch), never more than the stored one."""
+    """Return the confidence of `fact` at `now` (seconds since the epoch): it decays with age."""
     half_life = HALF_LIVES[fact.category]
     if fact.pinned or half_life is None:
         return fact.confidence
@@ -41,12 +41,12 @@ def effective_confidence(fact: Fact, now: float) -> float:
 
 
 def is_dormant(fact: Fact, now: float) -> bool:
-    """Whether `fact` has faded too much to be put before the model unasked."""
+    """Return whether `fact` has faded too much to be shown to the model unasked."""
     return effective_confidence(fact, now) < DORMANT_BELOW
 
 
 def recency(created: float, now: float) -> float:
-    """1 for what was said now, 0.5 after 180 days, towards 0."""
+    """Return 1 for a new fact, 0.5 after 180 days, towards 0."""
     return float(2.0 ** (-max(0.0, now - created) / DAY / RECENCY_HALF_LIFE))
 
 
@@ -69,7 +69,7 @@ _LABEL = re.compile(r"\[?m?(\d{1,18})\]?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a fact comes from: the session, the record in its journal, the person's words."""
+    """The origin of a fact: the session, the record in its journal, the user's words."""
 
     session_id: str = ""
     seq: int | None = None
@@ -80,10 +80,10 @@ class Origin:
 class Fact:
     """One remembered statement. Times are seconds since the epoch.
 
-    `project` is "" for what holds everywhere. `slot` names the question that a fact answers
+    `project` is "" for a fact that holds everywhere. `slot` names the question that a fact answers
     ("editor", "test_command"): one active fact per slot and scope. `superseded_by` is the id of
-    the fact that took its place. `claim` is what the file that a fact was imported from said of
-    its source and pin; it is handed on by exports and otherwise without effect.
+    the fact that replaced it. `claim` is the source and pin by the file that a fact was imported
+    from; exports pass it on, and it has no other effect.
     """
 
     id: int
@@ -148,7 +148,7 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """A typed setting or stated wish; `project` is "" when it holds everywhere."""
+    """A typed setting or stated preference; `project` is "" when it holds everywhere."""
 
     key: str
     value: object
@@ -159,7 +159,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """How something ended: good and bad alike. `shape` is the command with its details left out."""
+    """How a command or plan ended, good or bad. `shape` is the command without its operands."""
 
     id: int
     task: str
@@ -174,7 +174,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as memory reads it; `tool` texts are never a source of facts."""
+    """A message as memory reads it; texts of the role `tool` are never a source of facts."""
 
     seq: int
     role: Literal["person", "model", "tool", "memory"]
@@ -186,7 +186,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of something offered to memory."""
+    """The result of offering a statement to memory."""
 
     kind: Literal["added", "confirmed", "superseded", "pending", "rejected"]
     fact: Fact | None
@@ -196,18 +196,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """That something was done to a fact, by whom and when; never what the fact said."""
+    """An operation on a fact, by whom and when; never the text of the fact."""
 
     id: int
     time: float
     operation: str
     fact_id: int | None
     who: str
-    details: Mapping[str, object] = field(default_factory=dict)
 
 
 def fact_id(value: int | str) -> int:
-    """The number in `7`, `m7` or `[m7]`. Raises `UsageError` for anything else."""
+    """Return the number in `7`, `m7` or `[m7]`. Raises `UsageError` for anything else."""
     if isinstance(value, int):
         return value
     match = _LABEL.fullmatch(value.strip())
@@ -217,9 +216,9 @@ def fact_id(value: int | str) -> int:
 
 
 def why_not_kept(*texts: str) -> Phrase | None:
-    """Why a statement made of `texts` must not be remembered; None when it may be.
+    """Return why a statement made of `texts` must not be remembered; None when it may be.
 
-    The mark of a redacted secret counts as one: the rest of the statement says nothing without.
+    The mark of a redacted secret counts as a secret: without it the statement says nothing.
     """
     if any(holds_mark(text) or find_secrets(text) for text in texts):
         return Phrase("it holds a secret, and memory keeps none")
@@ -232,5 +231,5 @@ def why_not_kept(*texts: str) -> Phrase | None:
 
 @functools.lru_cache(maxsize=4096)
 def may_be_recalled(text: str) -> bool:
-    """Whether a stored fact may be shown to a model; an older version may have stored it."""
+    """Return whether a fact may be shown to a model; older versions stored more than this one."""
     return not find_secrets(text) and personal_kind(text) is None

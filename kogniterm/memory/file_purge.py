@@ -1,4 +1,10 @@
-"""Whether words stand in files and tables: a search of raw bytes, and of every row."""
+"""Forget words in plain files, and search raw bytes for the proof that they are gone.
+
+Prompt history, logs, command outputs and drafts are cleaned in place: a term is overwritten with as
+many bytes as it had, so that a process that has the file open loses nothing, no offset moves, and
+no old bytes stay behind in freed blocks. A file is read once, piece by piece; a piece that was
+changed is searched again at once.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +21,16 @@ from kogniterm.text.matching import FARTHEST, Matcher, decoded, encoded, without
 from kogniterm.types import Phrase
 
 CHUNK = 1 << 20
-"""Bytes of a file that are looked at together; with `FARTHEST` all that is held of it."""
+"""Bytes of a file that are searched together; with `FARTHEST` the most that is in memory."""
 
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A file that was read to its end: its size in bytes, and whether it holds what is sought.
+    """A file that was read: its size in bytes, and whether it holds one of the terms.
 
-    `stamp` tells whether it was changed since.
+    `stamp` shows whether it was changed since.
     """
 
     path: Path
@@ -43,10 +49,10 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What one store did: how many records it removed or blanked, and what it cannot reach.
+    """The result of one store: the number of removed or blanked records, and what is out of reach.
 
-    `untouched` stands in files that a person wrote; `files` are those outside of our folders
-    that were cleaned, for the proof to read; `searched` are those it need not read again.
+    `untouched` are mentions in the user's own files; `files` are those outside of our folders that
+    were cleaned, for the proof to read; `searched` are those it need not read again.
     """
 
     place: Phrase
@@ -66,7 +72,7 @@ class Forgettable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What must not stand anywhere: texts, and bytes that are copies of them."""
+    """Texts that must not be found anywhere, and bytes that are copies of them."""
 
     matcher: Matcher
     copies: tuple[bytes, ...] = ()
@@ -75,7 +81,7 @@ class Marks:
         return bool(self.matcher or self.copies)
 
     def stand_in(self, data: bytes, *, stored: bool) -> bool:
-        """Whether `data` holds one of them; `stored`: it is a piece of a database file."""
+        """Return whether `data` holds one of them; `stored`: it is a piece of a database file."""
         if any(copy in data for copy in self.copies):
             return True
         return self.matcher.holds(decoded(data), stored=stored)
@@ -105,9 +111,9 @@ def scan(
 
 
 def windows(file: BinaryIO) -> Iterator[tuple[int, bytearray]]:
-    """The content of `file` in overlapping pieces, each with the place it begins at.
+    """Yield the content of `file` in overlapping pieces, each with the offset of its begin.
 
-    What the taker changes in a piece is what the next one begins with.
+    Changes to a piece are kept in the part that the next one repeats.
     """
     at, tail = 0, bytearray()
     while chunk := file.read(CHUNK):
@@ -119,13 +125,13 @@ def windows(file: BinaryIO) -> Iterator[tuple[int, bytearray]]:
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
-    """What changes when a file is written or replaced."""
+    """Return values that change when a file is written or replaced."""
     info = path.stat()
     return info.st_ino, info.st_size, info.st_mtime_ns
 
 
 def is_regular(path: Path) -> bool:
-    """Whether `path` itself is a regular file: no link, pipe, socket or device."""
+    """Return whether `path` itself is a regular file: no link, pipe, socket or device."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -141,7 +147,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
                 )
         elif is_regular(path):
             yield path
-            # What SQLite keeps beside its file belongs to it.
+            # SQLite's files beside the database belong to it.
             yield from (
                 beside
                 for ending in _BESIDE
@@ -191,7 +197,7 @@ class FilePurge:
 
 
 def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
-    """Overwrite what `matcher` finds in `path`; whether there was anything, and how it is now."""
+    """Overwrite the matches in `path`; returns whether there were any, and its state now."""
     changed = holds = False
     size = 0
     with drivers.storage_errors(path):
@@ -210,13 +216,13 @@ def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
 
 
 def _blanked(window: bytearray, matcher: Matcher) -> list[tuple[int, int]]:
-    """Blank what is found in `window`, and say where."""
+    """Blank the matches in `window`, and return their places."""
     spans = matcher.byte_spans(bytes(window))
     for start, end in spans:
         window[start:end] = blank(bytes(window[start:end]))
     codes = matcher.encoded_byte_spans(bytes(window))
     for start, end in codes:
-        # Still base64, of zeros: whoever decodes it gets as many bytes as before.
+        # Still base64, of zeros: it decodes to as many bytes as before.
         window[start:end] = b"A" * (end - start)
     return [*spans, *codes]
 
@@ -237,17 +243,17 @@ def _read_back(path: Path, at: int, length: int) -> bytes:
 
 
 def blank(forgotten: bytes) -> bytes:
-    """What stands for `forgotten`: as many bytes, as many lines, in the same encoding."""
+    """Return a replacement of as many bytes and lines as `forgotten`, in the same encoding."""
     length = len(forgotten)
     if b"\0" in forgotten:
         return bytes(ord("-") if byte else 0 for byte in forgotten)
     text = decoded(forgotten)
     dashes = without_letters(text)
     if dashes is not None and dashes != text:
-        # Quotes, escapes and control sequences go on meaning what they mean to a reader.
+        # Quotes, escapes and control sequences are kept for readers of the file.
         return encoded(dashes)
     if b"\n" in forgotten:
-        # What begins the lines of a file (the + of the prompt history) must go on doing so.
+        # The beginnings of lines (the + of the prompt history) are kept.
         lines = _LINE_START.split(forgotten)
         kept = b"".join(one if at % 2 else b"-" * len(one) for at, one in enumerate(lines))
         return kept if kept != forgotten else b"-" * length

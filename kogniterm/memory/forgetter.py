@@ -1,8 +1,8 @@
-"""Forgetting that is real: every store is purged, then the raw bytes are searched for proof.
+"""Forget facts and words: every store is purged, then the raw bytes are searched for proof.
 
-Other rooms take part by handing in a `Forgettable` for what they store (journal, outputs,
-history, logs, caches); this room does its own tables. The receipt says what was removed, where
-the words were still found, and what cannot be reached from here.
+Other rooms take part with a `Forgettable` for their stores (journal, outputs, history, logs,
+caches); this room purges its own tables. The receipt says what was removed, where the words were
+still found, and what cannot be reached from here.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 
 SHORTEST_TERM = 4
-"""Characters a term must have to be purged elsewhere; shorter ones would tear other texts up."""
+"""Characters a term must have to be purged elsewhere; shorter ones would damage other texts."""
 
 FEWEST_WORDS = 3
-"""Words a sentence of a fact must have to be purged for itself."""
+"""Words a sentence of a fact must have to be purged by itself."""
 
 FEWEST_TERMS = 2
 COVERED = 0.6
-"""Telling words that a sentence must have, and the share of them that a fact must hold, for the
-fact to be what it is about."""
+"""Content words that a sentence must have, and the share of them that a fact must hold, for the
+sentence to be about this fact."""
 
 BESIDE_FACTS = Phrase("lessons, notes and preferences")
 
@@ -41,10 +41,10 @@ _LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What forgetting did.
+    """The result of forgetting.
 
     `found` are files, and `found_columns` columns of the database's tables ("facts.text"), that
-    still hold one of the terms: no proof then. `untouched` is what a person wrote themselves.
+    still hold one of the terms: no proof then. `untouched` are mentions in the user's own files.
     """
 
     facts: tuple[int, ...]
@@ -59,20 +59,20 @@ class Receipt:
 
     @property
     def proved(self) -> bool:
-        """Whether all that is ours was read and nothing holds the terms any more."""
+        """Whether everything was searched and nothing holds the terms any more."""
         return not self.found and not self.found_columns
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What a person wants forgotten: facts, and words that go from every store with them."""
+    """A user's request to forget facts, and words that are removed from every store."""
 
     facts: tuple[Fact, ...]
     phrases: tuple[str, ...] = ()
 
 
 class Forgetter:
-    """Forgets facts of one repository and what other stores hold of them."""
+    """Forgets facts of one repository, and their words in other stores."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Forgetter:
         self._paths = tuple(paths)
 
     def joined(self, *stores: Forgettable) -> Forgetter:
-        """One that forgets in `stores` too, for callers that know them only now."""
+        """Return a forgetter that purges `stores` too."""
         return Forgetter(
             self._repository,
             self._tombstones,
@@ -100,9 +100,9 @@ class Forgetter:
         )
 
     def requested(self, text: str) -> ForgetRequest:
-        """What a person asks for with `text`: a fact by its id (m7), or words.
+        """Return the request that the user means by `text`: a fact by its id (m7), or words.
 
-        Words are removed wherever they stand, also when no fact holds them. Raises `UsageError`
+        Words are removed wherever they are found, also when no fact holds them. Raises `UsageError`
         for an id that no fact has, and for words that are too short to be told from others.
         """
         label = _LABEL.fullmatch(text)
@@ -117,7 +117,7 @@ class Forgetter:
         return ForgetRequest(found, (text.strip(),))
 
     def matches(self, text: str) -> list[Fact]:
-        """The fact that `text` names (m7), or those that hold its words, of every status."""
+        """Return the fact that `text` names (m7), or those with its words, of every status."""
         label = _LABEL.fullmatch(text)
         if label is not None:
             named = self._repository.get(int(label.group(1)))
@@ -134,10 +134,10 @@ class Forgetter:
         return [fact for fact in facts if stems and stems <= set(stems_of(_spaced(fact)))]
 
     def candidates(self, text: str) -> ForgetRequest | None:
-        """What a sentence about facts may mean, for the user to agree to; None when it is nothing.
+        """Return the request that a sentence about facts may mean, to be confirmed, or None.
 
-        Like `requested`, but a fact need not hold every word. The words go with the facts where
-        they stand in one, or are enough to mean nothing else.
+        Like `requested`, but a fact need not hold every word. The words are forgotten as well when
+        a fact holds them, or when they are specific enough.
         """
         facts = self.matches(text) or self._covering(text)
         if not facts:
@@ -154,7 +154,7 @@ class Forgetter:
         )
 
     def _covering(self, text: str) -> list[Fact]:
-        """The facts that hold most of the telling words of `text`, the best of them."""
+        """Return the facts that hold most of the content words of `text`, only the best."""
         sought = set(stems_of(text))
         if len(sought) < FEWEST_TERMS:
             return []
@@ -182,11 +182,11 @@ class Forgetter:
         return self._forget([(repository, facts)], who=who, dropped=dropped)
 
     def everything(self) -> list[Fact]:
-        """Every fact of every project, and those that hold everywhere."""
+        """Return every fact of every project, and those that hold everywhere."""
         return [fact for one in self._everywhere() for fact in _own_facts(one)]
 
     def forget_everything(self, *, who: str = "person") -> Receipt:
-        """Forget what every project has, facts and all that is kept beside them."""
+        """Forget the facts of every project and all that is stored beside them."""
         repositories = self._everywhere()
         facts = [(one, _own_facts(one)) for one in repositories]
         dropped = sum(one.drop_project() for one in repositories)
@@ -219,7 +219,7 @@ class Forgetter:
                 own = terms_of(facts, phrases)
                 self._tombstones.of(repository).add([*own, *phrases], now)
                 repository.delete([fact.id for fact in facts], now=now, who=who)
-            removed = purge_tables(self._repository, marks.matcher)
+            removed = _purge_tables(self._repository, marks.matcher)
         beside = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
         parts = [*beside, removed, *(store.purge(terms) for store in self._stores)]
         sql.scrub()
@@ -232,11 +232,11 @@ class Forgetter:
         marks: Marks,
         phrases: Sequence[str],
     ) -> Receipt:
-        """Search all that is kept, and say what was done and found."""
+        """Search all stores, and report what was done and found."""
         outside = [file for part in parts for file in part.files]
         known = [one for part in parts for one in part.searched]
         files, read, found = scan([*self._paths, *outside], marks, known)
-        columns, held = scan_rows(self._repository.sql, marks)
+        columns, held = _scan_rows(self._repository.sql, marks)
         short = [
             Phrase(
                 "“{term}” outside memory: it is too short to be told from other words",
@@ -259,16 +259,16 @@ class Forgetter:
         )
 
     def _everywhere(self) -> list[FactRepository]:
-        """What every project has, and what holds everywhere."""
+        """Return a repository for every project, and one for what holds everywhere."""
         sql = self._repository.sql
         projects = dict.fromkeys(["", *self._repository.projects()])
         return [FactRepository(sql, project) for project in projects]
 
 
-def purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
+def _purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
     """Delete rows of this room, of every project, that hold one of the terms; quotes of facts too.
 
-    Facts that were not named stay: what they say is the user's to forget.
+    Facts that were not named stay: only the user decides to forget them.
     """
     if not matcher:
         return Purged(Phrase("memory"), 0)
@@ -287,13 +287,9 @@ def purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
             sql.run(f"DELETE FROM {table} WHERE {same} AND user_id = ?", (one, sql.user))
             for one in held
         )
-    return Purged(Phrase("memory"), removed + _clear_quotes(repository, matcher))
-
-
-def _clear_quotes(repository: FactRepository, matcher: Matcher) -> int:
-    sql = repository.sql
-    rows = sql.execute("SELECT id, quote FROM facts WHERE user_id = ?", (sql.user,))
-    return repository.clear_quotes([int(row[0]) for row in rows if matcher.holds(str(row[1]))])
+    quotes = sql.execute("SELECT id, quote FROM facts WHERE user_id = ?", (sql.user,))
+    held = [int(fact_id) for fact_id, quote in quotes if matcher.holds(str(quote))]
+    return Purged(Phrase("memory"), removed + repository.clear_quotes(held))
 
 
 def _own_facts(repository: FactRepository) -> list[Fact]:
@@ -309,7 +305,7 @@ def _with_chain(repository: FactRepository, facts: Iterable[Fact]) -> list[Fact]
 
 
 def _hidden_marks(repository: FactRepository, facts: Sequence[Fact]) -> list[bytes]:
-    """Vectors and stored terms: copies of the text that no reader would recognise."""
+    """Return vectors and stored terms: copies of the text in another form."""
     marks: list[bytes] = []
     sql = repository.sql
     for fact in facts:
@@ -325,15 +321,15 @@ def _hidden_marks(repository: FactRepository, facts: Sequence[Fact]) -> list[byt
 
 
 def _spaced(fact: Fact) -> str:
-    """Text, quote and keywords as normalised words with spaces around each."""
+    """Return text, quote and keywords as normalised words with spaces around each."""
     every = raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
     return f" {' '.join(every)} "
 
 
 def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
-    """The words that go from every store when `facts` and `phrases` are forgotten.
+    """Return the words to remove from every store when `facts` and `phrases` are forgotten.
 
-    A fact may be more than one sentence, and each may have been repeated without the others.
+    A fact may have several sentences, and each may have been repeated without the others.
     """
     found: dict[str, None] = {}
     said = [text for fact in facts for text in (fact.text, fact.origin.quote)]
@@ -346,7 +342,7 @@ def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of `text` that say something of their own: "Thanks!" stands everywhere."""
+    """Return the sentences of `text` with enough words: "Thanks!" is found everywhere."""
     sentences = (one.strip() for one in _SENTENCE_END.split(text))
     return [one for one in sentences if len(raw_words(one)) >= FEWEST_WORDS]
 
@@ -379,11 +375,11 @@ _WISH = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
-"""Another sentence: the first one is not all that is wanted."""
+"""A further sentence: the text asks for more than to forget."""
 
 
 def forget_request(text: str) -> str | None:
-    """What `text` asks to forget and asks for nothing else, or None: "forget it" names nothing."""
+    """Return what `text` asks to forget, or None if it asks for more, or names nothing."""
     found = _WISH.fullmatch(text)
     if found is None or _MORE.search(found["what"]):
         return None
@@ -391,17 +387,17 @@ def forget_request(text: str) -> str | None:
     return what if re.fullmatch(r"\[?m\d{1,18}\]?", what) or stems_of(what) else None
 
 
-def scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:
+def _scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:
     """Search every column of the user's rows, of all rooms; (columns, those that hold a mark).
 
-    They are named "table.column". What a server keeps beside its rows it shows nobody, and what
-    SQLite tears apart in its file stands whole here.
+    They are named "table.column". The files of a server cannot be read, and a text that SQLite
+    splits in its file is whole here.
     """
     if not marks:
         return 0, ()
     searched = 0
     found = []
-    for table, columns in tables(sql).items():
+    for table, columns in _text_columns(sql).items():
         held: set[str] = set()
         # As bytes, so that a damaged text is searched instead of refused.
         wanted = columns if sql.is_postgres else [f"CAST({one} AS BLOB)" for one in columns]
@@ -415,8 +411,8 @@ def scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:
     return searched, tuple(found)
 
 
-def tables(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
-    """The tables with the user's rows, and their columns that hold text or bytes."""
+def _text_columns(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
+    """Return the tables with the user's rows, and their columns that hold text or bytes."""
     if sql.is_postgres:
         rows = sql.execute(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -426,7 +422,7 @@ def tables(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
             "ORDER BY table_name, ordinal_position"
         )
     else:
-        # The tables that SQLite keeps behind its search index say what the index says.
+        # The tables behind SQLite's search index hold the same as the index itself.
         rows = sql.execute(
             "SELECT t.name, c.name FROM pragma_table_list AS t JOIN pragma_table_info(t.name) AS c "
             "WHERE t.schema = 'main' AND t.type IN ('table', 'virtual') "

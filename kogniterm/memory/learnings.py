@@ -1,4 +1,4 @@
-"""How commands and plans ended, good and bad, to be offered when a similar task comes.
+"""Lessons: how commands and plans ended, good and bad, to be recalled for similar tasks.
 
 A command is kept as its shape: the program, its subcommand and its options, without the
 operands, so that one lesson serves the next file too and no file name is kept.
@@ -15,7 +15,6 @@ from kogniterm.memory.fact_records import Lesson
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.search.word_index import Entry, WordIndex
 from kogniterm.protocols import Clock
-from kogniterm.storage.database import Row
 from kogniterm.text.language import stems_of, tokens
 from kogniterm.text.sensitive_topics import personal_kind
 
@@ -62,9 +61,9 @@ class Learnings:
         note: str = "",
         session_id: str = "",
     ) -> None:
-        """Keep how `command` ended on the way to `task`; the same ending again is counted.
+        """Store how `command`, run for `task`, ended; the same ending again is counted.
 
-        Of `note`, which may be the command's output, only the line that tells the error is kept.
+        Of `note`, which may be the command's output, only the line with the error is kept.
         """
         self._keep(
             task, command_shape(command), ok, exit_code, seconds, error_line(note), session_id
@@ -73,7 +72,7 @@ class Learnings:
     def record_plan(
         self, task: str, steps: str, *, ok: bool, note: str = "", session_id: str = ""
     ) -> None:
-        """Keep how a plan for `task` ended: its steps in one line, and what went wrong."""
+        """Store how a plan for `task` ended: its steps in one line, and what went wrong."""
         note = "" if is_order(note) else note
         self._keep(task, f"{PLAN}{steps}", ok, None, 0.0, note, session_id)
 
@@ -99,16 +98,15 @@ class Learnings:
                 (self._clock.now(), seconds, note, *self._bound, task, shape, int(ok)),
             )
             if not touched:
-                self._sql.run(
-                    "INSERT INTO outcomes (user_id, project_id, task, shape, ok, exit_code, "
-                    "seconds, note, created, session_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (*self._bound, task, shape, int(ok), exit_code, seconds, note,
-                     self._clock.now(), session_id),
-                )  # fmt: skip
+                row = {"project_id": self._bound[1], "task": task, "shape": shape, "ok": int(ok)}
+                row |= {"exit_code": exit_code, "seconds": seconds, "note": note}
+                self._sql.put(
+                    "outcomes", row | {"created": self._clock.now(), "session_id": session_id}
+                )
                 self._trim()
 
     def similar(self, task: str, limit: int = 3) -> list[Lesson]:
-        """Lessons from tasks like `task`, best first; failures before successes of equal score."""
+        """Return lessons from similar tasks, best first; of equal score, failures first."""
         lessons = {lesson.id: lesson for lesson in self.all()}
         index = WordIndex()
         for lesson in lessons.values():
@@ -128,12 +126,12 @@ class Learnings:
         ][:limit]
 
     def all(self) -> list[Lesson]:
-        """Every lesson of this project, oldest first."""
+        """Return every lesson of this project, oldest first."""
         rows = self._sql.execute(
             f"SELECT {_COLUMNS} FROM outcomes WHERE user_id = ? AND project_id = ? ORDER BY id",
             self._bound,
         )
-        return [_lesson(row) for row in rows]
+        return [Lesson(row[0], row[1], row[2], bool(row[3]), *row[4:]) for row in rows]
 
     def _trim(self) -> None:
         self._sql.run(
@@ -174,13 +172,9 @@ def command_shape(command: str) -> str:
 
 
 def error_line(text: str) -> str:
-    """The last line that tells of an error, or "": output is not to be trusted with more."""
+    """Return the last line that reports an error, or "": the rest of an output is not kept."""
     told = (line.strip() for line in reversed(text.splitlines()))
     return next((one for one in told if _ERROR.search(one) and not is_order(one)), "")
-
-
-def _lesson(row: Row) -> Lesson:
-    return Lesson(row[0], row[1], row[2], bool(row[3]), *row[4:])
 
 
 def _short(text: str, longest: int) -> str:

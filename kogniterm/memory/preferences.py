@@ -1,4 +1,4 @@
-"""Typed settings and stated wishes of the person, everywhere or in one project.
+"""Typed settings and stated preferences of the user, everywhere or in one project.
 
 A project's value wins over the one that holds everywhere. Values are what JSON can say.
 """
@@ -28,7 +28,7 @@ KNOWN: Mapping[str, type | tuple[str, ...]] = {
     "emoji": bool,
     "name": str,
 }
-"""Settings with a type: a Python type, or the words allowed. Any other key takes any JSON."""
+"""Settings with a Python type, or the words allowed. Any other key takes any JSON value."""
 
 
 class Preferences:
@@ -50,12 +50,12 @@ class Preferences:
         scope: Literal["project", "everywhere"] = "everywhere",
         source: Source = "explicit",
     ) -> Preference:
-        """Store `value`; inferred values never replace what a person said. `UsageError` if bad."""
+        """Store `value`; an inferred value never replaces an explicit one. `UsageError` if bad."""
         name = "_".join(raw_words(key))
         value = _checked(name, self._redact(value) if isinstance(value, str) else value)
         project = self._project if scope == "project" else ""
         with self._sql.transaction():
-            known = {one.key: one for one in self.stored() if one.project == project}.get(name)
+            known = self._stored_at(name, project)
             if known and known.source == "explicit" and source != "explicit":
                 return known
             preference = Preference(name, value, project, source, self._clock.now())
@@ -63,30 +63,29 @@ class Preferences:
         return preference
 
     def take_over(self, preference: Preference) -> bool:
-        """Store an imported preference unless the key has a value here; whether it was stored."""
-        if any(
-            (one.key, one.project) == (preference.key, preference.project) for one in self.stored()
-        ):
+        """Store an imported preference and return True, unless the key has a value here."""
+        if self._stored_at(preference.key, preference.project) is not None:
             return False
         value = preference.value
         clean = _checked(preference.key, self._redact(value) if isinstance(value, str) else value)
         self._write(replace(preference, value=clean))
         return True
 
+    def _stored_at(self, key: str, project: str) -> Preference | None:
+        found = (one for one in self.stored() if (one.key, one.project) == (key, project))
+        return next(found, None)
+
     def _write(self, one: Preference) -> None:
-        self._sql.run(
-            "INSERT INTO preferences (user_id, project_id, key, value, source, updated) "
-            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, project_id, key) DO UPDATE SET "
-            "value = excluded.value, source = excluded.source, updated = excluded.updated",
-            (self._sql.user, one.project, one.key, json.dumps(one.value), one.source, one.updated),
-        )
+        row: dict[str, object] = {"project_id": one.project, "key": one.key}
+        row |= {"value": json.dumps(one.value), "source": one.source, "updated": one.updated}
+        self._sql.put("preferences", row, key=("project_id", "key"))
 
     def all(self) -> dict[str, Preference]:
-        """What holds here: the project's preferences over those that hold everywhere."""
+        """Return what holds here: the project's preferences over those that hold everywhere."""
         return {one.key: one for one in sorted(self.stored(), key=lambda one: one.project)}
 
     def stored(self) -> list[Preference]:
-        """Every preference of this scope, those that are overridden too."""
+        """Return every preference of this scope, including overridden ones."""
         rows = self._sql.execute(
             "SELECT key, value, project_id, source, updated FROM preferences "
             "WHERE user_id = ? AND project_id IN ('', ?) ORDER BY project_id, key",
@@ -95,7 +94,7 @@ class Preferences:
         return [Preference(row[0], json.loads(row[1]), *row[2:]) for row in rows]
 
     def remove(self, key: str) -> int:
-        """Drop `key` in both scopes; returns how many values went."""
+        """Remove `key` in both scopes; returns the number of removed values."""
         return self._sql.run(
             "DELETE FROM preferences WHERE user_id = ? AND project_id IN ('', ?) AND key = ?",
             (self._sql.user, self._project, "_".join(raw_words(key))),

@@ -1,6 +1,6 @@
-"""What of memory a turn gets to see, and how it is put before the model.
+"""Select the memories that a turn sees, and format them for the model.
 
-Few facts go in whole. When there are more: pinned ones, constraints, requirements and
+A few facts are all shown. When there are more: pinned ones, constraints, requirements and
 preferences first, then the best of a search, then lessons from similar tasks, each within its
 budget. Everything is quoted as data with ids the answer can cite; nothing of it is an
 instruction, and nothing in a fact can close the block.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -26,11 +26,11 @@ LESSON_TOKENS = 250
 PROJECT_TOKENS = 200
 PREFERENCE_TOKENS = 150
 QUESTION_CHARACTERS = 4_000
-"""What a long input asks for stands at its beginning or its end; between them are pasted data."""
+"""A long input asks at its beginning or its end; the middle is mostly pasted data."""
 SEARCHED = 20
 CHARACTERS_PER_TOKEN = 4
 STANDING: tuple[Category, ...] = ("constraint", "requirement", "preference")
-"""Categories that hold whatever is asked, in the order they are given room."""
+"""Categories that always apply, in the order of their priority."""
 
 _HEADER = (
     "<memory>\n"
@@ -45,7 +45,7 @@ _CITED = re.compile(r"\[m(\d{1,18})\]")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A fact or lesson that was put before the model, and why: what `/why` shows."""
+    """A fact or lesson that the model was shown, and why: the content of `/why`."""
 
     label: str
     text: str
@@ -56,9 +56,9 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """The block for the prompt ("" when there is nothing new) and what it was made of.
+    """The block for the prompt ("" when there is nothing new) and its content.
 
-    `used` holds what the model can see, `lines` what this block adds to it, by label.
+    `used` are the memories that the model can see, `lines` those that this block adds, by label.
     """
 
     text: str = ""
@@ -73,7 +73,7 @@ class MemoryContext:
 
 @dataclass(slots=True)
 class _Block:
-    """Collects lines within budgets; what was `shown` before is not said or paid for again."""
+    """Collects lines within budgets; lines that were `shown` before are not repeated."""
 
     shown: Mapping[str, str]
     used: dict[str, Used] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class _Block:
 
 
 def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None) -> MemoryContext:
-    """What `memory` has for a turn that starts with `question`.
+    """Return the memories for a turn that starts with `question`.
 
     `shown` are the lines of earlier blocks that the model still sees, by label: they are not
     repeated unless they changed.
@@ -108,17 +108,12 @@ def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None
     block.take(_project(memory), PROJECT_TOKENS)
     block.take(_preferences(memory), PREFERENCE_TOKENS)
     if len(awake) <= FEW:
-        whole = ((_line(one, now), _standing(one, now)) for one in _fit(_in_order(awake)))
-        block.take(whole, STANDING_TOKENS + SEARCH_TOKENS)
+        block.take(_standing(awake, now), STANDING_TOKENS + SEARCH_TOKENS)
     else:
-        always = [one for one in _in_order(awake) if one.pinned or one.category in STANDING]
-        standing = _fit(always)
-        block.take(((_line(one, now), _standing(one, now)) for one in standing), STANDING_TOKENS)
+        always = [one for one in awake if one.pinned or one.category in STANDING]
+        block.take(_standing(always, now), STANDING_TOKENS)
         block.take(_searched(memory, question, {one.id: one for one in awake}), SEARCH_TOKENS)
-    block.take(
-        ((_lesson_line(one), _lesson_used(one)) for one in memory.learnings.similar(question)),
-        LESSON_TOKENS,
-    )
+    block.take(map(_lesson, memory.learnings.similar(question)), LESSON_TOKENS)
     text = "\n".join([_HEADER, *block.lines.values(), "</memory>"]) if block.lines else ""
     return MemoryContext(text, tuple(block.used.values()), block.lines)
 
@@ -141,14 +136,14 @@ def _ends(question: str) -> str:
 
 
 def cited(answer: str) -> list[int]:
-    """Ids of the facts that an answer cites, each once."""
+    """Return the ids of the facts that an answer cites, each once."""
     return list(dict.fromkeys(int(number) for number in _CITED.findall(answer)))
 
 
 def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list[int]:
-    """Confirm the use of facts that `answer` cites and was really shown; returns their ids.
+    """Confirm the use of facts that the model was shown and `answer` cites; returns their ids.
 
-    Only this and the person's own word raise a fact's relevance: being retrieved does not.
+    Only this and a confirmation by the user raise a fact's relevance: being retrieved does not.
     """
     shown = {one.label for one in context.used}
     counted = []
@@ -167,7 +162,7 @@ def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list
 
 
 def because(fact: Fact) -> Phrase:
-    """Why a fact is known, for people: "because you said … on …"."""
+    """Return the reason shown to the user why a fact is known: "because you said … on …"."""
     day = datetime.fromtimestamp(fact.created, UTC).date().isoformat()
     if fact.origin.quote:
         return Phrase(
@@ -181,26 +176,12 @@ def because(fact: Fact) -> Phrase:
 
 
 def tokens(text: str) -> int:
-    """About how many tokens `text` has."""
+    """Return the approximate number of tokens of `text`."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def _in_order(facts: Sequence[Fact]) -> list[Fact]:
-    """Pinned first, then by category, then the newest."""
-
-    def rank(fact: Fact) -> tuple[bool, int, float, int]:
-        category = STANDING.index(fact.category) if fact.category in STANDING else len(STANDING)
-        return (not fact.pinned, category, -fact.last_confirmed, -fact.id)
-
-    return sorted(facts, key=rank)
-
-
-def _fit(facts: Iterable[Fact]) -> Iterable[Fact]:
-    return (one for one in facts if fact_records.may_be_recalled(one.text))
-
-
 def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str, Used]]:
-    """Facts the model was shown that no longer hold: replaced, faded or forgotten since."""
+    """Yield facts that the model was shown and that were replaced, faded or forgotten since."""
     for label in shown:
         if _LABEL.fullmatch(label) and label not in awake:
             line = f"[{label}] no longer holds"
@@ -235,14 +216,24 @@ def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable
             )
 
 
-def _standing(fact: Fact, now: float) -> Used:
-    if fact.pinned:
-        why = Phrase("it is pinned")
-    elif fact.category in STANDING:
-        why = Phrase("it always applies ({category})", {"category": fact.category})
-    else:
-        why = Phrase("there are few facts, so all are shown")
-    return Used(fact.label, fact.text, why, fact_records.effective_confidence(fact, now))
+def _standing(facts: Iterable[Fact], now: float) -> Iterable[tuple[str, Used]]:
+    """Yield pinned facts first, then by category, then the newest."""
+
+    def rank(fact: Fact) -> tuple[bool, int, float, int]:
+        category = STANDING.index(fact.category) if fact.category in STANDING else len(STANDING)
+        return (not fact.pinned, category, -fact.last_confirmed, -fact.id)
+
+    for fact in sorted(facts, key=rank):
+        if not fact_records.may_be_recalled(fact.text):
+            continue
+        if fact.pinned:
+            why = Phrase("it is pinned")
+        elif fact.category in STANDING:
+            why = Phrase("it always applies ({category})", {"category": fact.category})
+        else:
+            why = Phrase("there are few facts, so all are shown")
+        confidence = fact_records.effective_confidence(fact, now)
+        yield _line(fact, now), Used(fact.label, fact.text, why, confidence)
 
 
 def _line(fact: Fact, now: float) -> str:
@@ -251,20 +242,17 @@ def _line(fact: Fact, now: float) -> str:
     return f"[{fact.label}] {fact.category}: {_quoted(fact.text)} ({fact.source}, {day}{sure})"
 
 
-def _lesson_line(lesson: Lesson) -> str:
+def _lesson(lesson: Lesson) -> tuple[str, Used]:
     ended = "worked" if lesson.ok else "failed"
     code = "" if lesson.exit_code is None else f", exit {lesson.exit_code}"
     note = f": {_quoted(lesson.note)}" if lesson.note else ""
     task, shape = _quoted(lesson.task), _quoted(lesson.shape)
-    return f"[l{lesson.id}] earlier {task}: {shape} {ended}{code}{note}"
-
-
-def _lesson_used(lesson: Lesson) -> Used:
+    line = f"[l{lesson.id}] earlier {task}: {shape} {ended}{code}{note}"
     why = Phrase("a similar task ended this way")
-    return Used(f"l{lesson.id}", f"{lesson.task}: {lesson.shape}", why, 1.0)
+    return line, Used(f"l{lesson.id}", f"{lesson.task}: {lesson.shape}", why, 1.0)
 
 
 def _quoted(text: str) -> str:
-    """On one line, and without anything that could end the block or pose as another fact."""
+    """Return `text` on one line, without what could end the block or look like another fact."""
     flat = " ".join(text.split()).replace("<", "‹").replace(">", "›")
     return '"' + flat.replace('"', "'").replace("[", "(").replace("]", ")") + '"'

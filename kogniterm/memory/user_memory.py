@@ -1,4 +1,4 @@
-"""The face of memory: one object, bound to one user and one project.
+"""The public interface of memory: one object, bound to one user and one project.
 
 with open_memory("~/notes", user="ana", project="/home/ana/shop") as memory:
     memory.add("Ana deploys on Fridays only", category="constraint")
@@ -48,7 +48,7 @@ Scope = Literal["project", "everywhere"]
 
 
 class Memory:
-    """What is remembered for one user in one project. Made by `open_memory`; thread-safe."""
+    """The memory of one user in one project. Made by `open_memory`; thread-safe."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class Memory:
     ) -> int:
         """Remember `text` durably and return its id.
 
-        A text that is known already is confirmed and keeps its id; a `slot` that is taken in
+        A text that is known already is confirmed and keeps its id; a fact with the same `slot` in
         the same scope is superseded. `created` (when it was said) is now unless given, as a
         datetime, ISO 8601 or seconds since the epoch; without a zone it is UTC. Secrets are
-        replaced; what else may be kept is the calling program's to know. Raises `UsageError` for
-        what cannot be a fact.
+        replaced; what else may be kept is for the caller to decide. Raises `UsageError` for a text
+        that cannot be a fact.
         """
         change = self._stored(
             Candidate(
@@ -134,7 +134,7 @@ class Memory:
     def remember(
         self, candidate: Candidate, *, who: str = "person", same_as: Fact | None = None
     ) -> Change:
-        """Like `add`, telling what became of it; `same_as` is the fact that it only repeats.
+        """Like `add`, returning the result; `same_as` is a fact that the candidate repeats.
 
         A statement that holds a secret, or is about somebody's health, faith or politics, is
         rejected.
@@ -153,26 +153,26 @@ class Memory:
         return change
 
     def search(self, query: str, k: int = 10, *, relevant: bool = False) -> list[Recall]:
-        """The `k` facts that best answer `query`, best first; see `Searcher.search`."""
+        """Return the `k` facts that best answer `query`, best first; see `Searcher.search`."""
         return self.searcher.search(query, k, relevant=relevant)
 
     def get(self, identifier: int | str) -> Fact:
-        """The fact called `identifier` (7 or "m7"). Raises `UsageError` if there is none."""
+        """Return the fact `identifier` (7 or "m7"). Raises `UsageError` if there is none."""
         found = self.repository.get(fact_id(identifier))
         if found is None:
             raise UsageError("There is no fact {id} here.", id=identifier)
         return found
 
     def facts(self, *statuses: Status) -> list[Fact]:
-        """Facts in id order; all statuses unless some are given."""
+        """Return facts in id order; all statuses unless some are given."""
         return self.repository.facts(*statuses)
 
     def audit(self, limit: int = 100) -> list[AuditEntry]:
-        """What was done to facts, newest first, without their texts."""
+        """Return the operations on facts, newest first, without their texts."""
         return self.repository.audit(limit)
 
     def prune(self, *, dry_run: bool = False) -> list[Fact]:
-        """Delete faded and superseded facts (never pinned or pending ones); returns them."""
+        """Delete faded and superseded facts, never pinned or pending ones, and return them."""
         now = self.clock.now()
         doomed = [
             one
@@ -185,17 +185,17 @@ class Memory:
         return doomed
 
     def forget(self, identifier: int | str) -> Receipt:
-        """Remove a fact for good, with what it superseded, and prove it. Raises `UsageError`."""
+        """Remove a fact with those it superseded, and prove it. Raises `UsageError`."""
         return self.forgetter.forget([self.get(identifier)])
 
     @property
     def user(self) -> str:
-        """Whose memory this is."""
+        """The user's id."""
         return self.repository.user
 
     @property
     def project(self) -> str:
-        """The project it is bound to; "" for none."""
+        """The project; "" for none."""
         return self.repository.project
 
     def close(self) -> None:
@@ -222,8 +222,8 @@ def open_memory(
     meaning and needs the extra `kogniterm[vectors]`. `redact` cleans every text before it is
     stored. `key_file` holds the key of the tombstones; beside a SQLite file it is made by
     default. `heads` is the folder of the audit's head file when the memory is on a server.
-    `stores` and `paths` take part in forgetting: what else to purge, and which files to search for
-    proof besides the database. Raises `StorageError` and `UsageError` kinds.
+    `stores` are purged as well when something is forgotten, and `paths` are searched for proof
+    besides the database. Raises `StorageError` and `UsageError` kinds.
     """
     if not user:
         raise UsageError("Memory belongs to somebody; give a user.")
@@ -237,7 +237,7 @@ def open_memory(
     with ExitStack() as on_failure:
         on_failure.callback(sql.close)
         if sql.read_only and key_file is not None and not key_file.exists():
-            key = secrets.token_bytes(32)  # nothing that it would be needed for can be written
+            key = secrets.token_bytes(32)  # not needed: nothing can be written
         elif key_file is not None:
             key = read_key(key_file)
         on_failure.pop_all()

@@ -1,16 +1,15 @@
-"""A session for reading: as Markdown, and turn by turn as values. JSON Lines can come back."""
+"""A session for readers: as Markdown, and turn by turn as values. It cannot be imported."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.sessions.journal.codec import stored_records
+from kogniterm.sessions.journal.codec import readable_records, stored_records
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
@@ -50,11 +49,11 @@ _STOPPED = {
 }
 
 Say = Callable[[Phrase], str]
-"""Puts a sentence into the reader's language."""
+"""Translates a sentence into the reader's language."""
 
 
 def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[str]:
-    """The parts of the document, each ending with a blank line."""
+    """Yield the parts of the document, each ending with a blank line."""
     info = store.find(reference)
     began = datetime.fromtimestamp(info.created, UTC).strftime("%Y-%m-%d %H:%M UTC")
     yield f"# {_one_line(info.title) or info.id}\n\n"
@@ -110,7 +109,7 @@ def _part(body: RecordBody, say: Say) -> Iterator[str]:
 
 
 def _images(content: str | list[Any], say: Say) -> Iterator[str]:
-    """Images are named; the JSON Lines export holds them."""
+    """Name the images; the JSON Lines export holds them."""
     for block in content if isinstance(content, list) else ():
         if is_image(block):
             known = block.get("extras", {})
@@ -120,7 +119,7 @@ def _images(content: str | list[Any], say: Say) -> Iterator[str]:
 
 
 def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
-    """What a sub-agent saw and said; its answer comes again as the result of its task."""
+    """Yield the messages of a sub-agent, without its answer, which is the result of its task."""
     for message in update.messages:
         text = content_of(message).strip()
         if message.type == "human" and text:
@@ -155,7 +154,7 @@ def _steps(step: PlanStep, indent: str) -> list[str]:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A code block whose fence is longer than any run of backticks in `text`."""
+    """Return a code block whose fence is longer than any run of backticks in `text`."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}\n\n"
@@ -171,7 +170,7 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TurnOutline:
-    """One turn: the task, what was run with which exit, and the answer (None: never ended)."""
+    """One turn: the task, the commands with their exit codes, the answer (None: not ended)."""
 
     turn: int
     time: float
@@ -182,17 +181,15 @@ class TurnOutline:
 
 
 def outline(database: Database, session_id: str) -> list[TurnOutline]:
-    """The turns of a session in order; damaged records are left out."""
+    """Return the turns of a session in order; damaged records are left out."""
     turns: list[TurnOutline] = []
-    for stored in stored_records(database, session_id):
-        if stored.kind not in ("input", "intent", "outcome", "turn_ended"):
-            continue
-        with suppress(StorageCorruptError):
-            body = stored.record().body
-            if isinstance(body, InputReceived):
-                turns.append(TurnOutline(body.turn, stored.time, body.input.text))
-            elif turns:
-                turns[-1] = _with(turns[-1], body)
+    kinds = ("input", "intent", "outcome", "turn_ended")
+    for record in readable_records(database, session_id, kinds=kinds):
+        body = record.body
+        if isinstance(body, InputReceived):
+            turns.append(TurnOutline(body.turn, record.time, body.input.text))
+        elif turns:
+            turns[-1] = _with(turns[-1], body)
     return turns
 
 

@@ -1,8 +1,8 @@
-"""A session's records, taken apart for playing it again: what was given, said, decided, seen.
+"""The recording of a session for a replay, and the comparison of two runs.
 
-Everything that came into the session from outside stands in the journal: the inputs, the
-model's replies, policy's verdicts, people's decisions, what commands and tools gave. A replay
-feeds these to the same graph and runtime in the same order.
+The journal holds everything that came into the session from outside: the inputs, the model's
+replies, the verdicts of the policy, the user's decisions, the results of commands and tools. A
+replay feeds these to the same graph and runtime in the same order.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ _VARYING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first place where two runs differ: the turn, the kind of record, the path of the field
-    in it, and both values. A record that only one run has has the path "" and None for a value.
+    """The first difference of two runs: the turn, the kind of record, the path of the field in it,
+    and both values. A record of only one run has the path "" and None for the other value.
     """
 
     turn: int
@@ -98,8 +98,10 @@ def _comparable(records: Iterable[Record]) -> Iterator[tuple[int, str, Any]]:
 
 
 def _in_one_order(bodies: Iterable[RecordBody]) -> Iterator[RecordBody]:
-    """What is compared, with the nodes of sub-agents that ran side by side one agent after the
-    other: in which order they came in means nothing."""
+    """Yield the compared records, with the nodes of parallel sub-agents one agent after the other.
+
+    The order in which these were written means nothing.
+    """
     aside: list[NodeRan] = []
     for body in bodies:
         if isinstance(body, NodeRan) and body.update.agent:
@@ -120,7 +122,7 @@ def _stable(value: Any) -> Any:
 
 
 def _difference(old: Any, new: Any, path: str = "") -> tuple[str, object, object] | None:
-    """The path to the first difference, with both values there."""
+    """Return the path to the first difference, with both values there."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             found = _difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
@@ -141,18 +143,18 @@ STOPPED = "stopped"
 """The node of messages that answer a sub-agent's open calls from outside."""
 
 CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was judged\.")
-"""How `agent.messages` tells the model that an approved command was withheld."""
+"""The message of `agent.messages` that an approved command was withheld."""
 UNUSABLE = "(Your reply could not be used:"
-"""How the note begins that stands in the journal for a reply without any text."""
+"""The beginning of the note that replaces a reply without any text in the journal."""
 
 
 @dataclass(slots=True)
 class Voice:
-    """What the model said to one agent in a turn.
+    """The model's replies to one agent in a turn.
 
-    `replies` holds None for a reply that had nothing in it, each with what it cost. `said` is
-    what the person said before each of its steps. `stop` is why the agent was stopped before its
-    next model call, `error` how that call failed.
+    `replies` holds None for an empty reply, each with its usage. `said` is the user's input before
+    each step. `stop` is why the agent was stopped before its next model call, `error` how that
+    call failed.
     """
 
     replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
@@ -170,7 +172,7 @@ class Voice:
 
 @dataclass(slots=True)
 class Answered:
-    """A tool call that was answered inside the graph: what it was given, and what it gave."""
+    """A tool call that was answered inside the graph: its arguments and its result."""
 
     arguments: Mapping[str, Any]
     message: ToolMessage
@@ -178,8 +180,7 @@ class Answered:
 
 @dataclass(slots=True)
 class Shortened:
-    """Where history was compacted: after how many replies to the main agent and how many
-    outcomes, and with what result."""
+    """A compaction, with the numbers of main-agent replies and of outcomes before it."""
 
     replies: int
     outcomes: int
@@ -188,12 +189,12 @@ class Shortened:
 
 @dataclass(slots=True)
 class TurnRecording:
-    """One turn, each queue in the order in which it will be asked for.
+    """One turn, each queue in the order of its use.
 
     `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
-    ended the turn for good. `inside` and `proposed` are by tool; sub-agents at work side by side
-    ask for them in any order. `withheld` are the files for which approved requests were not started
-    after all, by request. `agent_nodes` counts the nodes that ran of sub-agents.
+    ended the turn. `inside` and `proposed` are by tool; parallel sub-agents ask for them in any
+    order. `withheld` are the files for which approved requests were not started, by request.
+    `agent_nodes` counts the nodes of sub-agents that ran.
     """
 
     given: InputReceived
@@ -213,20 +214,20 @@ class TurnRecording:
 
     @property
     def speechless(self) -> bool:
-        """Whether every recorded reply was given."""
+        """Whether all recorded replies were used."""
         return not any(voice.replies for voice in self.voices.values())
 
 
 @dataclass(slots=True)
 class SessionRecording:
-    """The whole session: turns, and what happened between them (copied as it is)."""
+    """The whole session: turns, and the records between them (copied as they are)."""
 
     parts: list[TurnRecording | RecordBody] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
 
 def recording_of(records: Iterable[Record]) -> SessionRecording:
-    """Take a session's records apart."""
+    """Return the recording of a session's records."""
     recording = SessionRecording()
     recording.records = without_repeats(records)
     started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
@@ -256,9 +257,7 @@ def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
             _take_node(turn, body)
         case Judged():
             turn.judged.append(body)
-        case Decided() if body.decision.by not in ("policy",) and not body.decision.by.startswith(
-            "lease "
-        ):
+        case Decided(decision=made) if made.by != "policy" and not made.by.startswith("lease "):
             turn.decided.append(body)
         case Outcome():
             turn.settled += 1
@@ -278,7 +277,7 @@ def _take_node(turn: TurnRecording, body: NodeRan) -> None:
     for request in update.pending:
         turn.proposed[request.tool].append(request)
     if update.node in THINKING and update.plan is not None and not update.messages:
-        turn.plan = update.plan  # a plan the person gave with the input
+        turn.plan = update.plan  # given by the user with the input
         return
     voice = turn.voices[update.agent]
     turn.agent_nodes += bool(update.agent) and update.node != STOPPED
@@ -315,8 +314,10 @@ def _take_thought(turn: TurnRecording, voice: Voice, update: NodeUpdate) -> None
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:
-    """The records without the questions that a crash left open and a resume asked again: those
-    of approval, and those that the model asked."""
+    """Return the records without questions that a crash left open and a resume asked again.
+
+    These are the questions of approval, and those that the model asked.
+    """
     kept: list[Record] = []
     for record in records:
         if isinstance(record.body, SessionOpened) and kept:
@@ -335,7 +336,7 @@ def _without_open_questions(records: list[Record]) -> list[Record]:
 
 
 def _questions(records: Iterable[Record]) -> set[str]:
-    """The requests that asked the person something: nothing is started for them."""
+    """Return the requests that asked the user something: nothing is started for them."""
     return {
         r.body.request.id
         for r in records

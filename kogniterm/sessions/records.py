@@ -1,7 +1,7 @@
-"""The journal's records: what each kind says. A session is the list of these, and nothing else.
+"""The kinds of records in the journal. A session is the list of its records, and nothing else.
 
-A record is numbered, dated, and holds the hash of its predecessor, so a missing or changed
-record shows. Order is by `seq`, never by `time`.
+A record is numbered, dated, and holds the hash of its predecessor, so that a missing or changed
+record is detected. Order is by `seq`, never by `time`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class SessionOpened:
 
 @dataclass(frozen=True, slots=True)
 class InputReceived:
-    """A turn begins. `message` is what the model will see of the input.
+    """The input that begins a turn. `message` is the input as the model sees it.
 
-    With `plan_only` nothing may act in this turn, whichever process goes on with it.
+    With `plan_only` nothing may act in this turn, whichever process continues it.
     """
 
     turn: int
@@ -54,14 +54,14 @@ class InputReceived:
 
 @dataclass(frozen=True, slots=True)
 class NodeRan:
-    """A graph node finished: its messages, plan and action requests join the state."""
+    """The update of a finished graph node: messages, plan and action requests."""
 
     update: NodeUpdate
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """An action request reached the runtime; what will be frozen for it stands here."""
+    """An action request that reached the runtime, with what is frozen for it."""
 
     request: ActionRequest
     cwd: str
@@ -71,7 +71,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Policy's verdict on a request, with the risk report it rests on."""
+    """The verdict of the policy on a request, with its risk report."""
 
     request_id: str
     report: RiskReport
@@ -80,7 +80,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the approver decided, and who it was."""
+    """The decision of the approver on a request."""
 
     request_id: str
     decision: Decision
@@ -88,7 +88,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Durable before the command starts. An intent without an outcome is unknown.
+    """The intent to run a command, durable before it starts; without an outcome it is unknown.
 
     `repeats` are the requests of earlier runs of the same command whose outcome is unknown: the
     user wanted it to run again, and with the outcome of this run they are settled.
@@ -109,8 +109,8 @@ OutcomeStatus = Literal["finished", "failed", "refused", "cancelled", "unknown"]
 class Outcome:
     """The end of a request: exactly one each. `message` is the ToolMessage the model sees.
 
-    `plan` is given when the request was the check of a plan step and closed it. `agent` is the
-    sub-agent that asked and whose history the message joins; empty for the main agent.
+    `plan` is given when the request was the check of a plan step and completed it. `agent` is the
+    sub-agent that asked and whose history the message is added to; empty for the main agent.
     """
 
     request_id: str
@@ -123,11 +123,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """History was shortened: `messages` replace everything before. Also a snapshot to fold from.
+    """A compaction: `messages` replace the whole history. Also a snapshot to fold from.
 
-    `summary` is what the model said (None: it was not asked, or failed), `usage` what that cost,
-    `window` the tokens it was cut for (0 in records of older versions). With these the same
-    history can be made again. `agents` are the sub-agents at work, whose histories are whole.
+    `summary` is the model's text (None: it was not asked, or failed), `usage` its cost, `window`
+    the tokens to fit into (0 in records of older versions). With these a replay makes the same
+    history. `agents` are the running sub-agents, whose histories are whole.
     """
 
     messages: tuple[BaseMessage, ...]
@@ -142,7 +142,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """A turn is over: why, with which exit code, and the answer's text."""
+    """The end of a turn: the reason, the exit code, and the answer's text."""
 
     turn: int
     stop: str
@@ -152,7 +152,7 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Anything else worth keeping: renamed, model or mode changed, draft text, lease, trust."""
+    """Any other change: title, model, mode, draft, lease, trust."""
 
     kind: str
     data: Mapping[str, object] = field(default_factory=dict)
@@ -175,7 +175,7 @@ RecordBody = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A body as it stands in the journal; `hash` covers seq, time, kind, payload, previous."""
+    """A record in the journal; `hash` covers seq, time, kind, payload, previous."""
 
     seq: int
     time: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,64 +25,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A turn that holds the words; `excerpt` is one line round the first of them."""
+    """A turn that holds the words; `excerpt` is one line around the first of them."""
 
     session_id: str
     turn: int
     excerpt: str
 
 
-def _add_text(database: Database, session_id: str, turn: int, texts: Sequence[str]) -> None:
-    """Index the text of a turn, if it has any."""
-    text = storable("\n".join(part for part in texts if part))
-    if text:
-        database.execute(
-            "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
-            (session_id, turn, text, " ".join(words_of(text))),
-        )
-
-
 def add_missing(database: Database, session_id: str) -> None:
-    """Index what the index does not cover yet: the last turns, a copied session."""
+    """Index the turns of a session that the index does not cover yet."""
     with database.transaction():
-        # Written before it is read: whoever else wants to index this session waits here.
+        # Written before it is read: another process that indexes this session waits here.
         database.execute("UPDATE sessions SET turns = turns WHERE id = ?", (session_id,))
-        rows = database.execute(
-            "SELECT indexed_seq, turns FROM sessions WHERE id = ?", (session_id,)
-        )
-        for covered, turn in rows:
-            _add_from(database, session_id, covered, turn)
-
-
-def _add_from(database: Database, session_id: str, covered: int, turn: int) -> None:
-    last = covered
-    for number, texts, seq in _turns_from(database, session_id, covered, turn):
-        _add_text(database, session_id, number, texts)
-        last = seq
-    if last > covered:
-        database.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (last, session_id))
+        row = database.one("SELECT indexed_seq, turns FROM sessions WHERE id = ?", (session_id,))
+        last = None
+        for number, text, seq in _turns_from(database, session_id, *row) if row else ():
+            last = seq
+            if text:
+                database.execute(
+                    "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
+                    (session_id, number, text, " ".join(words_of(text))),
+                )
+        if last is not None:
+            database.execute("UPDATE sessions SET indexed_seq = ? WHERE id = ?", (last, session_id))
 
 
 def _turns_from(
     database: Database, session_id: str, covered: int, turn: int
-) -> Iterator[tuple[int, list[str], int]]:
-    """The turns behind the record `covered`, which belongs to `turn`: number, texts, last one."""
+) -> Iterator[tuple[int, str, int]]:
+    """Yield number, text and last record of the turns after the record `covered` of `turn`."""
     texts: list[str] = []
     last = covered
     for stored in stored_records(database, session_id, covered + 1):
         with suppress(StorageCorruptError):
             body = stored.record().body
             if isinstance(body, InputReceived):
-                yield turn, texts, last
+                yield turn, _joined(texts), last
                 turn, texts = body.turn, []
             texts.append(text_of(body))
         last = stored.seq
     if last > covered:
-        yield turn, texts, last
+        yield turn, _joined(texts), last
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return storable("\n".join(part for part in texts if part))
 
 
 def find(database: Database, query: str, limit: int) -> list[Hit]:
-    """The turns with a word beginning like each word of `query`, best first."""
+    """Return the turns with a word beginning like each word of `query`, best first."""
     words = words_of(query)
     if not words:
         return []
@@ -102,7 +93,7 @@ def find(database: Database, query: str, limit: int) -> list[Hit]:
 
 
 def _indexed(database: Database, words: Sequence[str], limit: int) -> list[Row]:
-    """(session id, turn, text) of turns with a word beginning like each one, best first."""
+    """Return (session id, turn, text) of indexed turns, best first."""
     if database.is_postgres:
         return database.execute(
             "SELECT session_id, turn, text FROM turn_texts, to_tsquery('simple', ?) AS query "
@@ -120,23 +111,22 @@ def _indexed(database: Database, words: Sequence[str], limit: int) -> list[Row]:
 def _read_through(
     database: Database, session_id: str, covered: int, turn: int, words: Sequence[str]
 ) -> Iterator[Row]:
-    """The same for turns that are not in the index, where nothing can be written."""
-    for number, texts, _last in _turns_from(database, session_id, covered, turn):
-        text = storable("\n".join(part for part in texts if part))
+    """Yield matching turns that are not in the index, where it cannot be written."""
+    for number, text, _last in _turns_from(database, session_id, covered, turn):
         there = words_of(text)
         if all(any(one.startswith(word) for one in there) for word in words):
             yield session_id, number, text
 
 
 CLIP = 20_000
-"""Characters of one record that are indexed; beyond that lies raw output nobody searches for."""
+"""Characters of one record that are indexed; the rest is mostly raw output."""
 
 EXCERPT = 120
 _WORD = re.compile(r"[^\W_]+")
 
 
 def messages_of(body: RecordBody) -> tuple[BaseMessage, ...]:
-    """The messages a record adds to the history; those of sub-agents are not part of it."""
+    """Return the messages that a record adds to the main history."""
     match body:
         case InputReceived(message=message) | Outcome(message=message, agent=""):
             return (message,)
@@ -149,7 +139,7 @@ def messages_of(body: RecordBody) -> tuple[BaseMessage, ...]:
 
 
 def text_of(body: RecordBody) -> str:
-    """The searchable text of a record: what was said, proposed and observed; often nothing."""
+    """Return the searchable text of a record: said, proposed and observed; often nothing."""
     match body:
         case InputReceived(input=given):
             parts = [given.text, given.data or ""]
@@ -171,7 +161,7 @@ def _message_parts(message: BaseMessage) -> list[str]:
 
 
 def content_of(message: BaseMessage) -> str:
-    """The text of a message, whether its content is a string or a list of blocks."""
+    """Return the text of a message, whether its content is a string or a list of blocks."""
     if isinstance(message.content, str):
         return message.content
     blocks = (block if isinstance(block, str) else block.get("text") for block in message.content)
@@ -179,12 +169,12 @@ def content_of(message: BaseMessage) -> str:
 
 
 def is_image(block: object) -> bool:
-    """Whether this is the plain form of an image among a message's content."""
+    """Return whether a block of a message's content is an image."""
     return isinstance(block, dict) and block.get("type") == "image" and "base64" in block
 
 
 def storable(text: str) -> str:
-    """`text` as both databases take it: no NUL, and stray bytes of a file name escaped."""
+    """Return `text` as both databases accept it: no NUL, stray bytes of a file name escaped."""
     return (
         text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
         .encode("utf-8", "backslashreplace")
@@ -193,18 +183,18 @@ def storable(text: str) -> str:
 
 
 def holds_words(text: str, words: str) -> bool:
-    """Whether `text` holds each of the `words`, or parts of words, whatever their case."""
+    """Return whether `text` holds each of the `words`, or parts of words, in any case."""
     folded = fold_case(text)
     return all(word in folded for word in fold_case(words).split())
 
 
 def words_of(text: str) -> list[str]:
-    """The words of `text` in order, without case and accents."""
+    """Return the words of `text` in order, without case and accents."""
     return _WORD.findall(fold_case(unicodedata.normalize("NFC", text)))
 
 
 def excerpt(text: str, words: list[str]) -> str:
-    """One line of `text` round the first place where one of `words` begins a word."""
+    """Return one line of `text` around the first place where one of `words` begins a word."""
     plain = unicodedata.normalize("NFC", text)
     folded = fold_case(plain)
     places = [

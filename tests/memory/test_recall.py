@@ -22,7 +22,7 @@ from kogniterm.memory.recall import (
     recall,
 )
 from tests.memory.conftest import HandClock
-from tests.memory.test_extract import SayingModel, person, reply, stated
+from tests.memory.extraction.test_extract import SayingModel, person, reply, stated
 
 
 def fill(memory: Memory, count: int = FEW + 20) -> None:

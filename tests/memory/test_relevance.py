@@ -9,7 +9,7 @@ import pytest
 from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.fact_records import may_be_recalled
 from kogniterm.memory.recall import FEW, recall
-from tests.memory.test_quality import questions
+from tests.memory.search.test_search_quality import questions
 
 TALK = (
     "thanks, go on",

@@ -1,8 +1,8 @@
-"""Learning from what the person says: one model call, off the answer path, checked line by line.
+"""Learn facts from the user's messages: one model call, after the answer, checked line by line.
 
-The cursor moves in the same transaction as the facts it paid for, so a crash neither loses nor
-doubles anything. A model that cannot be reached leaves the cursor where it is; one that answers
-nonsense twice is passed over.
+The cursor moves in the same transaction as the facts from the messages before it, so a crash
+neither loses nor doubles anything. A model that cannot be reached leaves the cursor where it is;
+after two unusable replies the messages are skipped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UsageError
@@ -19,7 +19,7 @@ from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
 from kogniterm.memory.fact_records import Change, Fact, Message, Origin
 from kogniterm.memory.recall import cited
-from kogniterm.memory.short_term import SessionNotes, due
+from kogniterm.memory.short_term import SessionNotes
 from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place, with_value
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
@@ -30,44 +30,40 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 COVERED = 0.6
-"""Share of a text's telling words that must have been stored for it to be nothing new."""
+"""Share of a text's content words that must have been stored for it to be nothing new."""
 
 OVERLAP = 0.6
 """Share of the shorter of two wordings that must be one run of words in the other."""
 
 
 def from_message(facts: Iterable[Fact], session_id: str, said: str) -> list[Fact]:
-    """The facts of this session whose quote stands in the message `said`."""
-    spoken = f" {' '.join(raw_words(said))} "
-    found = []
-    for fact in facts:
-        quote = " ".join(raw_words(fact.origin.quote))
-        if fact.origin.session_id == session_id and quote and f" {quote} " in spoken:
-            found.append(fact)
-    return found
+    """Return the facts of this session whose quote is in the message `said`."""
+    own = (one for one in facts if one.origin.session_id == session_id)
+    return [
+        one
+        for one in own
+        if raw_words(one.origin.quote) and statements.holds_words(said, one.origin.quote)
+    ]
 
 
 def of_wording(facts: Sequence[Fact], said: str) -> list[Fact]:
-    """The facts whose quote and the words `said` overlap: what rests on other words is not it."""
+    """Return the facts whose quote and the words `said` overlap."""
     spoken = raw_words(said)
     return [fact for fact in facts if _overlap(raw_words(fact.origin.quote), spoken)]
 
 
 def same_as(text: str, stored: Sequence[Fact], *, quotes: bool) -> Fact | None:
-    """The stored fact that says `text` best, when together they leave nothing of it unsaid.
+    """Return the stored fact closest to `text`, if the stored facts together cover it.
 
-    `quotes` lets the words they rest on count too: for a text that somebody put in other words.
+    With `quotes` the words that the facts rest on count too: for a text in other words.
     """
     sought = set(stems_of(text))
-    known = {fact.id: _terms(fact, quotes) for fact in stored}
+    said = {one.id: f"{one.text} {one.origin.quote}" if quotes else one.text for one in stored}
+    known = {number: set(stems_of(words)) for number, words in said.items()}
     covered = sought & set().union(*known.values())
     if not sought or len(covered) < COVERED * len(sought):
         return None
     return max(stored, key=lambda fact: len(known[fact.id] & sought))
-
-
-def _terms(fact: Fact, quotes: bool) -> set[str]:
-    return set(stems_of(f"{fact.text} {fact.origin.quote}" if quotes else fact.text))
 
 
 def _overlap(one: Sequence[str], two: Sequence[str]) -> bool:
@@ -76,6 +72,11 @@ def _overlap(one: Sequence[str], two: Sequence[str]) -> bool:
     run = SequenceMatcher(None, one, two, autojunk=False).find_longest_match()
     return run.size >= OVERLAP * min(len(one), len(two))
 
+
+EVERY = 4
+"""New messages (of the user or the model) after which facts are extracted."""
+
+Reason = Literal["count", "end", "remember", "expiry"]
 
 CONTEXT_MESSAGES = 10
 KNOWN_FACTS = 12
@@ -86,15 +87,36 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What one extraction did. `failure` says why nothing could be read."""
+    """The result of one extraction. `failure` says why nothing could be read."""
 
     changes: tuple[Change, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     failure: Phrase | None = None
 
 
+def due(
+    notes: SessionNotes, messages: Sequence[Message], now: float, *, ending: bool = False
+) -> Reason | None:
+    """Return why facts should be extracted now, or None.
+
+    The cursor decides: four new messages since it, whatever the length of the session.
+    """
+    new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
+    if not any(one.role == "person" for one in new):
+        return None
+    if any(
+        one.role == "person" and statements.memory_request(statements.own_words(one)) for one in new
+    ):
+        return "remember"
+    if len(new) >= EVERY:
+        return "count"
+    if ending:
+        return "end"
+    return "expiry" if notes.is_expired(now) else None
+
+
 class Extractor:
-    """Extracts facts for one memory. Without a model, what is said outright (`statements`)."""
+    """Extracts facts for one memory; without a model, by the rules of `statements` alone."""
 
     def __init__(self, memory: Memory, model: Model | None) -> None:
         self._memory = memory
@@ -103,18 +125,18 @@ class Extractor:
     async def after_turn(
         self, session_id: str, messages: Sequence[Message], *, ending: bool = False
     ) -> Extraction | None:
-        """Extract when it is due (see `short_term.due`); None when it is not.
+        """Extract when it is `due`; None when it is not.
 
-        At the end of a session and after an idle hour a model is asked only when what is left
-        looks worth reading, told without a model.
+        At the end of a session and after an idle hour a model is asked only when the rest looks
+        worth reading by the rules.
 
-        `messages` are the session's, oldest first; only the person's own words may be passed as
+        `messages` are the session's, oldest first; only the user's own words may have the role
         "person" (no piped data, no expanded files). Model failures are part of the result.
         """
         notes = self._memory.sessions.load(session_id)
         now = self._memory.clock.now()
         if not notes.last_used:
-            # A session that has only begun has not been idle since the epoch.
+            # A new session has not been idle since the epoch.
             notes = replace(notes, last_used=now)
         reason = due(notes, messages, now, ending=ending)
         notes = replace(notes.fresh(now), last_used=now)
@@ -122,7 +144,7 @@ class Extractor:
         if self._model is None:
             return self._without_model(notes, messages, new)
         if reason is None or (reason in ("end", "expiry") and not _worth_reading(new)):
-            # What an idle hour has cut off is done with; a session that ended may go on.
+            # Messages before an idle hour are finished; a session that ended may go on.
             read = _last(notes, new) if reason == "expiry" else notes.cursor
             self._memory.sessions.save(replace(notes, cursor=read))
             return None
@@ -131,7 +153,7 @@ class Extractor:
     def _without_model(
         self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
     ) -> Extraction | None:
-        """Store what needs no reading; that costs nothing, so it is done after every turn."""
+        """Store what the rules find; that costs nothing, so it is done after every turn."""
         persons = [one for one in new if one.role == "person"]
         if not persons:
             self._memory.sessions.save(notes)
@@ -169,7 +191,7 @@ class Extractor:
     def _correct_value(
         self, notes: SessionNotes, messages: Sequence[Message], message: Message
     ) -> list[Change]:
-        """Correct what the message before told, when `message` only names another value for it."""
+        """Correct a fact of the message before, when `message` only names another value for it."""
         stated_before = self._stated_before(notes, messages, message)
         for one in statements.corrections(statements.own_words(message)):
             changed = [(old, with_value(old.text, one.text)) for old in stated_before]
@@ -191,7 +213,7 @@ class Extractor:
     def _stated_before(
         self, notes: SessionNotes, messages: Sequence[Message], message: Message
     ) -> list[Fact]:
-        """Active facts that rest on the user's message before `message`."""
+        """Return active facts that rest on the user's message before `message`."""
         before = [one for one in messages if one.role == "person" and one.seq < message.seq]
         if not before:
             return []
@@ -250,7 +272,7 @@ class Extractor:
         return Extraction(tuple(changes), tuple(rejected))
 
     def _stored_from(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Fact]:
-        """What was stored from `messages` before this extraction."""
+        """Return the facts stored from `messages` before this extraction."""
         facts = self._memory.repository.facts("active", "pending")
         own = [statements.own_words(one) for one in messages]
         return [fact for said in own for fact in from_message(facts, notes.session_id, said)]
@@ -292,10 +314,10 @@ class Extractor:
     def _known_facts(
         self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
     ) -> dict[int, Fact]:
-        """Facts that the new words may repeat or correct, under small numbers.
+        """Return facts that the new words may repeat or correct, under small numbers.
 
-        A correction seldom names what it corrects: for one, what was told, or cited, just
-        before comes first.
+        A correction seldom names what it corrects: for one, the facts told or cited just before
+        come first.
         """
         found: dict[int, None] = {}
         for message in new:
@@ -311,7 +333,7 @@ class Extractor:
         return dict(enumerate((fact for fact in facts if fact is not None), start=1))
 
     def _named_before(self, messages: Sequence[Message], message: Message) -> list[int]:
-        """Facts that the two messages before cite, or speak of."""
+        """Return facts that the two messages before cite or mention."""
         before = [one for one in messages if one.seq < message.seq and one.role != "tool"][-2:]
         named: list[int] = []
         for one in reversed(before):
@@ -339,11 +361,11 @@ class Extractor:
 
 
 def _may_touch(target: Fact, proposal: Proposal, stated_before: Collection[int]) -> bool:
-    """Whether the model's word on a known fact is believed.
+    """Return whether the model's relation to a known fact is believed.
 
-    Models retire facts that have nothing to do with the new one: see `replacement`. A correction
-    of what the user told just before is believed; and a fact of another scope may be confirmed,
-    never replaced.
+    Models retire facts that have nothing to do with the new one: see `update`. A correction of what
+    the user told just before is believed; and a fact of another scope may be confirmed, never
+    replaced.
     """
     candidate = proposal.candidate
     if proposal.relation == "same":
@@ -364,7 +386,7 @@ def _worth_reading(new: Sequence[Message]) -> bool:
 
 
 async def _read(model: Model, request: ModelRequest) -> statements.Reading:
-    """Ask; once more with what was wrong when the reply cannot be read. Raises `ValueError`."""
+    """Ask, and once more with the problem when the reply is unusable. Raises `ValueError`."""
     from langchain_core.messages import HumanMessage
 
     for attempt in range(_ATTEMPTS):

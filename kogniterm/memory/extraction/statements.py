@@ -1,17 +1,24 @@
-"""What a user states outright, found by words alone: requests to remember, rules, corrections.
+"""Statements that may become facts: found by rules in the user's words, or proposed by a model.
 
-Used where no model reads, and to decide whether a model should. Everything here would rather
-miss a statement than learn a false one: only the frames below count, at the beginning of a
-sentence, in the user's own words (see `candidates.own_words`), and neither questions nor
-what concerns the task at hand ("this file", "for now") is learnt.
+The rules find requests to remember, preferences and corrections, where no model reads, and to
+decide whether a model should. They rather miss a statement than learn a false one: only the frames
+of `frames.toml` count, at the beginning of a sentence, in the user's own words (`own_words`), and
+neither questions nor what concerns the task at hand ("this file", "for now") are learnt.
+
+`check` is the wall against junk, loops and planted instructions in a model's proposals: a statement
+counts only when it rests on the user's own new words. Tool output, files, the model's own text and
+recalled memory are never a source.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kogniterm.memory import fact_records
@@ -21,144 +28,49 @@ from kogniterm.text.language import answering, plain, raw_words, stems_of
 from kogniterm.types import Phrase
 
 LONGEST_READ = 20_000
-"""Characters of a message that are listened to: between its ends stand pasted data."""
+"""Characters of a message that are read: the middle of a longer one is mostly pasted data."""
 LONGEST_RULE = 240
 LONGEST_MESSAGE = 1_000
 """Characters: a longer message holds pasted text more often than rules for later."""
 _LONGEST_ABBREVIATION = 8
-_INTRODUCES = re.compile(r":(?:\s|$)")
 
-_LEAD = (
-    r"(?:(?:please|also|and|ok(?:ay)?|by the way|btw|oh|well|actually|no(?=\s*[,.!])|sorry|so|but|"
-    r"hey|hi|por favor|tambi[eé]n|adem[aá]s|y|e|vale|por cierto|bueno|oye|hola|pero|perd[oó]n|"
-    r"en realidad)\b[\s,:;.!-]*)*"
-)
-_ASKS = (
-    r"(?:remember|recuerda|acu[eé]rdate|keep in mind|ten en cuenta|don'?t forget|no olvides|"
-    r"no te olvides)"
-)
-_REMEMBER = re.compile(
-    rf"{_LEAD}{_ASKS}\b(?P<that>(?:\s+(?:that|de|que|this|esto|the following|lo siguiente)\b)*)"
-    r"[\s:,]*(?P<what>.*)",
-    re.IGNORECASE,
-)
-_FURTHER = re.compile(
-    r"(?:and|also|y|e|adem[aá]s)\s+(?:also\s+|tambi[eé]n\s+)?(?:that|que)\s+(?P<what>.+)",
-    re.IGNORECASE,
-)
-_ERRAND = re.compile(
-    r"(?:don'?t forget to|no (?:te )?olvides (?:de )?[^\W\d_]+[aei]r(?:l[aeo]s?|se)?)\b",
-    re.IGNORECASE,
-)
+_INTRODUCES = re.compile(r":(?:\s|$)")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<what>\S.*)")
 _END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|\s*;\s*(?=\S)")
-_ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|approx|mr|mrs|ms|dr|st|no|sr|sra|srta|p\.ej|ej|av|núm|[a-z]))\.$",
-    re.IGNORECASE,
-)
-_ANOTHER = re.compile(
-    rf"\s*,?\s+(?:and|y|e)\s+(?=(?:also\s+|please\s+|tambi[eé]n\s+)?{_ASKS}\s+(?:that|que)\b)"
-    rf"|\s*,\s+(?=(?:please\s+|por favor\s+)?{_ASKS}\s+(?:that|que)\b)",
-    re.IGNORECASE,
-)
-
-_DO = (
-    r"(?:add|answer|ask|avoid|build|call|change|check|commit|compile|copy|create|delete|deploy|"
-    r"do|edit|explain|fix|force[- ]push|format|give|ignore|import|include|install|keep|leave|"
-    r"lint|log|make|merge|modify|move|name|open|overwrite|pin|prefer|print|publish|push|put|"
-    r"read|rebase|release|remove|rename|reply|respond|restart|review|run|save|send|show|sign|"
-    r"squash|start|stop|store|talk|test|touch|update|upgrade|upload|use|verify|work|wrap|write)"
-)
-_HAZ = (
-    r"(?:a[ñn]ad|actualic|actualiz|abr|arranc|arranqu|borr|busc|cambi|comentr?|compil|compruebr?|"
-    r"comprueb|conserv|contest|copi|cre|despleg|despliegu?|dej|ejecut|elimin|empuj|escrib|"
-    r"escríb|evit|expli[cq]u?|firm|formate|guard|hag|haz|hac|hazl|incluy|inclu|instal|llam|"
-    r"mantén|manten|mant[eé]ng|modific|modifiqu|mostr|muestr|mu[eé]v|oper|pid|pon|pong|"
-    r"pregunt|prob|prueb|public|publiqu|reinici|renombr|respond|respónd|revis|sub|toc|toqu|"
-    r"trabaj|us|utilic|utiliz|verifi[cq]u?)[a-záéíóúñ]{0,6}"
-)
-_RULES = (
-    re.compile(r"(?:i|we|yo|nosotr[oa]s)?\s*(?:(?:really|strongly|much|generally|usually|always)"
-               r"\s+)?(?:prefer|prefiero|preferimos)\s+(?P<object>.+)", re.IGNORECASE),
-    re.compile(rf"(?:(?:i|we|you (?:should|must|can))\s+)?(?:never|always)(?:\s+ever)?\s+{_DO}\s+"
-               r"(?P<object>.+)", re.IGNORECASE),
-    re.compile(rf"(?:do not|don'?t)\s+ever\s+{_DO}\s+(?P<object>.+)", re.IGNORECASE),
-    re.compile(rf"(?:siempre|nunca|jam[aá]s)\s+{_HAZ}\s+(?P<object>.+)", re.IGNORECASE),
-    re.compile(rf"(?:no\s+)?{_HAZ}\s+(?:siempre(?! que)|nunca|jam[aá]s)\s+(?P<object>.+)",
-               re.IGNORECASE),
-    re.compile(r"(?:from now on(?:wards?)?|from today on|going forward|in (?:the )?future|"
-               r"de ahora en adelante|a partir de ahora|desde ahora|de hoy en adelante|"
-               r"en lo sucesivo|en adelante)\b[\s,:]*(?P<object>\S+\s+.+)", re.IGNORECASE),
-)  # fmt: skip
-_AT_HAND = re.compile(
-    r"\b(?:for now|right now|at the moment|just now|today|tonight|this time|once|again|"
-    r"here|there|you|your|yours|earlier|before that|"
-    r"the (?:first|second|third|last|other|former|latter|next|previous)|"
-    r"(?:in|for|during|until) (?:this|that) (?!project|repo|repository|codebase|workspace)|"
-    r"this (?!project|repo|repository|codebase|workspace|machine|computer|company|team)|"
-    r"these|those|(?:in|on|for|at|with|from|of|to) that|above|below|"
-    r"por ahora|de momento|ahora mismo|hoy|esta vez|otra vez|aqu[ií]|ah[ií]|"
-    r"(?:el|la|lo) (?:primer[oa]?|segund[oa]|tercer[oa]?|últim[oa]|otr[oa]|siguiente|anterior)|"
-    r"est[eao]s? (?!proyecto|repositorio|equipo|máquina)|esto|es[eao]s?|tu|tus|"
-    r"(?:dij|hic|mencion|propus|mostr|escrib|sugir|pus)(?:iste|aste)|antes(?! de))\b",
-    re.IGNORECASE,
-)
-_POINTS = re.compile(
-    r"(?:it|them|that|this|one|neither|either|both|none|ninguno|ambos|him|her|so|what|"
-    r"to (?:do|see|wait|stop|continue|keep|skip|start|try|leave|not)|not to|option|"
-    r"plan [a-z]\b|number|yes|no|"
-    r"eso|esto|ese|esa|no\b|que no|sí|la [ab]\b|opci[oó]n|parar|esperar|seguir|dejarlo|verlo|"
-    r"into|out of)\b|[a-z]\W*$|\d+\W*$",
-    re.IGNORECASE,
-)
-"""What an object begins with that means something only where it was said."""
-
-_CORRECTS = re.compile(
-    r"no\s*[,.!]+|(?:nope|actually|in fact|sorry|wait|correction|scratch that|i meant|i mean|"
-    r"rather|my mistake|i was wrong|that(?:'s| is| was) wrong|not\b.{1,40}\bbut|"
-    r"en realidad|perd[oó]n|correcci[oó]n|corrijo|mejor dicho|quise decir|quer[ií]a decir|"
-    r"digo|me equivoqu[eé]|eso (?:es|era) incorrecto|de hecho)\b",
-    re.IGNORECASE,
-)
-_CHANGED = re.compile(
-    r"\b(?:no longer|not .{1,30} any ?more|instead of|has changed|changed (?:to|from)|"
-    r"switched to|moved (?:to|from)|used to|ya no|ahora|now|en vez de|en lugar de|"
-    r"ha cambiado|nos (?:hemos )?(?:cambi|mud)\w+|me (?:he )?(?:cambi|mud)\w+)\b",
-    re.IGNORECASE,
-)
-_ABOUT_THEM = re.compile(
-    rf"^{_LEAD}(?:my|our|mi|mis|nuestr[oa]s?|me|nos)\b|"
-    r"\b(?:i|i'm|i've|we|we're|we've|yo|nosotr[oa]s|always|never|prefer|must|rule|usually|"
-    r"from now on|siempre|nunca|jam[aá]s|prefiero|preferimos|debe[ns]?|norma|regla|soy|somos|"
-    r"tengo|tenemos|uso|usamos|vivo|trabajo|trabajamos|odio|utilizo|utilizamos|solemos|suelo|"
-    r"hacemos|desplegamos)\b",
-    re.IGNORECASE,
-)
-_STATES = re.compile(
-    r"^(?:the|our|all|every|each|el|la|los|las|todos?|todas?|cada)\b.{3,}?"
-    r"\b(?:is|are|has|have|uses?|runs?|lives?|needs?|goes|deploys?|es|son|est[aá]n?|tiene[n]?|"
-    r"usan?|vive[n]?|necesitan?|van?|se)\b",
-    re.IGNORECASE,
-)
-_QUESTION = re.compile(
-    r"^\W*(?:what|who|why|when|where|which|how|is|are|do|does|did|can|could|would|will|should|"
-    r"qu[eé]|qui[eé]n|por qu[eé]|cu[aá]ndo|d[oó]nde|cu[aá]l|c[oó]mo|puedes|podr[ií]as)\b",
-    re.IGNORECASE,
-)
-_REQUEST = re.compile(
-    r"^\W*(?:(?:i|we)(?:'d like| would like| want| need)(?: you)? to|necesito|quiero que|"
-    r"(?:please\s+|now\s+|then\s+)*(?:show|list|tell|give|find|fix|help|let|run|open|check|"
-    r"explain|summari[sz]e|write|create|make|add|look|read|print|search|count|delete|remove|"
-    r"mu[eé]stra\w*|lista|dime|dame|busca|arregla|ay[uú]da\w*|ejecuta|abre|explica|resume|"
-    r"escribe|crea|haz|a[ñn]ade|mira|lee|cuenta|borra))\b",
-    re.IGNORECASE,
-)
 _QUOTED = re.compile(r"“[^”]*”|«[^»]*»|\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']{3,}'(?!\w)")
+_FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
+_QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
+
+
+@cache
+def _frames() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("frames.toml").read_text("utf-8"))
+
+
+@cache
+def _frame(name: str) -> re.Pattern[str]:
+    """Return the pattern `name` of `frames.toml`."""
+    return _compiled(_frames()["patterns"][name])
+
+
+@cache
+def _rule_frames() -> list[re.Pattern[str]]:
+    return [_compiled(pattern) for pattern in _frames()["patterns"]["rules"]]
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"@(\w+)@", _named_words, pattern), re.IGNORECASE)
+
+
+def _named_words(name: re.Match[str]) -> str:
+    """Return the words or the pattern that `name` in a pattern refers to."""
+    words: str | None = _frames()["words"].get(name[1])
+    return _frame(name[1]).pattern if words is None else f"(?:{'|'.join(words.splitlines())})"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What was said, in the user's words; `corrects` when it corrects what was said before."""
+    """A statement in the user's words; `corrects` is true when it corrects an earlier one."""
 
     text: str
     sentence: str
@@ -166,7 +78,7 @@ class Statement:
 
 
 def memory_requests(text: str) -> list[Statement]:
-    """Everything that `text` asks to remember ("remember that …"), in order."""
+    """Return everything that `text` asks to remember ("remember that …"), in order."""
     found: list[Statement] = []
     listing = asked = False
     for line in _read_lines(text):
@@ -176,18 +88,22 @@ def memory_requests(text: str) -> list[Statement]:
             continue
         listing = listing and not line.strip()
         for sentence in _sentences(line):
-            request = _REMEMBER.match(sentence) or (asked and _FURTHER.match(sentence)) or None
+            request = (
+                _frame("remember").match(sentence)
+                or (asked and _frame("further").match(sentence))
+                or None
+            )
             what = request["what"].strip() if request else ""
             listing = request is not None and not what
-            # "Remember when …?" asks; it does not tell.
-            asked = bool(what) and not what.endswith("?") and not _ERRAND.search(sentence)
+            # "Remember when …?" is a question.
+            asked = bool(what) and not what.endswith("?") and not _frame("errand").search(sentence)
             if asked:
                 found.append(_statement(what, sentence))
     return found
 
 
 def rules(text: str) -> list[Statement]:
-    """Preferences and standing rules that `text` states without asking to remember them.
+    """Return preferences and rules that `text` states without asking to remember them.
 
     "I prefer …", "never touch …", "always use …", "from now on …", and the same in Spanish.
     """
@@ -197,7 +113,7 @@ def rules(text: str) -> list[Statement]:
     found: list[Statement] = []
     # What follows on further lines, or after a colon, is mostly pasted.
     for sentence in _sentences(lines[0]):
-        rule = None if _REMEMBER.match(sentence) else _rule(sentence)
+        rule = None if _frame("remember").match(sentence) else _rule(sentence)
         if rule is not None:
             found.append(_statement(rule, sentence))
         elif _INTRODUCES.search(sentence):
@@ -206,45 +122,47 @@ def rules(text: str) -> list[Statement]:
 
 
 def corrections(text: str) -> list[Statement]:
-    """The sentences of `text` that begin as a correction ("Actually it's Thursdays").
+    """Return the sentences of `text` that begin as a correction ("Actually it's Thursdays").
 
-    The text of each is what follows the words that say so.
+    The text of each is what follows the words that mark the correction.
     """
     return [
         Statement(sentence[opening.end() :].strip(" ,.:;!"), sentence, corrects=True)
         for line in _read_lines(text)
         for sentence in _sentences(line)
-        if (opening := _CORRECTS.match(sentence)) and not _is_question(sentence)
+        if (opening := _frame("corrects").match(sentence)) and not _is_question(sentence)
     ]
 
 
 def corrects(text: str, quote: str) -> bool:
-    """Whether the sentence of `text` that holds `quote` says that something is different."""
-    sought = raw_words(quote)
+    """Return whether the sentence of `text` that holds `quote` says that something is different."""
     sentences = [one for line in _read_lines(text) for one in _sentences(line)]
-    holding = [one for one in sentences if _holds(raw_words(one), sought)]
+    holding = [one for one in sentences if holds_words(one, quote)]
     return any(is_correction(one) for one in holding or [quote])
 
 
 def is_correction(sentence: str) -> bool:
-    """Whether the user's words `sentence` say that something was, or has become, different."""
-    return _CORRECTS.match(sentence) is not None or _CHANGED.search(sentence) is not None
+    """Return whether the user's `sentence` says that something was, or has become, different."""
+    return (
+        _frame("corrects").match(sentence) is not None
+        or _frame("changed").search(sentence) is not None
+    )
 
 
 def worth_reading(text: str) -> bool:
-    """Whether `text` may hold something for later: it says something about the user or a rule.
+    """Return whether `text` may hold something for later: about the user, or a rule.
 
-    Questions, requests and thanks do not. Decides whether a model is asked, which costs money.
+    Questions, requests and thanks do not. This decides whether a model is asked, which costs money.
     """
     return any(
         not _is_question(sentence)
         and (
-            _CORRECTS.match(sentence)
+            _frame("corrects").match(sentence)
             or (
-                not _REQUEST.match(sentence)
-                and (_ABOUT_THEM.search(sentence) or _STATES.match(sentence))
+                not _frame("request").match(sentence)
+                and (_frame("about_user").search(sentence) or _frame("states").match(sentence))
             )
-            or _REMEMBER.match(sentence)
+            or _frame("remember").match(sentence)
         )
         for line in _read_lines(text)
         for sentence in _sentences(line)
@@ -257,35 +175,42 @@ def _statement(text: str, sentence: str) -> Statement:
 
 
 def _rule(sentence: str) -> str | None:
-    """The rule that `sentence` states, without what leads up to it; None when it states none."""
-    lead = re.match(_LEAD, sentence, re.IGNORECASE)
+    """Return the rule that `sentence` states, without its introduction; None if it states none."""
+    lead = _frame("lead").match(sentence)
     stated = sentence[lead.end() :].strip() if lead else sentence
     if _is_question(stated) or len(stated) > LONGEST_RULE or stated.endswith(":"):
         return None
     if _QUOTED.sub("", stated).strip() == "":
         return None
-    for form in _RULES:
+    for form in _rule_frames():
         match = form.fullmatch(stated)
         if match is None:
             continue
-        if not _POINTS.match(match["object"]) and not _AT_HAND.search(match["object"]):
+        if not _frame("points").match(match["object"]) and not _frame("at_hand").search(
+            match["object"]
+        ):
             return stated.rstrip(" .!")
     return None
 
 
-def _holds(said: Sequence[str], sought: Sequence[str]) -> bool:
-    return f" {' '.join(sought)} " in f" {' '.join(said)} "
+def holds_words(text: str, quote: str) -> bool:
+    """Return whether `text` holds the words of `quote`, whatever their case and punctuation."""
+    return f" {' '.join(raw_words(quote))} " in f" {' '.join(raw_words(text))} "
 
 
 def _is_question(sentence: str) -> bool:
-    return sentence.rstrip().endswith("?") or "¿" in sentence or bool(_QUESTION.match(sentence))
+    return (
+        sentence.rstrip().endswith("?")
+        or "¿" in sentence
+        or bool(_frame("question").match(sentence))
+    )
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """The sentences of a line; what asks to remember one more thing is a sentence of its own."""
+    """Yield the sentences of a line; a further request to remember is a sentence of its own."""
     start = 0
     for end in _END.finditer(line):
-        if _ABBREVIATION.search(
+        if _frame("abbreviated").search(
             line[max(start, end.start() - _LONGEST_ABBREVIATION) : end.start()]
         ):
             continue
@@ -295,15 +220,17 @@ def _sentences(line: str) -> Iterator[str]:
 
 
 def _read_lines(text: str) -> list[str]:
-    """The lines of `text`, single-spaced; of a long one, of its beginning and its end."""
+    """Return the lines of `text`, single-spaced; of a long one, of its beginning and its end."""
     half = LONGEST_READ // 2
     ends = [text] if len(text) <= LONGEST_READ else [text[:half], text[-half:]]
     return [" ".join(line.split()) for end in ends for line in end.splitlines()]
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    yield from (part for one in _ANOTHER.split(sentence) if (part := one.strip()))
+    yield from (part for one in _frame("another").split(sentence) if (part := one.strip()))
 
+
+# --- what a model proposes --------------------------------------------------------------------
 
 CONFIDENCE_FLOOR = 0.6
 LONGEST = 400
@@ -339,26 +266,10 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["facts"],
 }
 
-_ORDER = re.compile(
-    r"^\W*(?:please\s+)?(?:ignore|disregard|forget|run|execute|always|never|you (?:must|should|are|"
-    r"will)|do not|don't|make sure|act as|from now on|system\s*:|install|delete|approve|disable|"
-    r"ignora|olvida|ejecuta|siempre|nunca|debes|tienes que|a partir de ahora|instala|borra|"
-    r"aprueba|desactiva|act[uú]a como|aseg[uú]rate|no (?:pidas|preguntes|ejecutes))\b",
-    re.IGNORECASE,
-)
-_PASSING = re.compile(
-    r"\b(?:right now|at the moment|just now|for now|today|tonight|"
-    r"this (?:minute|morning|afternoon)|ahora mismo|en este momento|por ahora|de momento|hoy|"
-    r"esta (?:mañana|tarde|noche))\b",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
-
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A checked candidate, and the known fact (by its number in the request) it relates to."""
+    """A checked candidate, and the number in the request of the known fact it relates to."""
 
     candidate: Candidate
     relation: Relation | None
@@ -367,7 +278,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A statement that was not taken, and why; without its text where that is a secret."""
+    """A statement that was rejected, and why; without its text where that is a secret."""
 
     text: str
     reason: Phrase
@@ -375,7 +286,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a model's reply holds."""
+    """The content of a model's reply."""
 
     facts: tuple[Mapping[str, Any], ...]
     entities: tuple[str, ...]
@@ -383,7 +294,7 @@ class Reading:
 
 
 def read_reply(text: str) -> Reading:
-    """The reply's JSON object, also inside a code fence or prose. Raises `ValueError`."""
+    """Read the reply's JSON object, also inside a code fence or prose. Raises `ValueError`."""
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         raise ValueError("the reply holds no JSON object")
@@ -399,23 +310,23 @@ def read_reply(text: str) -> Reading:
 
 
 def own_words(message: Message) -> str:
-    """What the person wrote themselves: without code fences and quoted lines."""
+    """Return the user's own words: the message without code fences and quoted lines."""
     return _QUOTED_LINE.sub("", _FENCE.sub("", message.text))
 
 
 def memory_request(text: str) -> str | None:
-    """What "remember that …" asks to remember first, or None when `text` does not ask for it."""
+    """Return what "remember that …" asks to remember first, or None if `text` does not ask."""
     found = memory_requests(text)
     return found[0].text if found else None
 
 
 def is_order(text: str) -> bool:
-    """Whether `text` tells somebody to do something, or asks to be remembered."""
-    return _ORDER.search(text) is not None or memory_request(text) is not None
+    """Return whether `text` is an instruction, or asks to remember something."""
+    return _frame("order").search(text) is not None or memory_request(text) is not None
 
 
 def guess_category(text: str) -> Category:
-    """Guess a category by the words of a statement, for when there is no model to ask."""
+    """Guess a category by the words of a statement, where there is no model to ask."""
     lowered = plain(text)
     if re.search(r"\b(?:never|must not|do not|don't|forbidden|nunca|prohibido|jamas)\b", lowered):
         return "constraint"
@@ -429,7 +340,7 @@ def guess_category(text: str) -> Category:
 def check(
     raw: Mapping[str, Any], persons: Sequence[Message], session_id: str, project: str
 ) -> Proposal | Rejection:
-    """A proposal when `raw` rests on what the person said in `persons`, else why not."""
+    """Return a proposal when `raw` rests on the user's messages `persons`, or a rejection."""
     text = " ".join(str(raw.get("text", "")).split())
     quote = " ".join(str(raw.get("quote", "")).split())
     if not text or len(text) > LONGEST:
@@ -446,9 +357,9 @@ def check(
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Phrase("it is a guess"))
     explicit = memory_request(own_words(message)) is not None
-    if _ORDER.search(text) and not explicit:
+    if _frame("order").search(text) and not explicit:
         return Rejection(text, Phrase("it is an instruction, not a statement"))
-    if raw.get("transient") is True or _PASSING.search(text):
+    if raw.get("transient") is True or _frame("passing").search(text):
         return Rejection(text, Phrase("it will not matter later"))
     category = str(raw.get("category", ""))
     relation = str(raw.get("relation", ""))
@@ -473,19 +384,15 @@ def check(
 
 
 def _source(quote: str, persons: Sequence[Message]) -> Message | None:
-    """The person's message that holds `quote`, whatever its case, spacing and punctuation."""
-    wanted = raw_words(quote)
-    if len(wanted) < 2:
+    """Return the user's message that holds `quote`."""
+    if len(raw_words(quote)) < 2:
         return None
-    sought = f" {' '.join(wanted)} "
-    for message in persons:
-        if message.role == "person" and sought in f" {' '.join(raw_words(own_words(message)))} ":
-            return message
-    return None
+    own = (one for one in persons if one.role == "person" and holds_words(own_words(one), quote))
+    return next(own, None)
 
 
 def _rests_on(text: str, quote: str) -> bool:
-    """Whether text and quote share a telling word, or one that answers for it."""
+    """Return whether text and quote share a content word, or a synonym or translation of one."""
     said = set(stems_of(quote))
     return any(term in said or answering(term) & said for term in stems_of(text))
 

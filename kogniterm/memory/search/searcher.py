@@ -1,4 +1,4 @@
-"""Finding facts for a question: words, optionally vectors, and a little of what is known of them.
+"""Search of facts by words, optionally by vectors, and by use and age to a small part.
 
     score = words (1, or 0.5 with vectors) + vectors 0.5 + 0.1 confirmed + 0.05 recency
 
@@ -50,7 +50,7 @@ BATCH = 64
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """The nearest facts, and the cosine of any (None: it has no vector)."""
+    """The nearest facts, and a function with the cosine of any (None: it has no vector)."""
 
     best: list[int]
     cosine: Callable[[int], float | None]
@@ -67,12 +67,12 @@ class VectorIndex:
         self._places: dict[int, int] = {}
 
     def clear(self) -> None:
-        """Start anew."""
+        """Remove all facts."""
         self._rows.clear()
         self._matrix = None
 
     def remove(self, fact_id: int) -> None:
-        """Take a fact out; unknown ids are ignored."""
+        """Remove a fact; unknown ids are ignored."""
         if self._rows.pop(fact_id, None) is not None:
             self._matrix = None
 
@@ -103,7 +103,7 @@ class VectorIndex:
             )
 
     def search(self, question: str, pool: int) -> Near:
-        """How near every fact is to `question`, and the nearest `pool` of them."""
+        """Return the distance of every fact to `question`, and the nearest `pool` of them."""
         import numpy
 
         if not self._rows:
@@ -140,10 +140,10 @@ class Searcher:
         self._lock = threading.Lock()
 
     def search(self, question: str, limit: int, *, relevant: bool = False) -> list[Recall]:
-        """The `limit` best facts, best first. Facts that share nothing with it are left out.
+        """Return the `limit` best facts, best first, without those that share nothing with it.
 
-        With `relevant`, so are those that share too little to have to do with it, and small
-        talk finds nothing: for what nobody asked to search.
+        With `relevant`, for a search that the user did not ask for, facts that share too little
+        are left out too, and small talk finds nothing.
         """
         if relevant:
             question = without_small_talk(question)
@@ -157,7 +157,7 @@ class Searcher:
             return [self._recall(fact_id, score, now) for fact_id, score in ranked[:limit]]
 
     def noticed(self) -> None:
-        """A fact was written: with vectors, embed whole batches as they fill, not at a search."""
+        """Count a written fact: vectors are computed for whole batches, not at a search."""
         if self._vectors is None:
             return
         with self._lock:
@@ -211,7 +211,7 @@ class Searcher:
         return {one: (1 - share) * lexical[one] + share * semantic.get(one, 0.0) for one in pool}
 
     def _tell(self, by_words: Mapping[int, float]) -> set[int]:
-        """The facts whose words have to do with the question, by their scores."""
+        """Return the facts whose words are relevant to the question, by their scores."""
         best = max(by_words.values(), default=0.0)
         least = max(FLOOR * self._words.rarest(), NEXT_TO_BEST * best)
         return {one for one in _best(by_words) if by_words[one] >= least}
@@ -252,7 +252,7 @@ class Searcher:
 def entry(fact: Fact) -> Entry:
     """Return what the word index keeps of `fact`.
 
-    Made anew at each start, so that a database of an older version is searched by the same stems.
+    It is rebuilt at each start, so that an older version's database is searched by the same stems.
     """
     own = stems_of(fact.text)
     keywords = {stem for word in fact.keywords.split() for stem in stems_of(word)}
@@ -260,7 +260,7 @@ def entry(fact: Fact) -> Entry:
 
 
 def _best(scores: Mapping[int, float]) -> list[int]:
-    """The `POOL` best. Sorting all is quicker than a heap: it does not leave C."""
+    """Return the `POOL` best. Sorting all is faster than a heap: it does not leave C."""
     return sorted(scores, key=scores.__getitem__, reverse=True)[:POOL]
 
 
@@ -269,7 +269,7 @@ def _tie(fact: Fact) -> tuple[bool, bool, float, int]:
 
 
 def _normalised(scores: Mapping[int, float]) -> dict[int, float]:
-    """Scores brought to 0..1; all 1 when they are equal."""
+    """Return the scores scaled to 0..1; all 1 when they are equal."""
     if not scores:
         return {}
     low, high = min(scores.values()), max(scores.values())
@@ -302,7 +302,7 @@ _PATTERNS = tuple(
 
 
 def named_period(question: str) -> tuple[float, float] | None:
-    """Start and end (exclusive) in seconds since the epoch of the day or month named, in UTC."""
+    """Return start and end (exclusive, seconds since the epoch, UTC) of a day or month named."""
     text = plain(question)
     for pattern in _PATTERNS:
         found = pattern.search(text)

@@ -1,6 +1,6 @@
 """The word index: BM25 over short facts, in memory, the same for SQLite and PostgreSQL.
 
-A person has hundreds of facts, a heavy user ten thousand; at that size an index in memory is
+A user has hundreds of facts, ten thousand at most; at that size an index in memory is
 built in well under a second, answers in a few milliseconds, ranks alike on every database, and
 leaves no words of a forgotten fact in a database index.
 
@@ -46,12 +46,12 @@ NAME = 2.5
 
 _REORDERED = 100
 _NAME = re.compile(r"(?<=[^.?!¿¡]\s)[^\W\d_a-z][^\W\d_]+")
-"""A word with a capital that does not begin a sentence."""
+"""A capitalised word that does not begin a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is indexed of a fact: its terms in order, and terms of less weight beside them."""
+    """The indexed terms of a fact, in order, and further terms of less weight."""
 
     terms: tuple[str, ...]
     extra: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class WordIndex:
         return fact_id in self._index
 
     def add(self, fact_id: int, entry: Entry) -> None:
-        """Index a fact, or index it anew."""
+        """Index a fact, or index it again."""
         self.remove(fact_id)
         self._terms[fact_id] = entry.terms
         frequencies = {term: float(count) for term, count in Counter(entry.terms).items()}
@@ -84,7 +84,7 @@ class WordIndex:
             self._shapes[term[0], len(term)].add(term)
 
     def remove(self, fact_id: int) -> None:
-        """Take a fact out; unknown ids are ignored."""
+        """Remove a fact; unknown ids are ignored."""
         self._terms.pop(fact_id, None)
         for term in self._index.remove(fact_id):
             self._roots[root(term)].discard(term)
@@ -93,7 +93,7 @@ class WordIndex:
     def search(
         self, question: str, pool: int | None = None, also: Sequence[int] = ()
     ) -> dict[int, float]:
-        """The score of every fact that shares a concept with `question`.
+        """Return the score of every fact that shares a concept with `question`.
 
         With `pool`, of the best `pool` facts only: words that most facts hold are then looked
         up only for facts that can still get that far, which is what makes it quick. Facts in
@@ -134,11 +134,11 @@ class WordIndex:
         return {fact_id: scores[fact_id] for fact_id in (*best, *also) if fact_id in scores}
 
     def rarest(self) -> float:
-        """What a word that one fact holds adds to the score of a fact of average length."""
+        """Return what a word of one fact alone adds to the score of a fact of average length."""
         return idf(1, len(self)) if len(self) else 0.0
 
     def _alternatives(self, token: Token, spoken: Language, is_name: bool) -> dict[str, float]:
-        """The indexed terms that answer a question word, with weights. A name is not translated."""
+        """Return the indexed terms for a question word, with weights. Names are not translated."""
         found: dict[str, float] = {}
         other_language: Language = "en" if spoken == "es" else "es"
         exact = (token.stem, stem(token.word, other_language))
@@ -162,7 +162,7 @@ class WordIndex:
         return found
 
     def _joined(self, question: str, spoken: Language) -> Iterable[str]:
-        """Indexed terms that the question writes as two words: "stand up" finds "standup"."""
+        """Yield indexed terms that the question writes as two words ("stand up")."""
         for one, two in pairwise(raw_words(question)):
             term = stem(one + two, spoken)
             if self._index.holding(term):
@@ -174,9 +174,9 @@ class WordIndex:
                 found.setdefault(one, weight)
 
     def _near(self, token: Token) -> Iterable[str]:
-        """Indexed terms that a misspelt word may mean: one edit away, whole or without its ending.
+        """Yield indexed terms that a misspelt word may mean: one edit away, with or without ending.
 
-        A slip keeps an ending from being taken off: "educaton" is "educ" with four letters more.
+        A misspelt ending is not removed by the stemmer: "educaton" is "educ" plus four letters.
         """
         for length in range(max(4, len(token.word) - 4), len(token.word) + 2):
             for term in self._shapes.get((token.word[0], length), ()):
@@ -184,7 +184,7 @@ class WordIndex:
                     yield term
 
     def _parts(self, word: str, spoken: Language) -> Iterable[str]:
-        """Indexed terms that `word` is put together of: "frontend" finds "front end"."""
+        """Yield indexed terms that `word` consists of: "frontend" finds "front end"."""
         dropped = stopwords(spoken)
         for middle in range(2, len(word) - 1):
             parts = word[:middle], word[middle:]
@@ -193,7 +193,7 @@ class WordIndex:
                 yield from held
 
     def _rarities(self, concept: Mapping[str, float]) -> dict[str, float]:
-        """The most that each term of a concept can add to a score."""
+        """Return the most that each term of a concept can add to a score."""
         return {
             term: weight * self._index.weight(self._index.holding(term))
             for term, weight in concept.items()
@@ -202,7 +202,7 @@ class WordIndex:
     def _score(
         self, rarities: Mapping[str, float], only: Mapping[int, float] | None
     ) -> dict[int, float]:
-        """What a concept adds to each fact, or to each of `only`: its best term counts."""
+        """Return what a concept adds to each fact, or to each of `only`: its best term counts."""
         best: dict[int, float] = {}
         for term, rarity in rarities.items():
             impacts = self._index.impacts(term)
@@ -217,7 +217,7 @@ class WordIndex:
         return best
 
     def _adjacency(self, fact_id: int, pairs: set[tuple[str, str]]) -> float:
-        """More than 1 when words that stand side by side in the question do so in the fact."""
+        """Return a factor above 1 for words that are adjacent in the question and in the fact."""
         if not pairs:
             return 1.0
         held = self._terms[fact_id]
@@ -226,9 +226,9 @@ class WordIndex:
 
 
 def _is_settled(scores: Mapping[int, float], pool: int, ahead: float) -> bool:
-    """Whether no fact outside `scores` can still get among the best `pool`.
+    """Return whether no fact outside `scores` can still get among the best `pool`.
 
-    `ahead` is the most that the concepts to come can add to a fact.
+    `ahead` is the most that the remaining concepts can add to a fact.
     """
     if len(scores) < pool:
         return False
@@ -236,7 +236,7 @@ def _is_settled(scores: Mapping[int, float], pool: int, ahead: float) -> bool:
 
 
 def _is_slip(token: Token, term: str) -> bool:
-    """Whether `token` may be `term` misspelt, with or without an ending of up to four letters."""
+    """Return whether `token` may be `term` misspelt, with an ending of up to four letters."""
     word = token.word
     if not (term[1] in word[1:3] or term[2] == word[2]):
         return False
@@ -249,7 +249,7 @@ def _is_slip(token: Token, term: str) -> bool:
 
 
 def _one_edit_apart(one: str, two: str) -> bool:
-    """Whether one insertion, deletion, replacement or swap of neighbours makes them equal."""
+    """Return whether one insertion, deletion, replacement or swap makes two words equal."""
     if len(one) > len(two):
         one, two = two, one
     start = 0

@@ -1,8 +1,8 @@
 """Outcomes that the database could not take, kept on this machine until it can.
 
 One private file for each session (0600, in a folder of 0700), made with room for an outcome before
-anything is started, so that a disk that fills up meanwhile costs nothing. A line is the payload
-that the journal would have got: redacted like it, and found by whoever forgets words in files.
+anything is started, so that a disk that fills up meanwhile loses nothing. A line is the payload for
+the journal: redacted like it, and searched when words are forgotten.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Spool:
     """
 
     def __init__(self, folder: Path, session_id: str) -> None:
-        # Ids of imported sessions are what somebody wrote: no name of a file.
+        # Ids of imported sessions are foreign text: no safe name for a file.
         name = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self.path = folder / f"{name}.jsonl"
         self._made = False
@@ -76,11 +76,11 @@ class Spool:
             sync_folder(self.path.parent)
 
     def read(self) -> list[Outcome]:
-        """What is kept, in order; a line that cannot be read is left out."""
+        """Return the kept outcomes in order; a line that cannot be read is left out."""
         try:
             descriptor = self._open(0)
         except OSError:
-            return []  # there is none, or what is there is not ours
+            return []  # no file, or not one of ours
         with storage_errors(self.path), os.fdopen(descriptor, "rb") as file:
             lines = _lines(file.read(MOST)).splitlines()
         found: list[Outcome] = []
@@ -92,7 +92,7 @@ class Spool:
         return found
 
     def remove(self) -> None:
-        """Delete the file with all that is kept."""
+        """Delete the file with its outcomes."""
         with storage_errors(self.path):
             self.path.unlink(missing_ok=True)
         self._made = False
@@ -103,6 +103,6 @@ class Spool:
 
 
 def _lines(content: bytes) -> bytes:
-    """The whole lines at the beginning of a file; zeros are room."""
+    """Return the whole lines at the beginning of a file; zeros are free room."""
     used = content.partition(b"\0")[0]
     return used[: used.rfind(b"\n") + 1]

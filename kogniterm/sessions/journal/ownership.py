@@ -1,10 +1,10 @@
-"""The lease on a session: of all processes and machines, one drives it at a time.
+"""The lease on a session: only one process of all machines may write to it at a time.
 
-A holder is known by machine, boot and process. On the same machine the system tells whether it
-still lives, a reused process number included; a holder elsewhere is believed for `SECONDS`
-after its last sign of life. If a lease is ever taken over wrongly (a frozen machine wakes up),
-the journal's numbering still keeps the old holder from writing: its next record's number is
-taken, so its next command cannot start.
+A holder is identified by machine, boot and process. On the same machine the system tells whether it
+is alive, a reused process number included; a holder elsewhere counts as alive for `SECONDS` after
+its last heartbeat. If a lease is ever taken over wrongly (a frozen machine wakes up), the journal's
+numbering still keeps the old holder from writing: its next record's number is taken, so its next
+command cannot start.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from kogniterm.storage.database import Database
 
 SECONDS = 30.0
-"""How long a holder on another machine is believed after its last sign of life."""
+"""Seconds for which a holder on another machine counts as alive after its last heartbeat."""
 
 HEARTBEAT = SECONDS / 3
 _PATIENCE = 2.0
 
 
 class SessionBusyError(StorageLockedError):
-    """Another living process drives the session."""
+    """Another living process has the session open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Holder:
 
 
 def this_process() -> Holder:
-    """The holder that this process is."""
+    """Return this process as a holder."""
     boot = "unknown"
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -59,9 +59,9 @@ def this_process() -> Holder:
 
 
 def start_of(pid: int) -> str | None:
-    """When the process began, in ticks since boot; None when there is no such process.
+    """Return the start of the process in ticks since boot; None when there is no such process.
 
-    Together with the number it names a process for good: numbers are reused, this pair is not.
+    Together with the number it identifies a process: numbers are reused, this pair is not.
     """
     try:
         # After the program's name, which may hold anything in its brackets: field 22 of proc(5).
@@ -82,7 +82,7 @@ def _start_without_proc(pid: int) -> str | None:
 
 
 def is_gone(holder: Holder, me: Holder, *, expired: bool) -> bool:
-    """Whether `holder` can no longer write, as far as `me` can tell.
+    """Return whether `holder` can no longer write, as far as `me` can tell.
 
     The same process-number space: ask the system. The same machine after a restart: gone. The
     same boot in another container, or another machine: only when it has been silent.
@@ -95,7 +95,7 @@ def is_gone(holder: Holder, me: Holder, *, expired: bool) -> bool:
 
 
 class Lease:
-    """A held lease; making one takes it. Dying releases it as well as `release` does.
+    """A held lease; making one takes it. `release`, and the end of the process, release it.
 
     `taken_from` is the dead holder it was taken over from, if any. `heartbeat` in seconds.
     """
@@ -112,7 +112,7 @@ class Lease:
         self._thread.start()
 
     def _beat(self) -> None:
-        """Give signs of life until released; a database out of reach is tried again later."""
+        """Send heartbeats until released; a database out of reach is tried again later."""
         while not self._stop.wait(self._heartbeat):
             with suppress(StorageError), closing(self._database.another()) as database:
                 database.execute(
@@ -122,9 +122,9 @@ class Lease:
                 )
 
     def release(self) -> None:
-        """Let others open the session."""
+        """Release the session for other processes."""
         self._stop.set()
-        self._thread.join(timeout=_PATIENCE)  # it may hang on a server; it can do no harm then
+        self._thread.join(timeout=_PATIENCE)  # it may hang on a server, which is harmless
         self._database.execute(
             "DELETE FROM leases WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
             self._key,
@@ -132,14 +132,14 @@ class Lease:
 
 
 def is_held(database: Database, session_id: str, holder: Holder) -> bool:
-    """Whether a living process drives the session, as far as `holder` can tell."""
+    """Return whether a living process has the session open, as far as `holder` can tell."""
     return _living(database, session_id, holder)[0] is not None
 
 
 def _living(
     database: Database, session_id: str, me: Holder
 ) -> tuple[Holder | None, Holder | None, float]:
-    """The holder if it lives, the holder if it is dead, and the time now."""
+    """Return the holder if it lives, the holder if it is dead, and the time now."""
     now = database.clock()
     rows = database.execute(
         "SELECT host, boot, pid, started, expires FROM leases WHERE session_id = ?", (session_id,)
@@ -154,7 +154,7 @@ def _living(
 
 
 def acquire(database: Database, session_id: str, holder: Holder) -> Holder | None:
-    """Take the lease; the dead holder it was taken over from, if any.
+    """Take the lease and return the dead holder it was taken over from, if any.
 
     Raises `SessionBusyError` when its holder lives, also when that is this very process.
     """

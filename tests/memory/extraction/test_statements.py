@@ -13,7 +13,7 @@ from kogniterm.memory.extraction.extract import Extractor
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.update import takes_the_place
 from tests.memory.conftest import DATA, HandClock
-from tests.memory.test_extract import SayingModel, person, reply, stated
+from tests.memory.extraction.test_extract import SayingModel, person, reply, stated
 
 SAID = DATA / "said.txt"
 

@@ -19,7 +19,7 @@ from kogniterm.sessions.records import NodeRan, Outcome
 from kogniterm.sessions.session_transfer import export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import NodeUpdate
-from tests.sessions.test_codec import BODIES
+from tests.sessions.journal.test_codec import BODIES
 from tests.support.conversation import command_turn, write
 
 SECRET = "clave número 7"

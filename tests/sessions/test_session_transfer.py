@@ -22,7 +22,7 @@ from kogniterm.sessions.session_transfer import (
 )
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from tests.sessions.test_codec import BODIES
+from tests.sessions.journal.test_codec import BODIES
 from tests.support.conversation import agent_turn, command_turn, write
 
 

@@ -285,7 +285,7 @@ def test_a_connection_that_broke_while_idle_is_made_anew(
 
 @pytest.mark.postgres
 def test_both_databases_rank_alike(postgres_url: str, tmp_path: Path, clock: HandClock) -> None:
-    from tests.memory.test_quality import questions
+    from tests.memory.search.test_search_quality import questions
 
     facts, asked = questions()
     with (

@@ -20,10 +20,10 @@ from langchain_core.messages import AIMessage
 
 from kogniterm.errors import ModelUnavailableError
 from kogniterm.memory import Memory, open_memory
-from kogniterm.memory.extraction.extract import Extraction, Extractor
+from kogniterm.memory.extraction.extract import EVERY, Extraction, Extractor, due
 from kogniterm.memory.extraction.statements import memory_request
 from kogniterm.memory.fact_records import Message, Origin
-from kogniterm.memory.short_term import EVERY, SessionNotes, due, window
+from kogniterm.memory.short_term import SessionNotes, window
 from kogniterm.memory.update import Candidate
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 from tests.memory.conftest import HandClock, OpenMemory
@@ -33,7 +33,7 @@ KILLED = """
 import asyncio, sys
 from kogniterm.memory import open_memory
 from kogniterm.memory.extraction.extract import Extractor
-from tests.memory.test_extract import SayingModel, person, reply, stated
+from tests.memory.extraction.test_extract import SayingModel, person, reply, stated
 
 memory = open_memory(sys.argv[1], user="ana", project="shop")
 for number in range(500):
