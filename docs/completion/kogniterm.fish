@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --resume --session --slot --source --timeout --to --turn -C
+            case --category --command-timeout --cwd --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -38,6 +38,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -l lang -x -a 'auto en es' -d 'lang
 complete -c kogniterm -n '__kogniterm_at ""' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
 complete -c kogniterm -n '__kogniterm_at ""' -l debug -d 'log everything, to the screen too; show tracebacks'
 complete -c kogniterm -n '__kogniterm_at ""' -s V -l version -d 'show the version'
+complete -c kogniterm -n '__kogniterm_at ""' -s p -l prompt -x -d 'do one task and end: the same as run TASK'
 complete -c kogniterm -n '__kogniterm_at ""' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'model to use, such as google_genai:NAME or local'
 complete -c kogniterm -n '__kogniterm_at ""' -l plan -x -a 'auto always never' -d 'when to plan: auto, always or never; run also takes a plan’s file'
 complete -c kogniterm -n '__kogniterm_at ""' -l plan-approval -x -a 'auto always never' -d 'ask before a plan is worked on: auto, always or never'

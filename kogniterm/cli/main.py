@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from kogniterm import __version__
 from kogniterm.cli import options
-from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options
+from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options, unknown_option
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system, why
 from kogniterm.host.installation import program_folder
 from kogniterm.types import Phrase
@@ -128,7 +128,8 @@ def _imports(frame: FrameType | None) -> bool:
 
 DESCRIPTION = (
     "A terminal agent: it plans, asks before it acts, runs commands in a real terminal, reads "
-    "what they print, and answers. Without a command it opens the prompt."
+    "what they print, and answers. Without a command it opens the prompt; a task in quotes is its "
+    "first input."
 )
 
 
@@ -204,6 +205,9 @@ def build_parser(asked: options.Verb | None = None) -> Parser:
         version=f"kogniterm {__version__} from {program_folder()}",
         help=_("show the version"),
     )
+    parser.add_argument(
+        "-p", "--prompt", metavar=_("TASK"), help=_("do one task and end: the same as run TASK")
+    )
     add_options(parser.add_argument_group(_("session options")), SESSION)
     subparsers = parser.add_subparsers(
         title=_("commands"), metavar=_("COMMAND"), dest="verb", required=False
@@ -222,31 +226,57 @@ def load_verb(verb: options.Verb) -> ModuleType:
 
 
 def _dispatch(argv: Sequence[str]) -> int:
-    word = _first_word(argv)
+    argv = _as_verb(argv)
+    at = _first_word(argv)
+    word = argv[at] if at is not None else None
     verb = options.find(word) if word else None
-    if word and verb is None:
-        _unknown_verb(word)
-    args = build_parser(verb).parse_args(argv)
+    task = None
+    if at is not None and word is not None and verb is None:
+        _check_options(argv[:at])
+        if not any(map(str.isspace, word)):
+            _unknown_verb(word)
+        task = word
+        argv = [*argv[:at], *argv[at + 1 :]]
+    args = build_parser(verb).parse_args([each for each in argv if each != "--"] if task else argv)
     if verb is not None:
         return int(load_verb(verb).run(args))
     from kogniterm.cli import open_prompt
 
-    return open_prompt.run(args)
+    return open_prompt.run(args, task)
 
 
-def _first_word(argv: Sequence[str]) -> str | None:
-    """Return the first word that is neither an option nor an option's value."""
+def _as_verb(argv: Sequence[str]) -> list[str]:
+    """Return `argv` with `-p TASK` as `run TASK`, as other agents spell it."""
+    before = list(argv[: _first_word(argv)])
+    for name in ("-p", "--prompt"):
+        if name in before:
+            at = before.index(name)
+            return ["run", *before[:at], *argv[at + 1 :]]
+    return list(argv)
+
+
+def _check_options(words: Sequence[str]) -> None:
+    """Raise `UsageError` for an option that no session has: its value is no command."""
+    known = {"-h", "--help", "-V", "--version", "-p", "--prompt", "--"}
+    known |= {name for option in (*GENERAL, *SESSION) for name in option.names}
+    for word in words:
+        if word.startswith("-") and word.partition("=")[0] not in known:
+            raise unknown_option(word, known)
+
+
+def _first_word(argv: Sequence[str]) -> int | None:
+    """Return the index of the first word that is neither an option nor an option's value."""
     takes_value = {
         name for option in (*GENERAL, *SESSION) if option.takes_value for name in option.names
     }
-    words = iter(argv)
-    for word in words:
+    words = enumerate(argv)
+    for at, word in words:
         if word == "--":
-            return next(words, None)
+            return at + 1 if at + 1 < len(argv) else None
         if word in takes_value:
             next(words, None)
         elif not word.startswith("-"):
-            return word
+            return at
     return None
 
 
@@ -259,7 +289,8 @@ def _unknown_verb(word: str) -> NoReturn:
             "There is no command {word}; did you mean {near}?", word=word, near=near[0]
         )
     raise UsageError(
-        'There is no command {word}; to give a task: kogniterm run "…".', word=repr(word)
+        'There is no command {word}. To give a task, put it in quotes: kogniterm "{word} …".',
+        word=word,
     )
 
 

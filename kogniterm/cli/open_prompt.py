@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 MOST_FILES = 5000
 
 
-def run(args: argparse.Namespace) -> int:
-    """Open the prompt; returns the exit status."""
+def run(args: argparse.Namespace, task: str | None = None) -> int:
+    """Open the prompt, with `task` as its first input; returns the exit status."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
     from kogniterm.settings.layers import save_setting
@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         version=__version__,
         wiring=Wiring(
             session_id=session_wanted(args),
+            first_input=task,
             model_names=model_names,
             files=partial(workspace_files, Path(folder)),
             save_preference=partial(save_setting, first.paths.config_file),
@@ -113,8 +114,10 @@ def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
             "leaves it. For bigger tasks set {key}, then start again.",
             {"key": "GOOGLE_API_KEY"},
         )
-    key = settings.origin("google_api_key")
+    from kogniterm.runtime.build import KEY_SETTINGS, URL_SETTINGS
+
+    key = settings.origin(KEY_SETTINGS.get(info.provider) or URL_SETTINGS[info.provider])
     return Phrase(
-        "Your key in {where} chose it; another one: /model, or --model at the start.",
+        "Chosen by {where}. For another model: /model, or --model at the start.",
         {"where": key.name if key.file is None else key},
     )

@@ -111,7 +111,7 @@ SESSION = (
 _MISTAKES: tuple[tuple[str, Phrase], ...] = (
     (
         r"unrecognized arguments: (?P<words>.*)",
-        Phrase("{words} means nothing here; see {program} --help."),
+        Phrase("Unexpected argument {words}; see {program} --help."),
     ),
     (
         r"argument (?P<option>.*): expected (?:one|at least one) argument",
@@ -166,11 +166,38 @@ class Parser(argparse.ArgumentParser):
         """Raise what is wrong as one sentence."""
         import re
 
+        unknown = re.fullmatch(r"unrecognized arguments: (-\S*).*", message)
+        if unknown:
+            raise unknown_option(unknown[1], self._known(), self.prog)
         for pattern, text in _MISTAKES:
             match = re.fullmatch(pattern, message)
             if match:
                 raise UsageError(text.template, program=self.prog, **match.groupdict())
         raise UsageError("{message}; see {program} --help.", message=message, program=self.prog)
+
+    def _known(self) -> set[str]:
+        """Return the options of this parser and of the verbs and actions below it."""
+        known = set(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for below in action.choices.values():
+                    known |= below._known()
+        return known
+
+
+def unknown_option(word: str, known: Iterable[str], program: str = "kogniterm") -> UsageError:
+    """Return the error for an option that does not exist, with the most similar one of `known`."""
+    from difflib import get_close_matches
+
+    option = word.partition("=")[0]
+    near = get_close_matches(option, list(known), n=1, cutoff=0.7)
+    if near:
+        return UsageError(
+            "Unknown option {option}. Did you mean {near}?", option=option, near=near[0]
+        )
+    return UsageError(
+        "Unknown option {option}; see {program} --help.", option=option, program=program
+    )
 
 
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument]) -> None:

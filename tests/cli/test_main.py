@@ -81,7 +81,12 @@ def test_mistakes_speak_spanish(shell: Shell) -> None:
     ("words", "sentence"),
     [
         (["run", "x", "--model"], "--model needs a value; see kogniterm run --help."),
-        (["config", "show", "--nonsense"], "--nonsense means nothing here; see"),
+        (["config", "show", "--nonsense"], "Unknown option --nonsense; see kogniterm --help."),
+        (["--modle", "x"], "Unknown option --modle. Did you mean --model?"),
+        (["run", "x", "--modle=y"], "Unknown option --modle. Did you mean --model?"),
+        (["config", "show", "--jsno"], "Unknown option --jsno. Did you mean --json?"),
+        (["config", "path", "more"], "Unexpected argument more; see kogniterm --help."),
+        (["hello"], 'To give a task, put it in quotes: kogniterm "hello …".'),
         (["config"], "ACTION is missing; see kogniterm config --help."),
         (["config", "shwo"], "ACTION cannot be shwo; choose from"),
         (["--debug=1"], "--debug takes no value; see kogniterm --help."),
@@ -105,10 +110,17 @@ def test_an_unknown_verb_suggests_the_nearest(shell: Shell) -> None:
     assert result.stderr == "kogniterm: There is no command modles; did you mean models?\n"
 
 
-def test_a_task_without_the_verb_is_told_how(shell: Shell) -> None:
+def test_a_task_without_a_terminal_is_told_how(shell: Shell) -> None:
     result = shell.run("list the files here")
     assert result.returncode == 2
-    assert 'to give a task: kogniterm run "…"' in result.stderr
+    assert 'to do one task without: kogniterm run "…"' in result.stderr
+
+
+def test_p_is_the_verb_run(shell: Shell) -> None:
+    model = shell.script("replies: [{text: Hello.}]")
+    for words in (("-p", "greet me", "--model", model), ("--model", model, "--prompt", "greet me")):
+        result = shell.run(*words)
+        assert (result.returncode, result.stdout) == (0, "Hello.\n"), result.stderr
 
 
 @pytest.mark.parametrize(

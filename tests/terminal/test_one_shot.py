@@ -10,6 +10,7 @@ from tests.support.real_terminal import User
 from tests.support.typing_user import (
     answer,
     asked,
+    has_prompt,
     holding,
     nap,
     put,
@@ -189,3 +190,19 @@ def test_each_exit_status_means_what_the_page_says(open_terminal: OpenTerminal, 
     )
     status, stop, _ = reason(f"{run}{giving_up} -y --no-sandbox hi")
     assert (status, stop) == (1, "not_done")
+
+
+def test_a_task_in_quotes_opens_the_prompt_with_it(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, "replies: [{run: echo done, purpose: Try it.}, {text: It works.}]")
+    terminal.start(f"kogniterm --model {model} 'try the tests'")
+    answer(terminal, "echo done", "y")
+    terminal.until("It works.")
+    assert "› try the tests" in terminal.text
+    terminal.until(lambda: has_prompt(terminal))
+    terminal.send("/quit\r")
+    assert terminal.status() == 0
+    status, said = terminal.run(f"kogniterm --model {model} -p 'try the tests' --allow-reads")
+    assert (status, "It works." in said) == (0, True)
+    status, said = terminal.run("kogniterm --modle local 'try'")
+    assert (status, "Did you mean --model?" in said) == (2, True)
