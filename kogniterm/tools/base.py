@@ -25,7 +25,8 @@ class SchemaTool(Generic[A]):
 
     `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
     effect of a call above the tool's own (a read of a secret file needs approval). `settle` puts
-    what can change later, such as where a name leads, into the checked arguments.
+    what can change later, such as where a name leads, into the checked arguments. `detail` gives
+    what is shown in full before approval, such as a diff.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class SchemaTool(Generic[A]):
         describe: Callable[[A], tuple[str, str]] | None = None,
         effect_of: Callable[[A], EffectClass] | None = None,
         settle: Callable[[A], A] | None = None,
+        detail: Callable[[A], str] | None = None,
     ) -> None:
         self._model = arguments
         self._run = run
         self._describe = describe
         self._effect_of = effect_of
         self._settle = settle
+        self._detail = detail
         self._spec = ToolSpec(name, description, compact_schema(arguments), effect)
 
     @property
@@ -68,7 +71,7 @@ class SchemaTool(Generic[A]):
         return self._describe(self._parse(arguments))
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
-        return ""
+        return self._detail(self._parse(arguments)) if self._detail else ""
 
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
         found = await self._run(self._parse(arguments))

@@ -13,7 +13,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -201,18 +201,7 @@ class FileVersions:
             )
 
 
-class FileTool(SchemaTool[Any]):
-    """A `SchemaTool` that can show its diff before it is approved."""
-
-    def __init__(self, *args: Any, diff: Callable[[Any], str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._diff = diff
-
-    def detail(self, arguments: Mapping[str, Any]) -> str:
-        return self._diff(self._parse(arguments))
-
-
-def write_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
+def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
     """The tool that makes a file or replaces all of it."""
 
     def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, str]:
@@ -230,7 +219,7 @@ def write_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
     )
 
 
-def edit_file(cwd: Callable[[], str], versions: FileVersions) -> FileTool:
+def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
     """The tool that replaces one piece of text."""
 
     def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
@@ -253,7 +242,7 @@ def _file_tool(
     plan: Callable[[Any], tuple[Path, bytes | None, str]],
     cwd: Callable[[], str],
     versions: FileVersions,
-) -> FileTool:
+) -> SchemaTool[Any]:
     def describe(arguments: Any) -> tuple[str, str]:
         path, before, after = plan(arguments)
         versions.saw(path, before)
@@ -275,14 +264,14 @@ def _file_tool(
         added, removed = _counts(_unified(path, before, after))
         return f"Wrote {path} (+{added} -{removed} lines)."
 
-    return FileTool(
+    return SchemaTool(
         name,
         description,
         model,
         run,
         effect="edit",
         describe=describe,
-        diff=diff,
+        detail=diff,
         settle=lambda arguments: with_real_path(cwd(), arguments),
     )
 

@@ -13,7 +13,6 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field
 
 from kogniterm.errors import ToolError
-from kogniterm.protocols import Tool
 from kogniterm.tools.base import Arguments, SchemaTool
 
 
@@ -262,8 +261,3 @@ def forget(memory: ForgetPort) -> SchemaTool[ForgetArguments]:
         effect="person",
         describe=lambda arguments: (arguments.what, ""),
     )
-
-
-def memory_tools(memory: MemoryPort) -> list[Tool]:
-    """Return the tools that look facts up and keep them; `forget` needs more than memory."""
-    return [recall(memory), remember(memory)]

@@ -19,9 +19,10 @@ from kogniterm.tools.session_tools import (
     UserPort,
     ask_user,
     forget,
-    memory_tools,
     read_output,
+    recall,
     recall_history,
+    remember,
 )
 from kogniterm.tools.web import web_fetch, web_search
 
@@ -63,7 +64,7 @@ def session_tools(
     if ports.history is not None:
         tools.append(recall_history(ports.history))
     if ports.memory is not None:
-        tools.extend(memory_tools(ports.memory))
+        tools += [recall(ports.memory), remember(ports.memory)]
     if ports.forgetting is not None:
         tools.append(forget(ports.forgetting))
     if brave_key:

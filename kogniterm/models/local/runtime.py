@@ -12,7 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,15 +56,6 @@ class Prompt:
     stop: tuple[str, ...] = ()
     grammar: str | None = None
     schema: Mapping[str, Any] | None = None
-
-    def as_message(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"prompt": self.text, "max_tokens": self.max_tokens}
-        message["stop"] = list(self.stop)
-        if self.grammar is not None:
-            message["grammar"] = self.grammar
-        if self.schema is not None:
-            message["schema"] = dict(self.schema)
-        return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +260,7 @@ class Runtime:
             self._count += 1
             number, process = self._count, self._running()
         process.expect(number, deliver)
-        process.send({"id": number, **prompt.as_message()})
+        process.send({"id": number, **asdict(prompt)})
         ended = False
         try:
             while not ended:

@@ -5,8 +5,8 @@ machine, many on a busy one), which would freeze the prompt; because a fault in 
 not take the session with it; and because leaving ends it at once. It imports nothing of
 KogniTerm, so that it starts in the time Python needs.
 
-In, first line: {"file", "context", "threads"}; then requests {"id", "prompt", "max_tokens", and
-optionally "grammar", "schema", "stop"}, or {"cancel": id}. Out: {"ready": true} or
+In, first line: {"file", "context", "threads"}; then requests {"id", "text", "max_tokens", "stop",
+"grammar", "schema"} (the last two may be null), or {"cancel": id}. Out: {"ready": true} or
 {"failed": kind, "detail"}, then per request {"id", "text"} as it streams and {"id", "end":
 reason, "input", "output", "cached"} or {"id", "error": kind, "detail"}. End of input ends it.
 """
@@ -110,19 +110,16 @@ class Worker:
 def completion(request: dict[str, Any]) -> dict[str, Any]:
     """The library's form of a request. Temperature 0: the likeliest command, every time."""
     body = {
-        "prompt": request["prompt"],
+        "prompt": request["text"],
         "n_predict": request["max_tokens"],
         "temperature": 0,
         "seed": 0,
         "cache_prompt": True,
         "stream": True,
-        "stop": request.get("stop", []),
+        "stop": request["stop"],
     }
-    if "grammar" in request:
-        body["grammar"] = request["grammar"]
-    if "schema" in request:
-        body["json_schema"] = request["schema"]
-    return body
+    forms = {"grammar": request["grammar"], "json_schema": request["schema"]}
+    return body | {name: form for name, form in forms.items() if form is not None}
 
 
 def parameters(library: Any, start: dict[str, Any]) -> Any:
