@@ -10,7 +10,7 @@ from kogniterm.errors import SettingsError
 from kogniterm.runtime.services.trust_store import discover
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from tests.flows.conftest import MakeFlow, yes
-from tests.ui.commanded import Commanded
+from tests.ui.commands.commanded import Commanded
 
 DENY = '[[rule]]\ndecision = "deny"\nprogram = "touch"\nreason = "no touching"\n'
 TOUCH = "replies: [{text: Hello.}, {run: touch a}, {text: One.}, {run: touch b}, {text: Two.}]"

@@ -8,7 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, catalogue, language, plural, read_po, translate, use_language
+from kogniterm.ui.locale import (
+    _,
+    catalogue,
+    duration,
+    language,
+    plural,
+    read_po,
+    size,
+    tokens,
+    translate,
+    use_language,
+)
 from tests.ui.messages import PACKAGE, TEMPLATES, Message, dynamic, messages
 
 
@@ -116,3 +127,18 @@ def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
 def test_a_broken_catalogue_names_the_line(text: str, line: int) -> None:
     with pytest.raises(ValueError, match=f"line {line}:"):
         read_po(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (3.25, "3.2 s"), (59.4, "59 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_counts_and_sizes() -> None:
+    assert [tokens(n) for n in (0, 999, 1000, 999_949, 1_200_000)] == [
+        "0", "999", "1.0k", "999.9k", "1.2M",
+    ]  # fmt: skip
+    assert [size(n) for n in (999, 1500, 100_000_000)] == ["999 B", "1.5 kB", "100.0 MB"]

@@ -17,7 +17,7 @@ from kogniterm.types import events as ev
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PlayedSession, ask, show_command
-from tests.ui.screen import AT_ONCE, PATIENCE_SECONDS, keyboard, live_repl
+from tests.ui.live import AT_ONCE, PATIENCE_SECONDS, keyboard, live_repl
 
 
 @pytest.fixture

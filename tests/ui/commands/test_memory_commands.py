@@ -12,7 +12,7 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.types import UserInput
 from kogniterm.ui.prompt.input_line import PrivateHistory
 from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
-from tests.ui.commanded import Commanded
+from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
 

@@ -9,7 +9,7 @@ import pytest
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.tool_lines import tool_words
 from tests.support.language import in_spanish
-from tests.ui.test_render import begin, lines
+from tests.ui.screen.test_renderer import begin, lines
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.status_line import findings
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import PlayedSession
-from tests.ui.screen import Live, keyboard, live_repl
+from tests.ui.live import Live, keyboard, live_repl
 
 PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 PLAN = plan_from_text(

@@ -21,7 +21,7 @@ from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
-from tests.ui.screen import AT_ONCE, Live, keyboard, live_repl
+from tests.ui.live import AT_ONCE, Live, keyboard, live_repl
 
 PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 

@@ -11,11 +11,19 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import UsageError
+from kogniterm.types import Job
 from kogniterm.types import events as ev
-from kogniterm.ui.prompt.attachments import ClipboardImages, image_mentions
+from kogniterm.ui.prompt.attachments import (
+    ClipboardImages,
+    Pastes,
+    image_mentions,
+    job_outputs,
+    mentions,
+)
 from tests.support.images import png
+from tests.support.ordinary import ordinary
 from tests.ui.face import PlayedSession
-from tests.ui.screen import Live, keyboard, live_repl
+from tests.ui.live import Live, keyboard, live_repl
 
 PASTE = "\x1b[200~{}\x1b[201~"
 
@@ -126,3 +134,49 @@ async def test_an_empty_clipboard_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_without_a_helper_the_other_way_is_said() -> None:
     with pytest.raises(UsageError, match=r"name the file instead, as in @picture\.png"):
         await ClipboardImages([["surely-not-installed"]]).take()
+
+
+def test_small_pastes_stay_and_large_ones_become_markers() -> None:
+    pastes = Pastes()
+    assert pastes.take("a\r\nb\rc") == "a\nb\nc"
+    text = "x" * 5000
+    marker = pastes.take(text)
+    assert marker == "[paste 1: 1 line]"
+    assert pastes.expand(f"see {marker} please") == f"see \n{text}\n please"
+    assert pastes.expand(marker) == text
+    pastes.clear()
+    assert pastes.expand(marker) == marker
+
+
+def test_mentions_are_seen_from_the_workspace_quoted_or_not(tmp_path: Path) -> None:
+    for name in ("a.txt", "my file.txt", "shot.PNG"):
+        (tmp_path / name).write_text("x")
+    found = mentions('see @a.txt, @"my file.txt" @a.txt (@no) @shot.PNG', str(tmp_path))
+    assert found == ("a.txt", "my file.txt", "shot.PNG")
+
+
+def test_jobs_are_named_one_by_one_or_all() -> None:
+    jobs = [
+        Job(name, "make", "running", (1,), 0.0, output_path=path)
+        for name, path in (("1", "/o/1"), ("2", "/o/2"), ("3", None))
+    ]
+    assert job_outputs("look at @jobs.", jobs) == ("/o/1", "/o/2")
+    assert job_outputs("why is @job:2 slow?", jobs) == ("/o/2",)
+    assert job_outputs("mail me@jobs or @job:9", jobs) == ()
+
+
+def test_mentions_are_files_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("x")
+    assert mentions("read @a.txt, and @missing and me@a.txt") == ("a.txt",)
+
+
+def test_an_at_sign_before_what_can_be_no_file_is_just_one(tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir()
+    (tmp_path / "shut" / "a.txt").write_text("x")
+    (tmp_path / "shut").chmod(0o000)
+    line = f"@shut/a.txt @{'x' * 300} @{'d/' * 3000} @~nobody-of-this-name/x @a\0b @\ud800"
+    with ordinary():
+        assert mentions(line, str(tmp_path)) == ()
+    (tmp_path / "shut").chmod(0o700)
+    assert mentions(line, str(tmp_path)) == ("shut/a.txt",)

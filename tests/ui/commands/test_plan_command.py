@@ -7,7 +7,7 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.ui.commands.plan import EMPTY
 from tests.flows.conftest import MakeFlow, make_flow
-from tests.ui.commanded import Commanded
+from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
 

@@ -28,7 +28,7 @@ from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
 from kogniterm.ui.screen.surface import Attention, LineSurface, LiveSurface
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
 from tests.ui.face import ASK, report, request, show_command
-from tests.ui.screen import Terminal, until
+from tests.ui.live import Terminal, until
 
 PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 COLOUR = Painter(choose_theme("dark", color=True, background=None))

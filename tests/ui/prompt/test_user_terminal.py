@@ -20,7 +20,7 @@ from kogniterm.ui.prompt.user_terminal import UserTerminal
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import PlayedSession
-from tests.ui.screen import until
+from tests.ui.live import until
 
 
 @pytest.fixture

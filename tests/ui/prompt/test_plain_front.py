@@ -1,4 +1,4 @@
-"""The plain front, lending the terminal, completion of files: what the prompt does not cover."""
+"""The plain front, and lending the terminal to a thread."""
 
 from __future__ import annotations
 
@@ -6,25 +6,17 @@ import asyncio
 import contextlib
 import os
 import pty
-import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
-
-from kogniterm.types import Job
 from kogniterm.types import events as ev
 from kogniterm.ui.app import build_repl
-from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import Registry
-from kogniterm.ui.prompt.input_line import FileIndex, LineCompleter, fuzzy
 from kogniterm.ui.prompt.plain_front import PlainFront
 from kogniterm.ui.prompt.user_terminal import Lending
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen_preferences import Preferences
 from tests.ui.face import Play, PlayedSession, ask
-from tests.ui.screen import PATIENCE_SECONDS, until
+from tests.ui.live import PATIENCE_SECONDS, until
 
 
 class Plain:
@@ -142,69 +134,3 @@ async def test_the_terminal_is_lent_to_a_thread_and_comes_back() -> None:
     await asyncio.to_thread(borrow)
     await asyncio.sleep(0)
     assert states == ["rests", "borrowed", "draws", "given back", "keys that came too late"]
-
-
-def test_files_are_found_by_their_letters_best_first() -> None:
-    paths = ["src/app/main.py", "tests/test_main.py", "docs/remains.md", "Makefile", "a/m/x.py"]
-    ranked = sorted((score, path) for path in paths if (score := fuzzy("main", path)))
-    assert [path for _score, path in ranked] == [
-        "src/app/main.py",
-        "docs/remains.md",
-        "tests/test_main.py",
-    ]
-    assert fuzzy("mfl", "Makefile") is not None
-    assert fuzzy("zz", "Makefile") is None
-
-
-async def nothing(*_given: object) -> None:
-    """Play no turn."""
-
-
-def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
-    class Enough:
-        """The part of a REPL that completion uses."""
-
-        registry = Registry(COMMANDS)
-        opened = True
-        session = PlayedSession(nothing)
-
-    job = Job("7", "make all", "running", (1,), 0.0, output_path="/tmp/out")
-    Enough.session.executor.running = (job,)
-
-    files = ["my file.txt", "other.txt"]
-    completer = LineCompleter(Enough(), lambda: files)  # type: ignore[arg-type]  # enough of it
-
-    def complete(text: str) -> list[str]:
-        found = completer.get_completions(Document(text), CompleteEvent())
-        return [completion.text for completion in found]
-
-    assert complete("look at @my") == ['@"my file.txt"']
-    assert complete("/the") == ["/theme"]
-    assert complete("/theme d") == ["dark"]
-    assert complete("/nonsense x") == []
-    assert complete("the") == []
-    assert complete("what says @jo") == ["@jobs", "@job:7"]
-    assert complete("what says @job:") == ["@job:7"]
-
-
-def test_the_file_index_answers_at_once_and_lists_behind() -> None:
-    now, listed, arrived = [0.0], threading.Event(), threading.Event()
-    calls: list[int] = []
-
-    def listing() -> list[str]:
-        listed.wait(PATIENCE_SECONDS)
-        calls.append(1)
-        return ["a.py"]
-
-    index = FileIndex(listing, clock=lambda: now[0], arrived=arrived.set)
-    assert index() == []
-    assert index() == []
-    listed.set()
-    assert arrived.wait(PATIENCE_SECONDS)
-    assert index() == ["a.py"]
-    assert len(calls) == 1
-    arrived.clear()
-    now[0] += 60
-    assert index() == ["a.py"]
-    assert arrived.wait(PATIENCE_SECONDS)
-    assert len(calls) == 2

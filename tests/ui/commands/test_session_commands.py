@@ -20,7 +20,7 @@ from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import custom_commands
 from kogniterm.ui.commands.sessions import resume_choices
 from tests.flows.conftest import MakeFlow, make_flow, yes
-from tests.ui.commanded import Commanded
+from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
 
@@ -303,7 +303,7 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
     from kogniterm.ui.prompt.input_line import LineCompleter
     from kogniterm.ui.repl import Opened
     from tests.ui.face import PlayedSession
-    from tests.ui.screen import keyboard, live_repl
+    from tests.ui.live import keyboard, live_repl
 
     async def play(*_given: object) -> None:
         return None
@@ -340,7 +340,7 @@ async def test_the_last_turn_of_a_session_is_found(make_flow: MakeFlow) -> None:
 
 async def test_a_resumed_session_shows_where_it_was() -> None:
     from kogniterm.ui.repl import Opened
-    from tests.ui.screen import keyboard, live_repl
+    from tests.ui.live import keyboard, live_repl
 
     async def play(*_given: object) -> None:
         return None

@@ -13,7 +13,7 @@ from kogniterm.ui.questions.model_question import ModelQuestion, ask_user
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import choose_theme
 from tests.ui.face import PlayedSession
-from tests.ui.screen import Live, keyboard, live_repl
+from tests.ui.live import Live, keyboard, live_repl
 
 PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 ANSWERS = ("left", "right")

@@ -1,0 +1,63 @@
+"""The registry of commands, and what commands share."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.errors import UsageError
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.commands.registry import (
+    Command,
+    Explained,
+    Registry,
+    is_slash_command,
+    split_line,
+)
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import (
+    choose_theme,
+)
+
+
+def test_explanations_stand_beside_or_on_a_narrow_screen_below() -> None:
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+    shown = Explained([("/help [NAME]", "list the commands"), ("/quit", "leave")], "command")
+    assert painter.paint(shown, 60).split("\n") == [
+        " /help [NAME]  list the commands", " /quit         leave", "",
+    ]  # fmt: skip
+    assert painter.paint(shown, 30).split("\n") == [
+        " /help [NAME]", "    list the commands", " /quit", "    leave", "",
+    ]  # fmt: skip
+
+
+def test_commands_have_help_and_arguments_that_can_be_completed() -> None:
+    for command in COMMANDS:
+        assert str(command.help)
+        assert not command.choices or command.arguments
+
+
+def test_commands_are_found_by_name_alias_and_beginning() -> None:
+    registry = Registry(COMMANDS)
+    assert registry.find("exit").name == "quit"
+    assert registry.find("he").name == "help"
+    with pytest.raises(UsageError, match="/mode, /model"):
+        registry.find("mo")
+    with pytest.raises(UsageError, match="There is no command /zzz"):
+        registry.find("zzz")
+
+
+def test_two_commands_may_not_share_a_name() -> None:
+    def nothing(_context: object, _argument: str) -> None:
+        """Do nothing."""
+
+    one = Command("a", Phrase("x"), nothing)
+    with pytest.raises(ValueError, match="same name"):
+        Registry([one, Command("b", Phrase("x"), nothing, aliases=("a",))])
+
+
+def test_lines_are_split_and_told_apart() -> None:
+    assert split_line("/Model  a b ") == ("model", "a b")
+    assert is_slash_command("/help")
+    assert not is_slash_command("/etc/hosts")
+    assert not is_slash_command("/help\nmore")

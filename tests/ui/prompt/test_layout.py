@@ -1,0 +1,56 @@
+"""The toolbar: one line that fits, whatever it has to tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from prompt_toolkit.utils import get_cwidth
+
+from kogniterm.ui.prompt.layout import Facts, short_folder, toolbar
+
+FACTS = Facts(
+    model="google_genai:gemini-2.5-flash",
+    mode="auto",
+    plan_mode="always",
+    session="20260101",
+    folder="~/project",
+    tokens=12_345,
+    jobs=2,
+    context=13,
+    dollars=0.0123,
+)
+
+
+@pytest.mark.parametrize("columns", range(10, 160, 7))
+def test_the_toolbar_is_one_line_that_fits(columns: int) -> None:
+    line = "".join(text for _style, text in toolbar(FACTS, columns))
+    assert get_cwidth(line) <= columns
+    assert "\n" not in line
+
+
+def test_the_toolbar_drops_what_matters_least_first() -> None:
+    def shown(columns: int) -> str:
+        return "".join(text for _style, text in toolbar(FACTS, columns))
+
+    assert shown(150) == (
+        " google_genai:gemini-2.5-flash · auto-approve · plan: always · 2 jobs · "
+        "12.3k tokens · context 13 % · $0.01 · 20260101 · ~/project"
+    )
+    assert shown(60) == " google_genai:gemini-2.5-flash · auto-approve · 2 jobs"
+    assert shown(46) == " google_genai:gemini-2.5-flash · auto-approve"
+
+
+def test_a_full_window_warns_and_a_cost_too_small_for_cents_is_said_so() -> None:
+    line = toolbar(replace(FACTS, context=75, dollars=0.001), 150)
+    assert ("class:warn", "context 75 %") in line
+    assert any(text == "<$0.01" for _style, text in line)
+    free = toolbar(replace(FACTS, dollars=0.0), 150)
+    unknown = toolbar(replace(FACTS, dollars=None), 150)
+    assert not any("$" in text for _style, text in (*free, *unknown))
+
+
+def test_folders_are_shortened_in_the_middle() -> None:
+    assert short_folder("/home/ana/code", "/home/ana") == "~/code"
+    assert short_folder("/home/anabel", "/home/ana") == "/home/anabel"
+    assert short_folder("/very/long/path/that/goes/on/and/on/here", "") == "…/on/here"

@@ -1,0 +1,50 @@
+"""Painted text: safe words, keys in rows, long input shortened."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.text.visible import clean, one_line
+from kogniterm.ui.questions.panel import Line, key_row
+from kogniterm.ui.screen.paint import CHARACTERS, LINES, Painter, sent
+from kogniterm.ui.screen_preferences import (
+    choose_theme,
+)
+
+READY = Line(armed=True, ready=True)
+
+
+def test_words_of_a_model_are_shown_not_obeyed() -> None:
+    assert clean("a\x1b[2Jb\r\nc\td\u202e") == "a[2Jb\nc\td"
+    assert one_line("a\n  b\x07", 10) == "a b\\u{7}"
+    assert one_line("a\u200bb \u26a0\ufe0f", 20) == "a\\u{200B}b \u26a0\ufe0f"
+    assert one_line("abcdefgh", 5) == "abcd…"
+
+
+def test_no_line_parts_a_key_from_its_words() -> None:
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+    keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permiso"), ("d", "detener el turno")]
+    assert key_row(keys, READY, painter, 34) == [
+        "[s] aprobar  [n] rechazar",
+        "[p] permiso  [d] detener el turno",
+    ]
+    whole = "[s] aprobar  [n] rechazar  [p] permiso  [d] detener el turno"
+    assert key_row(keys, READY, painter, 80) == [whole]
+
+
+@pytest.mark.parametrize("count", [1, 2, LINES, LINES + 1])
+def test_what_was_sent_stays_whole(count: int) -> None:
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+    lines = [f"line {number}" for number in range(count)]
+    assert sent("\n".join(lines), painter).plain == "› " + "\n  ".join(lines)
+
+
+def test_of_a_long_paste_the_two_ends_stay() -> None:
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+    text = "\r\n".join([*(f"line {number}" for number in range(100)), "y" * 1_000_000])
+    shown = sent(text, painter).plain.split("\n")
+    assert len(shown) == LINES + 1
+    assert shown[0] == "› line 0"
+    assert shown[LINES // 2] == f"  … {101 - LINES} more lines"
+    assert shown[LINES // 2 + 1] == f"  line {101 - LINES // 2}"
+    assert shown[-1] == f"  {'y' * CHARACTERS}…"
