@@ -1,29 +1,37 @@
 """Every sentence of the package that a person can read, found in the syntax trees.
 
-Counted are: the argument of `_()`, both forms of `plural()`, the template of a `Text`, and the
-template of an error of `kogniterm.errors` (the first argument of a call whose name ends in
-"Error" and is defined there). A constant of the module counts where it is passed to `_()`,
-and so do the words that stand in the command line's tables and whatever is given to `mark()`.
+Counted are: the argument of `_()`, both forms of `plural()`, the template of a `Phrase`, and the
+template of a `KognitermError` (the first argument of a call of one of its kinds). A constant of the
+module counts where it is passed to `_()`, and so do the words that stand in the command line's
+tables and whatever is given to `mark()`.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import kogniterm
-from kogniterm import errors
 
 PACKAGE = Path(kogniterm.__file__).parent
-ERRORS = {
-    name
-    for name, value in vars(errors).items()
-    if inspect.isclass(value) and issubclass(value, errors.KognitermError)
-}
+
+
+@cache
+def _errors(package: Path) -> frozenset[str]:
+    """The names of all kinds of `KognitermError`, wherever they are defined."""
+    bases = {
+        node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    known = {"KognitermError"}
+    while more := {name for name, above in bases.items() if above & known} - known:
+        known |= more
+    return frozenset(known)
 
 
 TEMPLATES = {
@@ -112,7 +120,7 @@ def _of_call(
         return
     if name == "plural":
         yield Message(first, where, _literal(node.args[1]))
-    elif name in ("_", "mark", "Phrase") or name in ERRORS:
+    elif name in ("_", "mark", "Phrase") or name in _errors(PACKAGE):
         yield Message(first, where)
 
 
