@@ -38,7 +38,6 @@ from kogniterm.execution.shell.shell_state import (
     encode,
     exported,
     first_state,
-    inherited,
     only_inside,
 )
 from kogniterm.host.safe_files import umask
@@ -106,7 +105,7 @@ class CommandExecutor:
             raise ExecutionError("Folder {path} does not exist.", path=str(folder))
         if not os.access(shell, os.X_OK):
             raise ExecutionError("{shell} is needed to run commands; install bash.", shell=shell)
-        variables, self._other_env = base_environment(inherited() if env is None else env, secrets)
+        variables, self._other_env = base_environment(env, secrets)
         self._shell = shell
         self._lineages = Lineages.first(first_state(variables, str(folder), umask()))
         self._overlays = {wrapped: dict(UNATTENDED) for wrapped in (False, True)}

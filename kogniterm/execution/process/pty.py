@@ -52,10 +52,7 @@ def send_message(
     """Send `message`, and `fds` with its first byte; raises OSError when the peer is gone."""
     body = json.dumps(message).encode("ascii")
     data = len(body).to_bytes(_LENGTH, "big") + body
-    sent = 0
-    if fds:
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
-        sent = channel.sendmsg([data], [rights])
+    sent = socket.send_fds(channel, [data], fds) if fds else 0
     # The peer may have read it all and gone: not even nothing can be sent then.
     if sent < len(data):
         channel.sendall(data[sent:])

@@ -75,25 +75,24 @@ def search(workspace: str, *, hidden: bool = True) -> Found:
 
     Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
     """
-    found, left = Found(), MOST_ENTRIES
     try:
         root = os.open(workspace, _FLAGS | os.O_DIRECTORY)
     except OSError:
-        return found
+        return Found()
     try:
-        level = [""]
+        run, left, level = _Search(root, workspace), MOST_ENTRIES, [""]
         for _ in range(DEEPEST):
             below: list[str] = []
             for folder in level:
-                left -= _look(root, workspace, folder, found, below)
+                left -= run.look(folder, below)
                 if left < 0:
-                    return found
+                    return run.found
             if level == [""] and not hidden:
                 below = [name for name in below if not name.startswith(".")]
             level = below
     finally:
         os.close(root)
-    return found
+    return run.found
 
 
 def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Planted, ...]:
@@ -107,116 +106,119 @@ def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Pl
     return tuple(different)
 
 
-def _look(root: int, workspace: str, folder: str, found: Found, below: list[str]) -> int:
-    """Look at one folder; returns how many entries it has. `below` gets the folders in it."""
-    guarded, skipped = protected("guarded"), protected("not_searched")
-    with _opened(root, folder) as place:
-        entries = [] if place is None else _listed(place, MOST_ENTRIES)
-        if place is not None and len(entries) >= MOST_ENTRIES:
-            entries = _asked_for(place)  # too many to look at each: ask for the names instead
-        names_here = {name for name, _ in entries}
-        if names_here >= _REPOSITORY and folder:
-            _repository(root, workspace, folder, found)
+class _Search:
+    """A search below the open folder `root`, the workspace, which follows no link."""
+
+    def __init__(self, root: int, workspace: str) -> None:
+        self.root, self.workspace, self.found = root, workspace, Found()
+
+    def look(self, folder: str, below: list[str]) -> int:
+        """Look at one folder; returns how many entries it has. `below` gets the folders in it."""
+        guarded, skipped = protected("guarded"), protected("not_searched")
+        with _opened(self.root, folder) as place:
+            entries = [] if place is None else _listed(place, MOST_ENTRIES)
+            if place is not None and len(entries) >= MOST_ENTRIES:
+                entries = _asked_for(place)  # too many to look at each: ask for the names instead
+            names_here = {name for name, _ in entries}
+            if names_here >= _REPOSITORY and folder:
+                self._repository(folder)
+                return len(entries)
+            for name, is_folder in entries:
+                path = f"{folder}/{name}" if folder else name
+                if name == ".git" and is_folder:
+                    self._repository(path)
+                elif name == ".git" or name in guarded:
+                    self._guard(path)
+                elif is_folder and name not in skipped:
+                    below.append(path)
             return len(entries)
-        for name, is_folder in entries:
-            path = f"{folder}/{name}" if folder else name
-            if name == ".git" and is_folder:
-                _repository(root, workspace, path, found)
-            elif name == ".git" or name in guarded:
-                _guard(root, workspace, path, found)
-            elif is_folder and name not in skipped:
-                below.append(path)
-        return len(entries)
 
-
-def _repository(root: int, workspace: str, folder: str, found: Found) -> None:
-    """Note what steers git in a repository's own folder, and in those of its submodules."""
-    place = f"{workspace}/{folder}"
-    mounted = len(found.kept) < MOST_MOUNTS
-    if mounted:
-        found.pinned.append(place)
-    for name in GIT_GUARDED:
-        path = f"{folder}/{name}"
-        if name in _KEPT_READ_ONLY:
-            parents = folders_between(f"{workspace}/{path}", place)
-            if _guard(root, workspace, path, found, sample=".sample") and mounted:
-                found.pinned.extend(parents)
-        else:
-            _note(root, workspace, path, found, sample=".sample")
-    with _opened(root, f"{folder}/worktrees") as worktrees:
-        for name, _ in [] if worktrees is None else _listed(worktrees, MOST_BELOW):
+    def _repository(self, folder: str) -> None:
+        """Note what steers git in a repository's own folder, and in those of its submodules."""
+        place = f"{self.workspace}/{folder}"
+        mounted = len(self.found.kept) < MOST_MOUNTS
+        if mounted:
+            self.found.pinned.append(place)
+        for name in GIT_GUARDED:
+            path = f"{folder}/{name}"
+            if name in _KEPT_READ_ONLY:
+                parents = folders_between(f"{self.workspace}/{path}", place)
+                if self._guard(path, sample=".sample") and mounted:
+                    self.found.pinned.extend(parents)
+            else:
+                self._note(path, sample=".sample")
+        for name, _ in self._entries(f"{folder}/worktrees"):
             for file in ("config.worktree", "commondir", "gitdir"):
-                _note(root, workspace, f"{folder}/worktrees/{name}/{file}", found)
-    for named in _named_in_config(root, workspace, folder):
-        if not any(within(f"{workspace}/{named}", one) for one in found.kept):
-            _guard(root, workspace, named, found)
-    _submodules(root, workspace, f"{folder}/modules", found, 3)
+                self._note(f"{folder}/worktrees/{name}/{file}")
+        for named in self._named_in_config(folder):
+            if not any(within(f"{self.workspace}/{named}", one) for one in self.found.kept):
+                self._guard(named)
+        self._submodules(f"{folder}/modules", 3)
 
-
-def _submodules(root: int, workspace: str, folder: str, found: Found, deepest: int) -> None:
-    with _opened(root, folder) as place:
-        entries = [] if place is None or deepest == 0 else _listed(place, MOST_BELOW)
-        if not entries:
-            return
+    def _submodules(self, folder: str, deepest: int) -> None:
+        entries = self._entries(folder) if deepest else []
         if {name for name, _ in entries} >= _REPOSITORY:
-            _repository(root, workspace, folder, found)
+            self._repository(folder)
             return
-        if len(found.kept) < MOST_MOUNTS:
-            found.pinned.append(f"{workspace}/{folder}")
+        if entries and len(self.found.kept) < MOST_MOUNTS:
+            self.found.pinned.append(f"{self.workspace}/{folder}")
         for name, is_folder in entries:
             if is_folder:
-                _submodules(root, workspace, f"{folder}/{name}", found, deepest - 1)
+                self._submodules(f"{folder}/{name}", deepest - 1)
 
+    def _entries(self, folder: str) -> list[tuple[str, bool]]:
+        with _opened(self.root, folder) as place:
+            return [] if place is None else _listed(place, MOST_BELOW)
 
-def _named_in_config(root: int, workspace: str, folder: str) -> Iterator[str]:
-    """Yield files and folders of the workspace that a repository's config names."""
-    try:
-        with _opened(root, folder) as place:
-            if place is None:
-                return
-            file = os.open("config", _FLAGS, dir_fd=place)
-    except OSError:
-        return
-    try:
-        text = os.read(file, _LONGEST_CONFIG) if stat.S_ISREG(os.fstat(file).st_mode) else b""
-    finally:
-        os.close(file)
-    top = folder.rpartition("/")[0]
-    for key, value in _NAMED_IN_CONFIG.findall(text):
-        base = folder if key.lower() == b"path" else top
-        path = os.path.normpath(f"{workspace}/{base}/{os.fsdecode(value).strip()}")
-        if within(path, workspace) and path != workspace:
-            yield path[len(workspace) + 1 :]
-
-
-def _guard(root: int, workspace: str, path: str, found: Found, *, sample: str = "") -> bool:
-    """Note the state of `path` and have it kept; returns whether there is something to keep."""
-    kind = _note(root, workspace, path, found, sample=sample)
-    if kind not in (stat.S_IFDIR, stat.S_IFREG):
-        return False
-    if len(found.kept) < MOST_MOUNTS:
-        found.kept.append(f"{workspace}/{path}")
-    return True
-
-
-def _note(root: int, workspace: str, path: str, found: Found, *, sample: str = "") -> int:
-    """Note the state of the file `path`, or of the files in it; returns its kind, 0 for none."""
-    parent, _, name = path.rpartition("/")
-    with _opened(root, parent) as place:
-        if place is None:
-            return 0
+    def _named_in_config(self, folder: str) -> Iterator[str]:
+        """Yield files and folders of the workspace that a repository's config names."""
         try:
-            seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+            with _opened(self.root, folder) as place:
+                if place is None:
+                    return
+                file = os.open("config", _FLAGS, dir_fd=place)
         except OSError:
-            return 0
-        kind = stat.S_IFMT(seen.st_mode)
-        if kind == stat.S_IFDIR:
-            with _opened(place, name) as inner:
-                if inner is not None:
-                    _note_below(inner, f"{workspace}/{path}", found, sample, [MOST_BELOW])
-        else:
-            found.states[f"{workspace}/{path}"] = _state(place, name, seen)
-        return kind
+            return
+        try:
+            text = os.read(file, _LONGEST_CONFIG) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+        finally:
+            os.close(file)
+        top = folder.rpartition("/")[0]
+        for key, value in _NAMED_IN_CONFIG.findall(text):
+            base = folder if key.lower() == b"path" else top
+            path = os.path.normpath(f"{self.workspace}/{base}/{os.fsdecode(value).strip()}")
+            if within(path, self.workspace) and path != self.workspace:
+                yield path[len(self.workspace) + 1 :]
+
+    def _guard(self, path: str, *, sample: str = "") -> bool:
+        """Note the state of `path` and have it kept; returns whether there is something to keep."""
+        kind = self._note(path, sample=sample)
+        if kind not in (stat.S_IFDIR, stat.S_IFREG):
+            return False
+        if len(self.found.kept) < MOST_MOUNTS:
+            self.found.kept.append(f"{self.workspace}/{path}")
+        return True
+
+    def _note(self, path: str, *, sample: str = "") -> int:
+        """Note the state of the file `path`, or of those in it; returns its kind, 0 for none."""
+        parent, _, name = path.rpartition("/")
+        with _opened(self.root, parent) as place:
+            if place is None:
+                return 0
+            try:
+                seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+            except OSError:
+                return 0
+            kind = stat.S_IFMT(seen.st_mode)
+            if kind == stat.S_IFDIR:
+                with _opened(place, name) as inner:
+                    if inner is not None:
+                        _note_below(
+                            inner, f"{self.workspace}/{path}", self.found, sample, [MOST_BELOW]
+                        )
+            else:
+                self.found.states[f"{self.workspace}/{path}"] = _state(place, name, seen)
+            return kind
 
 
 def _note_below(place: int, path: str, found: Found, sample: str, left: list[int]) -> None:

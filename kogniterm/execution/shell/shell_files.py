@@ -2,13 +2,13 @@
 
 Outside a sandbox these are files in the executor's private folder, which is made apart from the
 folders that sandboxed commands can write. It goes with its executor. When that is killed the
-supervisor removes it, and when both are killed the next executor does: a folder whose lock nobody
-holds is nobody's, and so is an empty one whose process is gone.
+supervisor removes it, and when both are killed the next executor does: a folder whose lock is free
+belongs to no executor, nor does an empty one whose process is gone.
 
 A shell in a sandbox gets no path at all: what it reads is sealed memory (memfd_create(2)) on
 descriptors that the supervisor hands down, and its state goes into one more of them, whose size is
 fixed. Nothing there can be exchanged for a link, grow without end, or keep the executor waiting: it
-is read once, when the shell has ended, whoever still holds the descriptor.
+is read once, when the shell has ended, though others may still hold the descriptor.
 """
 
 from __future__ import annotations

@@ -65,17 +65,17 @@ _DROPPED = frozenset(
 """Would run code or change options before a command starts, or belong to another shell."""
 
 
-def inherited() -> dict[str, str]:
-    """Return this process's own environment, for callers that do not give one."""
-    from kogniterm.settings import environment  # its only reader
-
-    return environment()
-
-
 def base_environment(
-    env: Mapping[str, str], secrets: Iterable[str] = SECRET_NAMES
+    env: Mapping[str, str] | None, secrets: Iterable[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the parts of `env` that commands inherit: (names a shell can hold, all others)."""
+    """Return the parts of `env` that commands inherit: (names a shell can hold, all others).
+
+    Without `env` they are those of this process's own environment.
+    """
+    if env is None:
+        from kogniterm.settings import environment  # its only reader
+
+        env = environment()
     hidden = set(secrets)
     shell: dict[str, str] = {}
     other: dict[str, str] = {}
