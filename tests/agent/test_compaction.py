@@ -45,7 +45,7 @@ def test_the_kept_part_fits_its_share(count: int, size: int) -> None:
     assert [m.type for m in short] == [m.type for m in kept]
 
 
-def test_the_persons_words_and_the_plan_survive_word_for_word() -> None:
+def test_the_users_words_and_the_plan_survive_word_for_word() -> None:
     plan = Plan("Ship", (PlanStep("s1", "Build", status="done", evidence=(Evidence("r7", 0),)),))
     older, kept = compaction.split(rounds(50), 2_000)
     history = compaction.compacted(older, kept, "the middle", plan, 2_000)
@@ -121,7 +121,7 @@ def test_what_fits_is_sent_as_it_is() -> None:
     assert fitted(SYSTEM, history, 3_000) == (SYSTEM, *history)
 
 
-def test_old_results_give_way_before_the_persons_words() -> None:
+def test_old_results_give_way_before_the_users_words() -> None:
     history = [
         HumanMessage("keep me " * 300),
         AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "1", "type": "tool_call"}]),

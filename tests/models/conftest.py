@@ -1,4 +1,4 @@
-"""What the tests of the models room share."""
+"""Fixtures of the tests of the models room."""
 
 from __future__ import annotations
 

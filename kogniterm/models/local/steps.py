@@ -157,7 +157,7 @@ class TurnSoFar:
         return None if stopped or len(self.done) == len(self.parts) else self.parts[len(self.done)]
 
 
-def words_of_person(text: str) -> str:
+def words_of_user(text: str) -> str:
     """Return the user's own words in a human message, without what was put behind them."""
     return _APPENDED.split(f"\n\n{text}" if text.startswith("<stdin>") else text)[0].strip()
 
@@ -167,7 +167,7 @@ def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
     start = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
     text = messages[start].text if messages else ""
     data = _DATA.search(text)
-    request = words_of_person(text)
+    request = words_of_user(text)
     parts = parts_of(request)
     done: list[Ran] = []
     failed: list[Ran] = []
@@ -192,7 +192,7 @@ def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
     """The last request before this turn that led to a command, with that command."""
     ran = commands_run(messages)
     asked = [message for message in messages if message.type == "human"]
-    return (words_of_person(str(asked[-1].text)), ran[-1].command) if ran and asked else None
+    return (words_of_user(str(asked[-1].text)), ran[-1].command) if ran and asked else None
 
 
 def unrun_answer(command: str, request: str) -> str:
@@ -210,7 +210,7 @@ def _shown(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
     found = _UNRUN.match(text)
     if found is None or not any(text.startswith(one) for one in sentences("would").values()):
         return None
-    return words_of_person(str(asked[-1].text)), found.group(1)
+    return words_of_user(str(asked[-1].text)), found.group(1)
 
 
 def commands_run(messages: Sequence[BaseMessage]) -> list[Ran]:

