@@ -381,7 +381,7 @@ class Analyser:
     ) -> None:
         """Judge one program with its arguments."""
         findings = self._findings
-        findings.program(tuple(arg.value.replace(HOLE, "…") for arg in args))
+        findings.program(tuple(arg.value for arg in args))
         program = args[0]
         if not program.known or program.split:
             findings.runs_input()

@@ -34,6 +34,10 @@ UNREAD = ("…",)
 """The entry among the programs for what could not be read."""
 
 
+def _shown(text: str) -> str:
+    return text.replace(HOLE, "…")
+
+
 class Findings:
     """The facts about one command; its label only gets worse."""
 
@@ -54,7 +58,7 @@ class Findings:
         if len(self._reasons) >= _MAX_EFFECTS:
             return
         # A name or path of the command could otherwise hide characters in the reason itself.
-        shown = {key: render(v) if isinstance(v, str) else v for key, v in values.items()}
+        shown = {key: render(_shown(v)) if isinstance(v, str) else v for key, v in values.items()}
         text = Phrase(template, shown)
         self._reasons.setdefault(str(text), (_RANK[label], text))
 
@@ -84,7 +88,7 @@ class Findings:
     def program(self, argv: tuple[str, ...]) -> None:
         """Record a program that would run; their number is bounded."""
         if len(self.argvs) < _MAX_EFFECTS:
-            self.argvs.append(argv)
+            self.argvs.append(tuple(map(_shown, argv)))
         elif self.argvs[-1] != UNREAD:
             self.argvs.append(UNREAD)
 
@@ -238,7 +242,7 @@ class Call:
     @property
     def words(self) -> list[str]:
         """The arguments as text, holes as …."""
-        return [arg.value.replace(HOLE, "…") for arg in self.args]
+        return [_shown(arg.value) for arg in self.args]
 
     @property
     def bare(self) -> list[Argument]:
@@ -269,7 +273,7 @@ class Call:
 
     def network(self, target: str = "") -> None:
         """Record that it talks to the network."""
-        self.findings.effect("network", (target or self.name).replace(HOLE, "…"))
+        self.findings.effect("network", _shown(target or self.name))
         self.ask("{program} talks to the network.")
 
     def inner(self, args: tuple[Argument, ...], *, piped: bool = False) -> None:
@@ -279,6 +283,10 @@ class Call:
     def starts(self, text: str) -> None:
         """Judge shell text that an option, a variable or a file gives to a shell later."""
         self.shell(text.replace(HOLE, "$UNKNOWN"), self.scope.branch())
+
+    def runs(self, text: str) -> None:
+        """Judge shell text that runs in this shell; its unknown parts are a variable in it."""
+        self.shell(text.replace(HOLE, "$UNKNOWN"), self.scope)
 
     # --- paths ----------------------------------------------------------------------------------
 
@@ -292,8 +300,7 @@ class Call:
 
     def effect(self, kind: EffectKind, resolved: ResolvedPath, source: str = "") -> None:
         """Record an effect on the file at `resolved`."""
-        shown = self.scope.roots.shown(resolved.path.replace(HOLE, "…"))
-        self.findings.effect(kind, shown, outside=not resolved.inside, source=source)
+        self.findings.effect(kind, self.shown(resolved), outside=not resolved.inside, source=source)
 
     def reads(self, argument: Argument, *, content: bool = True) -> None:
         """Judge that it reads the file `argument`, or without `content` only lists it."""

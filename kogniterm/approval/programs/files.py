@@ -245,8 +245,7 @@ def dd(call: Call) -> None:
             call.writes(Argument(value, arg.glob))
             call.ask("{program} writes raw data.")
         elif not _DD_HARMLESS.fullmatch(key):
-            shown = arg.value.replace(HOLE, "…")
-            call.ask("An argument of {program} is not known: {argument}.", argument=shown)
+            call.ask("An argument of {program} is not known: {argument}.", argument=arg.value)
 
 
 def uniq(call: Call) -> None:
@@ -280,7 +279,7 @@ def ruff(call: Call) -> None:
     """Judge ruff: format and --fix write the files, and a check writes its cache."""
     verb, *words = [arg.value for arg in call.args] or [""]
     if verb not in {"check", "format", "rule", "linter", "version", "config", "--version"}:
-        call.ask("{program} {verb} does more than check.", verb=verb.replace(HOLE, "…"))
+        call.ask("{program} {verb} does more than check.", verb=verb)
     writing = ("--fix", "--unsafe", "-o", "--output-file", "--add-noqa", "--conf")
     shows = {"--check", "--diff"} & set(words)
     if (verb == "format" and not shows) or any(w.startswith(writing) for w in (verb, *words)):

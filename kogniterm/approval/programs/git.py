@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from kogniterm.approval.analysis.command_options import Parsed, rules_for
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.paths_and_variables import HOLE, names
+from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear
 from kogniterm.host.git_settings import names_program
@@ -175,8 +175,7 @@ def git(call: Call) -> None:
             # Where `-C` follows, a relative path still counts from where git then stands.
             steers = name in {"--git-dir", "--work-tree"}
             folders.append(call.resolve(Argument(value)).path if steers else None)
-            shown = word.replace(HOLE, "…")
-            call.ask("Option {option} of {program} can make it run other programs.", option=shown)
+            call.ask("Option {option} of {program} can make it run other programs.", option=word)
     if not args:
         return
     verb, *rest = args
@@ -265,7 +264,6 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
         call.mentions(parsed.operands)
     if verb not in _ASKED or _ASKED[verb](parsed, first):
         call.findings.effect("write", f"git {verb}")
-        verb = verb.replace(HOLE, "…")
         call.ask("git {verb} in this form changes files, history or settings.", verb=verb)
     else:
         call.findings.effect("write", ".git")

@@ -198,8 +198,7 @@ def awk(call: Call) -> None:
             if args and len(word) == 2:
                 args.pop(0)
         elif not _AWK_PLAIN.fullmatch(word):
-            shown = word.replace(HOLE, "…")
-            call.ask("An option of {program} is not known: {option}.", option=shown)
+            call.ask("An option of {program} is not known: {option}.", option=word)
     if program is None and args:
         program = args.pop(0)
     if program is not None and not _awk_is_harmless(program):
@@ -245,13 +244,11 @@ SHELLS = names("bash sh dash zsh ksh ash rbash fish csh tcsh")
 
 def judge_text(call: Call, text: Argument) -> None:
     """Judge a shell text given as an argument."""
-    if HOLE not in text.value:
-        call.shell(text.value, call.scope)
-        return
-    call.ask("{program} runs a text that is only known when it runs.")
-    comes_from_network(call, text)
-    # A hole may be anything, but what stands round it can already be too much.
-    call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
+    if HOLE in text.value:
+        call.ask("{program} runs a text that is only known when it runs.")
+        comes_from_network(call, text)
+    # The unknown part may be anything, but the rest can already be dangerous.
+    call.runs(text.value)
 
 
 def comes_from_network(call: Call, *texts: Argument) -> None:
@@ -324,7 +321,7 @@ def shell(call: Call) -> None:
         judge_text(call, Argument(call.stdin))
         return
     if args and not args[0].value.startswith("/dev/"):
-        call.ask("{program} runs the script {path}.", path=args[0].value.replace(HOLE, "…"))
+        call.ask("{program} runs the script {path}.", path=args[0].value)
         comes_from_network(call, *args)
         runs_fetched(call, args[0])
         return
@@ -354,10 +351,8 @@ def eval_(call: Call) -> None:
     call.ask("{program} runs text as a command.")
     comes_from_network(call, *call.args)
     text = " ".join(arg.value for arg in call.args)
-    if text and HOLE not in text:
-        call.shell(text, call.scope)
-    elif text.strip(HOLE + " "):
-        call.shell(text.replace(HOLE, "$UNKNOWN"), call.scope)
+    if text.strip(HOLE + " "):
+        call.runs(text)
 
 
 def source(call: Call) -> None:
@@ -377,7 +372,7 @@ def trap(call: Call) -> None:
         return
     call.ask("{program} lets a command run later.")
     if HOLE not in args[0].value:
-        call.shell(args[0].value, call.scope)
+        call.runs(args[0].value)
 
 
 _NETWORK_CODE = re.compile(

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, cast
 
-from kogniterm.approval.analysis.paths_and_variables import HOLE
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.types import EffectKind
 
@@ -263,7 +262,7 @@ def apply_cases(call: Call) -> None:
         cases = _CASES.get(call.rules.detail)
     if cases is None:
         return
-    operands = [one.value.replace(HOLE, "…") for one in call.parse().operands]
+    operands = replace(call, args=call.parse().operands).words
     verb = (operands or call.words or [""])[0]
     values = {
         "program": call.name, "verb": verb, "path": verb, "words": " ".join(call.words)[:80],

@@ -59,7 +59,7 @@ def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
     if all(re.fullmatch(r"[\w./:,@%+=-]+", arg.value) for arg in inner):
         call.inner(inner)
     elif all(arg.known for arg in inner):
-        call.shell(" ".join(arg.value for arg in inner), call.scope)
+        call.runs(" ".join(arg.value for arg in inner))
     else:
         call.ask("{program} runs a text that is only known when it runs.")
 
@@ -77,7 +77,6 @@ def env(call: Call) -> None:
     while operands and "=" in operands[0].value:
         name, _, value = operands.pop(0).value.partition("=")
         if not is_harmless(name, value):
-            name = name.replace(HOLE, "…")
             call.ask("It runs a program with the variable {name} changed.", name=name)
             call.findings.program((f"{name}=…",))
     if not operands:
@@ -216,7 +215,7 @@ def _find_term(
     elif word == "-delete":
         _find_delete(call, roots, narrowed=bool(wanted))
     elif not _PLAIN_TESTS.fullmatch(word):
-        call.ask("{program} has a test that is not known: {word}.", word=word.replace(HOLE, "…"))
+        call.ask("{program} has a test that is not known: {word}.", word=word)
 
 
 def _find_delete(call: Call, roots: list[Argument], *, narrowed: bool) -> None:
@@ -243,7 +242,7 @@ def _find_exec(
     if shell and len(inner) > 2 and inner[1].value.startswith("-"):
         if "{}" in inner[2].value:
             call.ask("{program} makes commands out of the names it finds.")
-        call.shell(inner[2].value.replace("{}", "$UNKNOWN").replace(HOLE, "$UNKNOWN"), call.scope)
+        call.runs(inner[2].value.replace("{}", HOLE))
         return
     for root in roots if not wanted else ():
         if inner[0].value in {"rm", "shred", "unlink"}:
@@ -378,7 +377,7 @@ def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
     if text is None or HOLE in text.value:
         call.ask("{program} makes commands out of what it reads.")
     if text is not None:
-        call.shell(text.value.replace(HOLE, "$UNKNOWN"), call.scope)
+        call.runs(text.value)
 
 
 def _replaced(arg: Argument, mark: str, item: Argument) -> Argument:
@@ -395,8 +394,8 @@ def parallel(call: Call) -> None:
     text = " ".join(words[:stop])
     if text and HOLE not in text:
         text = text if "{" in text else text + " {}"
-        for item in ["$UNKNOWN", *(a.value for a in call.bare[stop + 1 :] if a.known)]:
-            call.shell(item.join(re.split(r"\{[#%./\d]*\}", text)), call.scope)
+        for item in [HOLE, *(a.value for a in call.bare[stop + 1 :] if a.known)]:
+            call.runs(item.join(re.split(r"\{[#%./\d]*\}", text)))
 
 
 def pager(call: Call) -> None:
