@@ -62,9 +62,19 @@ class Parsed:
     unclear: tuple[Argument, ...]
     rules: Rules
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the options."""
+        return frozenset(option.name for option in self.options)
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the name of an option is only known when it runs."""
+        return any(HOLE in name for name in self.names)
+
     def has(self, *names: str) -> bool:
         """Return whether one of `names` was given."""
-        return any(option.name in names for option in self.options)
+        return not self.names.isdisjoint(names)
 
     def does(self, action: str) -> bool:
         """Return whether an option with this action was given."""

@@ -267,10 +267,6 @@ class Call:
         """Record a danger; the template may name the program."""
         self.findings.danger(template, program=self.name, **values)
 
-    def scan(self, code: str) -> None:
-        """Search its code for dangerous patterns."""
-        self.findings.scan(code, "Its code {what}.")
-
     def network(self, target: str = "") -> None:
         """Record that it talks to the network."""
         self.findings.effect("network", _shown(target or self.name))

@@ -371,8 +371,8 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
 
 _NEVER_BASES = names("""
     interpreter eval source code database docker awk sed shell wrap env command sudo xargs watch
-    find fd exec ssh namespace containers later tar zip rsync transfer man pager split editor
-    screen tmux records netcat opens
+    find fd exec ssh namespace containers later tar zip rsync transfer man pager split editor screen
+    tmux records netcat opens
 """)
 """Rules of programs that are never leased as a whole, by base or KIND of `ask`.
 
@@ -380,12 +380,12 @@ They run code or commands that they are given, can start a shell, have options t
 run, or open files in other programs.
 """
 _NEVER = names("""
-    gdb lldb irb pry jshell m4 bc dc ed ex ftp sftp lftp mysql psql sqlite3 nmap emacs make
-    gmake ninja cmake npm pnpm yarn npx bun deno uv poetry pip pip3 cargo go gradle mvn just
-    task rake tox nox pytest jest vitest eslint prettier terraform ansible ansible-playbook
-    pre-commit composer bundle parallel busybox toybox chroot unshare nsenter systemd-run
-    machinectl setsid coproc trap at batch crontab doas su pkexec runuser gosu script expect
-    builtin rsh mosh autossh tmux scp bsdtar gtar cpio ar pax less more info rm shred dd
+    gdb lldb irb pry jshell m4 bc dc ed ex ftp sftp lftp mysql psql sqlite3 nmap emacs make gmake
+    ninja cmake npm pnpm yarn npx bun deno uv poetry pip pip3 cargo go gradle mvn just task rake tox
+    nox pytest jest vitest eslint prettier terraform ansible ansible-playbook pre-commit composer
+    bundle parallel busybox toybox chroot unshare nsenter systemd-run machinectl setsid coproc trap
+    at batch crontab doas su pkexec runuser gosu script expect builtin rsh mosh autossh tmux scp
+    bsdtar gtar cpio ar pax less more info rm shred dd
 """)
 """Further programs of that kind, programs that run what a file of the project names, and programs
 that delete what cannot be brought back."""
@@ -432,7 +432,7 @@ def form_of(argv: tuple[str, ...]) -> Form | None:
     key = ":".join(words[:depth])
     rules = rule_table("lease_forms")[key]
     parsed = parse_options([Argument(word) for word in words[depth:]], rules)
-    if any(option.name not in rules.options for option in parsed.options):
+    if not parsed.names <= set(rules.options):
         return None
     lacking = any(rules.takes_value(o.name) != (o.value is not None) for o in parsed.options)
     if lacking:

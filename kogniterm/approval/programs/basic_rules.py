@@ -54,7 +54,8 @@ def asks(call: Call) -> None:
     """`ask KIND`: code in its arguments or its input is searched for dangerous patterns."""
     call.findings.effect("execute", call.name)
     call.ask(ASK_KINDS[call.rules.detail])
-    call.scan(" ".join((*(arg.value for arg in call.args), call.stdin or "")).replace(HOLE, " "))
+    code = " ".join((*(arg.value for arg in call.args), call.stdin or ""))
+    call.findings.scan(code.replace(HOLE, " "), "Its code {what}.")
 
 
 def dangers(call: Call) -> None:
@@ -170,14 +171,14 @@ def date(call: Call) -> None:
     shape = re.compile(r"-u?I(?:date|hours|minutes|seconds|ns)?")
     args = tuple(arg for arg in call.args if not shape.fullmatch(arg.value))
     parsed = replace(call, args=args).parse()
-    if any(option.name in {"s", "se", "set"} for option in parsed.options):
+    if parsed.has("s", "se", "set"):
         call.danger("{program} sets the machine's clock.")
     for value in parsed.values("f", "file"):
         call.reads(value)
     for operand in parsed.operands:
         if not operand.value.startswith("+"):
             call.ask("{program} with this argument sets the machine's clock.")
-    if any(HOLE in option.name for option in parsed.options) or parsed.unclear:
+    if parsed.has_unknown or parsed.unclear:
         call.ask("An argument of {program} is only known when it runs.")
 
 
@@ -231,8 +232,7 @@ def subcommands(call: Call) -> None:
     verb = parsed.operands[0].value if parsed.operands else ""
     for value in parsed.given("read"):
         call.reads(value)
-    known = all(option.name in call.rules.options for option in parsed.options)
-    if not known or verb not in ("", *call.rules.detail.split()):
+    if not parsed.names <= set(call.rules.options) or verb not in ("", *call.rules.detail.split()):
         _may_install(call, verb, network=verb in {"install", "download", "wheel", "index", "list"})
 
 

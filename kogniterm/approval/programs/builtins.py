@@ -125,7 +125,7 @@ def shopt(call: Call) -> None:
 _SAFE_SET = names("""
     errexit nounset pipefail xtrace verbose noclobber noglob nolog notify ignoreeof allexport
     errtrace functrace
-    """)
+""")
 
 
 def set_(call: Call) -> None:

@@ -30,15 +30,12 @@ def rm(call: Call) -> None:
     """Judge rm, rmdir and unlink by what they delete."""
     parsed = call.parse()
     removes = call.name == "rm"
-    recursive = parsed.has("r", "R", "recursive", "rec", "recur")
+    recursive = parsed.has("r", "R", "recursive", "rec", "recur") or parsed.has_unknown
+    forced = removes and parsed.has("f", "force")
     if parsed.has("no-preserve-root") and removes:
         call.danger("{program} is told to delete even the root folder.")
-    if any(HOLE in option.name for option in parsed.options):
-        recursive = True
     for operand in parsed.operands:
-        call.deletes(
-            operand, recursive=removes and recursive, forced=removes and parsed.has("f", "force")
-        )
+        call.deletes(operand, recursive=removes and recursive, forced=forced)
     call.ask("{program} deletes files.")
 
 
@@ -99,7 +96,7 @@ def copy(call: Call) -> None:
 
 
 def _ask_disguised(call: Call, parsed: Parsed) -> None:
-    if parsed.unclear or any(HOLE in option.name for option in parsed.options):
+    if parsed.unclear or parsed.has_unknown:
         ask_unclear(call)
 
 
@@ -445,7 +442,7 @@ def rsync(call: Call) -> None:
     if not re.match(r"[^/]+:", target.value):
         call.writes(target)
         resolved = call.resolve(target)
-        deletes = any(option.name.startswith("del") for option in parsed.options)
+        deletes = any(name.startswith("del") for name in parsed.names)
         if deletes and (is_broad(resolved, call.scope.roots) or not resolved.inside):
             shown = call.shown(resolved)
             call.danger("{program} deletes what is not in its source from {path}.", path=shown)

@@ -24,14 +24,9 @@ from kogniterm.host.git_settings import names_program
 _Form = Callable[[Parsed, str], bool]
 
 
-def _options(parsed: Parsed) -> set[str]:
-    return {option.name for option in parsed.options}
-
-
-def _only(text: str) -> Callable[[Parsed], bool]:
+def _only(parsed: Parsed, text: str) -> bool:
     """Return whether no option is given but those of `text`."""
-    allowed = names(text)
-    return lambda parsed: _options(parsed) <= allowed
+    return parsed.names <= names(text)
 
 
 _LISTS = names("l list contains merged no-merged points-at no-contains")
@@ -49,15 +44,14 @@ _OF_CONFIG = """
 """
 
 
-def _listing(text: str) -> _Form:
-    allowed = _only(text)
-    return lambda parsed, first: allowed(parsed) and (not first or bool(_options(parsed) & _LISTS))
+def _lists(parsed: Parsed, first: str, text: str) -> bool:
+    return _only(parsed, text) and (not first or parsed.has(*_LISTS))
 
 
 def _config_reads(parsed: Parsed, first: str) -> bool:
     asks = parsed.has("get", "get-all", "get-regexp", "list", "l", "get-urlmatch")
     named = first in {"get", "list"} or (len(parsed.operands) == 1 and bool(first))
-    return _only(_OF_CONFIG)(parsed) and (asks or named)
+    return _only(parsed, _OF_CONFIG) and (asks or named)
 
 
 def _plain_diff(parsed: Parsed) -> bool:
@@ -65,11 +59,11 @@ def _plain_diff(parsed: Parsed) -> bool:
 
 
 _READS: Mapping[str, _Form] = {
-    "branch": _listing(_OF_BRANCH),
-    "tag": _listing(_OF_TAG),
+    "branch": lambda parsed, first: _lists(parsed, first, _OF_BRANCH),
+    "tag": lambda parsed, first: _lists(parsed, first, _OF_TAG),
     "stash": lambda parsed, first: first in {"list", "show"} and _plain_diff(parsed),
     "remote": lambda parsed, first: (
-        (not first and _only("v verbose")(parsed)) or first == "get-url"
+        first == "get-url" or (not first and _only(parsed, "v verbose"))
     ),
     "reflog": lambda parsed, first: (
         first not in {"expire", "delete", "drop"} and _plain_diff(parsed)
@@ -80,20 +74,20 @@ _READS: Mapping[str, _Form] = {
     "submodule": lambda _, first: first in {"", "status"},
     "config": _config_reads,
     "var": lambda _, first: first.endswith("_IDENT") or first == "GIT_DEFAULT_BRANCH",
-    "symbolic-ref": lambda parsed, _: len(parsed.operands) == 1 and _only("q quiet short")(parsed),
+    "symbolic-ref": lambda parsed, _: len(parsed.operands) == 1 and _only(parsed, "q quiet short"),
     "help": lambda parsed, _: parsed.has("a", "all", "g", "guides"),
 }
 """The forms of verbs that only read."""
 _DESTROYS: Mapping[str, _Form] = {
     "push": lambda parsed, _: (
-        any(re.match(r"[fd]\Z|for|del|mir|pru", name) for name in _options(parsed))
+        any(re.match(r"[fd]\Z|for|del|mir|pru", name) for name in parsed.names)
         or any(re.match(r"[+:]", operand.value) for operand in parsed.operands[1:])
     ),
-    "reset": lambda parsed, _: any(name.startswith("ha") for name in _options(parsed)),
+    "reset": lambda parsed, _: any(name.startswith("ha") for name in parsed.names),
     "clean": lambda parsed, _: not parsed.has("n", "dry-run"),
     "stash": lambda _, first: first in {"drop", "clear"},
     "reflog": lambda _, first: first in {"expire", "delete", "drop"},
-    "gc": lambda parsed, _: any(name.startswith("pru") for name in _options(parsed)),
+    "gc": lambda parsed, _: any(name.startswith("pru") for name in parsed.names),
     "checkout": lambda parsed, first: parsed.has("f", "force") or first in {".", "*", "./"},
     "restore": lambda parsed, first: first in {".", "*", "./"} and not parsed.has("staged", "S"),
     "worktree": lambda parsed, first: first == "remove" and parsed.has("f", "force"),
@@ -114,7 +108,7 @@ _ASKED: Mapping[str, _Form] = {
         parsed.has("f", "force", "discard-changes", "C") or not parsed.has("c", "create")
     ),
     "stash": lambda _, first: first not in {"", "push", "save"},
-    "init": lambda parsed, _: not _only("q quiet b initial-branch")(parsed),
+    "init": lambda parsed, _: not _only(parsed, "q quiet b initial-branch"),
     "add": lambda *_: False,
     "checkout": lambda parsed, _: not parsed.has("b") or parsed.has("B"),
     "restore": lambda parsed, _: not parsed.has("staged", "S") or parsed.has("worktree", "W"),
@@ -124,7 +118,7 @@ _WRITERS = names("add commit mv init notes switch tag branch stash")
 _REMOTE = names("""
     fetch pull push clone ls-remote fetch-pack send-pack send-email request-pull p4 svn lfs
     submodule
-    """)
+""")
 _IRREVERSIBLE = names("filter-branch filter-repo prune update-ref replace fast-import")
 _SHOWS_CONTENT = names("show diff blame annotate cat-file log grep")
 

@@ -19,12 +19,10 @@ from kogniterm.approval.analysis.paths_and_variables import HOLE, names, within
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.scripts import SHELLS, shell_options
 
-_READS_COMMANDS = names(
-    """
+_READS_COMMANDS = names("""
     xargs parallel ssh docker podman nerdctl kubectl psql mysql mariadb sqlite3 duckdb mongo mongosh
     at batch crontab gdb lldb ed ex ftp sftp lftp bc dc m4 eval
-    """
-)
+""")
 """Programs that take commands from their standard input or from words other programs printed."""
 _SINGLE_DASH = frozenset({"java", "ant", "terraform", "tofu", "packer"})
 _INPUT = re.compile(r"-?|/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")

@@ -51,9 +51,7 @@ def sed(call: Call) -> None:
                 call.starts(command)
         elif script.tainted or (script.glob and not script.known and HOLE in script.value):
             call.ask("The {program} script is only known when it runs.")
-    in_place = parsed.has("i", "in-place") or any(
-        o.name and "in-place".startswith(o.name[:8]) for o in parsed.options
-    )
+    in_place = parsed.has("i") or any(n and "in-place".startswith(n[:8]) for n in parsed.names)
     for operand in files:
         if in_place:
             call.writes(operand)
@@ -203,7 +201,7 @@ def awk(call: Call) -> None:
         program = args.pop(0)
     if program is not None and not _awk_is_harmless(program):
         call.ask("The {program} program may write files or run programs.")
-        call.scan(program.value)
+        call.findings.scan(program.value, "Its code {what}.")
     for operand in args:
         if re.match(r"[A-Za-z_]\w*=", operand.value):
             continue
@@ -306,7 +304,7 @@ def shell(call: Call) -> None:
         if any(arg.inner for arg in args[1:]):
             comes_from_network(call, *args)
         for arg in args[1:]:
-            call.scan(arg.value)
+            call.findings.scan(arg.value, "Its code {what}.")
         inner = call.scope.branch()
         inner.set_arguments(args[2:])
         call.read_later(args[1:])
@@ -394,7 +392,7 @@ def interpreter(call: Call) -> None:
     code = " ".join((*words, call.stdin or ""))
     for operand in operands[:1]:
         runs_fetched(call, operand)
-    call.scan(code)
+    call.findings.scan(code, "Its code {what}.")
     if call.piped and not operands and not any(re.match(r"-[ceE]", word) for word in words):
         runs_pipe(call)
     call.mentions()

@@ -156,7 +156,7 @@ _PLAIN_TESTS = re.compile(
 )
 _CONTENT_READERS = names("""
     cat head tail grep egrep fgrep less more strings xxd od base64 sed awk nl tac cp tar zip curl
-    """)
+""")
 
 
 def find(call: Call) -> None:
@@ -280,11 +280,7 @@ def _fd_exec(call: Call, operands: tuple[Argument, ...], inner: tuple[Argument, 
         call.inner((*inner, replace(item, split=False)))
 
 
-_PASSES_LINES = names(
-    """
-    grep egrep fgrep sort uniq head tail tac shuf
-    """
-)
+_PASSES_LINES = names("grep egrep fgrep sort uniq head tail tac shuf")
 
 
 _NAME_TESTS = re.compile(r"-i?(?:name|path|regex)|-i?wholename")
