@@ -130,7 +130,8 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
         folder=folder,
     )
     settings = settings_of(args)
-    from kogniterm.runtime.build import open_session, unattended_approver
+    from kogniterm.approval import Unattended
+    from kogniterm.runtime.build import open_session
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
 
@@ -143,7 +144,7 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; say what to do next.")
-        approver = front.approver(session) if front.approver else unattended_approver(settings)
+        approver = front.approver(session) if front.approver else Unattended()
         running = session.run(
             user_input,
             approver=approver,

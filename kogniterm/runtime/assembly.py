@@ -90,10 +90,6 @@ def assemble(
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
 
-    def release() -> None:
-        journal.close()
-        store.close()
-
     session = LiveSession(
         journal=written,
         gate=Gate(written, policy, modes, executor, environment),
@@ -114,7 +110,6 @@ def assemble(
         archive=archive,
         asker=asker,
         open_model=open_model,
-        release=release,
         memory=memory,
         notices=(*given.notices, *_found(journal, settings.approval_mode), *told),
     )  # fmt: skip
@@ -133,11 +128,17 @@ def _policy(
 
 
 def _budget(settings: Settings, modes: SessionModes) -> Budget:
-    return Budget(
-        limits_of(settings),
-        session_limits_of(settings),
-        price=lambda usage: cost_of(modes.model.info.name, usage),
+    megabytes = settings.max_output_mb
+    of_turn = Limits(
+        steps=settings.max_steps,
+        seconds=settings.max_seconds,
+        tokens=settings.max_tokens,
+        dollars=settings.max_cost_usd,
+        commands=settings.max_commands,
+        output_bytes=int(megabytes * 1_000_000) if megabytes is not None else None,
     )
+    of_session = Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
+    return Budget(of_turn, of_session, price=lambda usage: cost_of(modes.model.info.name, usage))
 
 
 def _tools(
@@ -199,13 +200,6 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
         )
 
 
-def _examples(settings: Settings, paths: Paths, state: SessionState) -> ExampleRecorder | None:
-    """Return the recorder of approved commands, unless the user wants none kept."""
-    if not settings.learn_commands:
-        return None
-    return ExampleRecorder(LearnedExamples(paths.learned_examples), state.seq)
-
-
 def _outputs(given: SessionInputs) -> OutputStore:
     """Return the store of whole outputs, after removing what is too old or too much."""
     settings = given.settings
@@ -254,26 +248,10 @@ def _memory(
     reader = None if model.info.one_command or model.info.provider == "scripted" else model
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
     context.resumed(message.text for message in state.messages)
-    examples = _examples(settings, paths, state)
+    examples = None
+    if settings.learn_commands:
+        examples = ExampleRecorder(LearnedExamples(paths.learned_examples), state.seq)
     return MemoryService(context, journal, Path(state.folder), clock, examples, seen=state.seq)
-
-
-def limits_of(settings: Settings) -> Limits:
-    """Return the budgets of one turn."""
-    output = settings.max_output_mb
-    return Limits(
-        steps=settings.max_steps,
-        seconds=settings.max_seconds,
-        tokens=settings.max_tokens,
-        dollars=settings.max_cost_usd,
-        commands=settings.max_commands,
-        output_bytes=int(output * 1_000_000) if output is not None else None,
-    )
-
-
-def session_limits_of(settings: Settings) -> Limits:
-    """Return the budgets of a whole session."""
-    return Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
 
 
 def _secret(value: SecretStr | None) -> str | None:

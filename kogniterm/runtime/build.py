@@ -18,7 +18,7 @@ from kogniterm.types import Phrase
 if TYPE_CHECKING:
     from kogniterm.models.calling import ModelOptions
     from kogniterm.paths import Paths
-    from kogniterm.protocols import Approver, Model
+    from kogniterm.protocols import Model
     from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
@@ -193,13 +193,6 @@ def _open_model(name: str, *, options: ModelOptions) -> Model:
     from kogniterm.models.model_registry import open_model
 
     return open_model(name, options)
-
-
-def unattended_approver(settings: Settings) -> Approver:
-    """Return the approver where nobody can be asked: what policy does not allow is refused."""
-    from kogniterm.approval import Unattended
-
-    return Unattended()
 
 
 def account_name() -> str:

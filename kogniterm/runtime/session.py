@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,6 @@ class LiveSession:
     archive: SessionArchive
     asker: AskPort
     open_model: OpenModels
-    release: Callable[[], None]
     memory: MemoryService | None = None
     notices: tuple[Phrase, ...] = ()
     _closed: bool = field(default=False)
@@ -213,4 +211,5 @@ class LiveSession:
         self.executor.close()
         if self.memory is not None:
             self.memory.close()
-        self.release()
+        self.journal.journal.close()
+        self.archive.store.close()

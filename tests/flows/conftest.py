@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from kogniterm import settings
-from kogniterm.runtime.build import open_session, unattended_approver
+from kogniterm.approval import Unattended
+from kogniterm.runtime.build import open_session
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import (
     ActionRequest,
@@ -93,8 +94,7 @@ class Flow:
     async def run(self, text: str | UserInput | None = "go") -> Answer:
         session = self.session or self.open()
         user_input = UserInput(text) if isinstance(text, str) else text
-        loaded = settings.load(self.flags, environ=self.environ)
-        approver = self.person or unattended_approver(loaded)
+        approver = self.person or Unattended()
         return await session.run(user_input, approver=approver, sink=self.tell)
 
     def of(self, kind: type[E]) -> list[E]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kogniterm.agent.recipe_schema import open_quotes, read_recipe, recipe_text
+from kogniterm.approval import Unattended
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.runtime.build import unattended_approver
 from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.use_cases.run_recipe import run_in_session
@@ -26,10 +26,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:
-    from kogniterm import settings
 
     session = flow.session or flow.open()
-    approver = flow.person or unattended_approver(settings.load({}, environ=flow.environ))
+    approver = flow.person or Unattended()
     return await run_in_session(session, read_recipe(text), inputs, TurnIO(approver, flow.tell))
 
 

@@ -9,12 +9,12 @@ from typing import cast
 
 import pytest
 
-from kogniterm.approval import RuleSet, classify, load_rules
+from kogniterm.approval import Circumstances, RuleSet, classify, load_rules
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.safe_git import GitRun, settings_that_run
 from kogniterm.protocols import Model
-from kogniterm.runtime.services.policy_service import PolicyService, PolicySettings
+from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.tools.search_files import files_below, search_text
@@ -98,7 +98,7 @@ def test_the_users_own_settings_do_not_count(repository: Path, tmp_path: Path) -
 
 def assess(folder: Path, command: str) -> RiskReport:
     policy = PolicyService(
-        str(folder), SandboxService(None), PolicySettings(), RuleSet(()), lambda: 0.0
+        str(folder), SandboxService(None), Circumstances(), RuleSet(()), lambda: 0.0
     )
     return policy.assess(ActionRequest("a1", "c1", "execute_command", command), str(folder))
 
@@ -168,7 +168,11 @@ def verdict(
     """What becomes of `command` in auto mode with `--no-sandbox`, or in a sandbox."""
     box = Sandbox("bubblewrap", str(folder), str(folder)) if boxed else None
     policy = PolicyService(
-        str(folder), SandboxService(box), PolicySettings(unboxed_ok=True), RuleSet(()), lambda: 0.0
+        str(folder),
+        SandboxService(box),
+        Circumstances(unsandboxed_ok=True),
+        RuleSet(()),
+        lambda: 0.0,
     )
     request = ActionRequest("a1", "c1", "execute_command", command)
     report = policy.assess(request, str(folder))
@@ -278,7 +282,11 @@ def test_a_repository_that_is_not_known_is_asked_about(repository: Path, command
 
 def test_a_variable_that_an_earlier_command_exported_is_remembered(repository: Path) -> None:
     policy = PolicyService(
-        str(repository), SandboxService(None), PolicySettings(unboxed_ok=True), RuleSet(()), float
+        str(repository),
+        SandboxService(None),
+        Circumstances(unsandboxed_ok=True),
+        RuleSet(()),
+        float,
     )
     command = "export GIT_DIR=elsewhere"
     policy.after_run(command, CommandResult(command, "exited", 0, "", 0.0, str(repository)), None)
@@ -309,7 +317,11 @@ def test_neither_a_rule_nor_a_lease_lets_a_repository_run_its_programs(repositor
     git(repository, "config", "core.fsmonitor", "./evil")
     rules = load_rules('[[rule]]\ndecision = "allow"\nprogram = "git"\n', origin="policy.toml")
     policy = PolicyService(
-        str(repository), SandboxService(None), PolicySettings(unboxed_ok=True), rules, lambda: 0.0
+        str(repository),
+        SandboxService(None),
+        Circumstances(unsandboxed_ok=True),
+        rules,
+        lambda: 0.0,
     )
     request = ActionRequest("a1", "c1", "execute_command", "git status")
     modes: tuple[ApprovalMode, ...] = ("manual", "auto")

@@ -17,6 +17,7 @@ UPDATE = bool(os.environ.get("UPDATE_PATH"))
 FUNCTION = 0x1  # CO_OPTIMIZED: functions have it, bodies of modules and classes do not
 TURN = """
 import asyncio, sys
+from kogniterm.approval import Unattended
 from kogniterm.runtime import build
 from kogniterm.settings import environment, load
 from kogniterm.types import UserInput
@@ -36,7 +37,7 @@ async def turn():
     session = build.open_session(settings, folder=".")
     session.use_mode("auto")
     sys.setprofile(enter)
-    approver = build.unattended_approver(settings)
+    approver = Unattended()
     answer = await session.run(UserInput("go"), approver=approver, sink=lambda event: None)
     sys.setprofile(None)
     await session.finish()

@@ -85,7 +85,8 @@ def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
 def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
     values = pairs(args.values)
     recipe = _named(args.name, store)
-    from kogniterm.runtime.build import open_session, unattended_approver
+    from kogniterm.approval import Unattended
+    from kogniterm.runtime.build import open_session
     from kogniterm.runtime.turn_ports import TurnIO
     from kogniterm.runtime.use_cases.run_recipe import run_in_session
 
@@ -94,7 +95,7 @@ def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
     def start(watched: task.RunFront, sink: task.Sink) -> int:
         session = open_session(settings, folder=folder)
         try:
-            asked = watched.approver(session) if watched.approver else unattended_approver(settings)
+            asked = watched.approver(session) if watched.approver else Unattended()
             front = TurnIO(asked, sink, watched.terminal)
             session.asker.ask_now = watched.ask
             return asyncio.run(

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
 from kogniterm.runtime.services.trust_store import TrustStore, trusted_files
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
+from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.journal.ownership import start_of
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
@@ -93,61 +95,55 @@ _FOLDER = re.compile(r"kogniterm-(\d+)-[a-z0-9_]{8}")
 """The name of a process's temporary folder: scripts of commands, drafts in an editor."""
 
 
+@dataclass(frozen=True, slots=True)
 class JournalPurge:
     """Forgets in every session of `store`: records, titles, drafts, search index, outputs.
 
     `live` are the journals this process has open, by session id.
     """
 
-    def __init__(
-        self, store: SessionStore, live: Mapping[str, SessionJournal] | None = None
-    ) -> None:
-        self._store = store
-        self._live = live
+    store: SessionStore
+    live: Mapping[str, SessionJournal] | None = None
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Replace the terms, whatever their case; busy sessions are named."""
-        from kogniterm.sessions.forget_words import forget
-
         if not terms:
             return Purged(Phrase("the session journal"), 0)
-        report = forget(self._store, terms, live=self._live)
+        report = forget(self.store, terms, live=self.live)
         records = sum(len(numbers) for numbers in report.records.values())
         return Purged(Phrase("the session journal"), records, report.busy)
 
 
+@dataclass(frozen=True, slots=True)
 class UndoPurge:
     """Forgets in the pre-images: contents are cleaned, and one whose file names match goes whole.
 
     Restoring a file under a cleaned name would create a file that never existed.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    folder: Path
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms. Raises `StorageError`."""
-        from kogniterm.execution.undo import PreimageStore
-
         place = Phrase("copies kept for undo")
         matcher = Matcher(terms)
         if not matcher:
             return Purged(place, 0)
-        cleaned = FilePurge(place, [self._folder / "contents"]).purge(terms).removed
-        dropped = PreimageStore(self._folder).drop(lambda path: matcher.holds(str(path)))
-        last = FilePurge(place, [self._folder]).purge(terms)
+        cleaned = FilePurge(place, [self.folder / "contents"]).purge(terms).removed
+        dropped = PreimageStore(self.folder).drop(lambda path: matcher.holds(str(path)))
+        last = FilePurge(place, [self.folder]).purge(terms)
         return replace(last, removed=cleaned + dropped + last.removed)
 
 
+@dataclass(frozen=True, slots=True)
 class DamagedPurge:
     """Forgets in damaged databases that were moved aside, which are never deleted."""
 
-    def __init__(self, database: Path) -> None:
-        self._database = database
+    database: Path
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms where they are in one piece; report that more may be there."""
-        aside = sorted(self._database.parent.glob(f"{self._database.name}.damaged-*"))
+        aside = sorted(self.database.parent.glob(f"{self.database.name}.damaged-*"))
         done = FilePurge(Phrase("damaged databases that were moved aside"), aside).purge(terms)
         left = tuple(
             Phrase(
@@ -160,18 +156,18 @@ class DamagedPurge:
         return replace(done, unreachable=left)
 
 
+@dataclass(frozen=True, slots=True)
 class LeftoverPurge:
     """Forgets in what killed processes left in `folder`, the system's temporary one.
 
     The scripts of a live process are not touched: what runs must stay what was approved.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    folder: Path
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms. Raises `StorageError`."""
-        mine = [one for one in self._folder.glob("kogniterm-*") if _is_own(one)]
+        mine = [one for one in self.folder.glob("kogniterm-*") if _is_own(one)]
         left = [one for one in mine if not _is_in_use(one)]
         done = FilePurge(Phrase("temporary files"), left).purge(terms)
         held = Marks(Matcher(terms))

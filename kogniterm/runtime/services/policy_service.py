@@ -56,22 +56,14 @@ _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 """Builtins that make a variable one of the programs that later commands start."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySettings:
-    """The user's settings of policy. `unboxed_ok` stands for `--no-sandbox`."""
-
-    unboxed_ok: bool = False
-    allow_reads: bool = False
-    small_model_forced: bool = False
-
-
 @dataclass(slots=True)
 class PolicyService:
     """Judges every request of a session."""
 
     workspace: str
     sandbox: SandboxService
-    settings: PolicySettings
+    circumstances: Circumstances
+    """Those that the settings decide; a request adds its own."""
     rules: RuleSet
     now: Callable[[], float]
     project: RuleSet = field(default_factory=RuleSet)
@@ -137,13 +129,11 @@ class PolicyService:
         if request.effect == "person":
             # A question needs no approval: nothing happens but that the user reads it.
             return Verdict("allow", report.reasons)
-        circumstances = Circumstances(
+        circumstances = replace(
+            self.circumstances,
             mode=modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
-            unsandboxed_ok=self.settings.unboxed_ok,
-            safe_unasked=self.settings.allow_reads,
             small_model=modes.model.info.one_command,
-            small_model_forced=self.settings.small_model_forced,
             unknown_outcome=unknown_outcome,
             folder=cwd,
             now=self.now(),
@@ -268,9 +258,9 @@ def open_policy(
             "--no-sandbox to run without one.",
             why=reasons,
         )
-    chosen = PolicySettings(
-        unboxed_ok=settings.sandbox == "off",
-        allow_reads=settings.allow_reads,
+    chosen = Circumstances(
+        unsandboxed_ok=settings.sandbox == "off",
+        safe_unasked=settings.allow_reads,
         small_model_forced=settings.local_unrestricted,
     )
     own = rules_of(paths.policy_file)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.approval import RuleSet
+from kogniterm.approval import Circumstances, RuleSet
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.runtime.services.policy_service import PolicyService, PolicySettings
+from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.types import ActionRequest, CommandResult
 
@@ -17,7 +17,7 @@ from kogniterm.types import ActionRequest, CommandResult
 def policy(tmp_path: Path) -> PolicyService:
     box = Sandbox("bubblewrap", str(tmp_path), str(tmp_path))
     return PolicyService(
-        str(tmp_path), SandboxService(box), PolicySettings(), RuleSet(()), lambda: 0.0
+        str(tmp_path), SandboxService(box), Circumstances(), RuleSet(()), lambda: 0.0
     )
 
 
