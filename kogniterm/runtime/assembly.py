@@ -29,7 +29,7 @@ from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
-from kogniterm.runtime.services.memory_service import ExampleRecorder, MemoryService
+from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.trust_store import (
     TrustStore,
@@ -248,9 +248,7 @@ def _memory(
     reader = None if model.info.one_command or model.info.provider == "scripted" else model
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
     context.resumed(message.text for message in state.messages)
-    examples = None
-    if settings.learn_commands:
-        examples = ExampleRecorder(LearnedExamples(paths.learned_examples), state.seq)
+    examples = LearnedExamples(paths.learned_examples) if settings.learn_commands else None
     return MemoryService(context, journal, Path(state.folder), clock, examples, seen=state.seq)
 
 

@@ -1,4 +1,4 @@
-"""The turn: one input to its answer. Read from top to bottom, it is the table of the data's way.
+"""The turn: from one input to its answer, along the arrows of docs/architecture.md.
 
      2  input            -> journal record, message           `_begin`
     3-7 state            -> node updates, action requests     `_think` (the graph)

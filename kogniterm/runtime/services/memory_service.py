@@ -44,14 +44,15 @@ CLOSING_SECONDS = 8.0
 class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
-    `seen` is the number of the last record of the turns before.
+    `examples` takes approved commands, unless the user wants none kept. `seen` is the number of the
+    last record of the turns before.
     """
 
     context: SessionContext
     journal: Journal
     folder: Path
     clock: Clock
-    examples: ExampleRecorder | None = None
+    examples: LearnedExamples | None = None
     task: str = ""
     seen: int = 0
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
@@ -95,18 +96,16 @@ class MemoryService:
             )
 
     def turn_ended(self, answer: str) -> None:
-        """Learn from the turn on a task of its own, off the answer path."""
-        self._learn_plan()
-        if self.examples is not None:
-            self.examples.turn_ended(self.journal)
+        """Learn from the turn; what a model has to read for is learnt in the background."""
+        first, self.seen = self.seen + 1, self.journal.state.seq
+        records = list(self.journal.records(first))
+        self._keep_plan(plan_lesson(records))
+        self._keep_example(approved_command(records))
         task = asyncio.ensure_future(self._learn(answer, ending=False))
         self._learning.add(task)
         task.add_done_callback(self._learning.discard)
 
-    def _learn_plan(self) -> None:
-        """Keep how the turn's plan ended, for similar tasks."""
-        first, self.seen = self.seen + 1, self.journal.state.seq
-        lesson = plan_lesson(self.journal.records(first))
+    def _keep_plan(self, lesson: PlanLesson | None) -> None:
         learnings = self.context.learnings
         if lesson is None or learnings is None:
             return
@@ -118,6 +117,15 @@ class MemoryService:
                 note=lesson.note,
                 session_id=self.context.session_id,
             )
+
+    def _keep_example(self, example: tuple[str, str] | None) -> None:
+        """Keep an example for the local model. The journal it comes from is redacted."""
+        if self.examples is None or example is None:
+            return
+        try:
+            self.examples.add(*example)
+        except OSError:
+            log.exception("an example could not be kept")
 
     async def finish(self) -> None:
         """Finish learning, and learn the rest, within a bounded time."""
@@ -167,29 +175,7 @@ class MemoryService:
 COMMAND = "execute_command"
 
 
-@dataclass(slots=True)
-class ExampleRecorder:
-    """Keeps approved commands as examples. The journal it reads is redacted already.
-
-    `seen` is the number of the last record of the turns before.
-    """
-
-    examples: LearnedExamples
-    seen: int = 0
-
-    def turn_ended(self, journal: Journal) -> None:
-        """Read the turn's records and keep an example; a failure to write is logged."""
-        first, self.seen = self.seen + 1, journal.state.seq
-        pair = worked(journal.records(first))
-        if pair is None:
-            return
-        try:
-            self.examples.add(*pair)
-        except OSError:
-            log.exception("an example could not be kept")
-
-
-def worked(records: Iterable[Record]) -> tuple[str, str] | None:
+def approved_command(records: Iterable[Record]) -> tuple[str, str] | None:
     """Return (request, command) of a turn that ran exactly one command, which the user approved.
 
     With several commands it is open which one fulfilled the request, and a sub-agent's was for
@@ -197,7 +183,7 @@ def worked(records: Iterable[Record]) -> tuple[str, str] | None:
     """
     request = ""
     decisions: dict[str, Decision] = {}
-    ran: list[tuple[str, bool]] = []
+    ran: list[str] = []
     for record in records:
         match record.body:
             case InputReceived(input=given):
@@ -207,13 +193,13 @@ def worked(records: Iterable[Record]) -> tuple[str, str] | None:
             case Decided(request_id=number, decision=decision):
                 decisions[number] = decision
             case Outcome(request_id=number, status=status, result=result):
-                by_person = number in decisions and decisions[number].by == "person"
+                decided = decisions.get(number)
+                by_user = decided is not None and decided.by == "person"
                 good = status == "finished" and result is not None and result.exit_code == 0
-                command = decisions[number].command if number in decisions else ""
-                ran.append((command, by_person and good))
-    if not request or len(ran) != 1 or not ran[0][1] or "[secret:" in request + ran[0][0]:
+                ran.append(decided.command if decided is not None and by_user and good else "")
+    if not request or len(ran) != 1 or not ran[0] or "[secret:" in request + ran[0]:
         return None
-    return request, ran[0][0]
+    return request, ran[0]
 
 
 SHORT = 60
