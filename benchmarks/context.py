@@ -23,8 +23,9 @@ from langchain_core.messages import BaseMessage
 
 from kogniterm import settings
 from kogniterm.agent.compaction import estimate_tokens, tools_tokens
+from kogniterm.approval import Unattended
 from kogniterm.protocols import Model
-from kogniterm.runtime.build import open_session, unattended_approver
+from kogniterm.runtime.build import open_session
 from kogniterm.types import Answer, ModelEvent, ModelInfo, ModelRequest, UserInput
 
 STEPS = 300
@@ -86,7 +87,7 @@ async def measure(folder: Path, steps: int, window: int) -> tuple[Answer, Watche
         ran: list[object] = []
         answer = await session.run(
             UserInput("Count to the end. Never touch prod.db."),
-            approver=unattended_approver(loaded),
+            approver=Unattended(),
             sink=lambda event: ran.append(event) if _is_end(event) else None,
         )
         return answer, watched, len(ran)

@@ -73,7 +73,8 @@ OURS = """
 import asyncio, json, resource, sys, time
 from kogniterm import settings
 from kogniterm.types import events
-from kogniterm.runtime.build import open_session, unattended_approver
+from kogniterm.approval import Unattended
+from kogniterm.runtime.build import open_session
 from kogniterm.types import UserInput
 
 marks = []
@@ -89,7 +90,7 @@ loaded = settings.load(
 )
 session = open_session(loaded, folder=sys.argv[3])
 answer = asyncio.run(
-    session.run(UserInput("go"), approver=unattended_approver(loaded), sink=sink)
+    session.run(UserInput("go"), approver=Unattended(), sink=sink)
 )
 session.close()
 assert answer.exit_code == 0, answer

@@ -23,7 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from kogniterm import settings  # noqa: E402 - the checkout's tests are imported from its root
-from kogniterm.runtime.build import open_session, unattended_approver  # noqa: E402
+from kogniterm.approval import Unattended  # noqa: E402
+from kogniterm.runtime.build import open_session  # noqa: E402
 from kogniterm.types import UserInput  # noqa: E402
 from tests.support.fake_gemini import FakeGemini  # noqa: E402
 
@@ -61,7 +62,7 @@ async def drive(fake: FakeGemini, steps: int, folder: str) -> list[float]:
             marks.append(time.perf_counter())
 
     try:
-        answer = await session.run(UserInput("go"), approver=unattended_approver(loaded), sink=sink)
+        answer = await session.run(UserInput("go"), approver=Unattended(), sink=sink)
     finally:
         session.close()
     assert answer.exit_code == 0, answer

@@ -32,6 +32,7 @@ from kogniterm.runtime.turn_end import (
     cancel_agent,
     cancel_open,
     conclude,
+    end_turn,
     failed,
     interrupted,
     nothing_open,
@@ -39,7 +40,7 @@ from kogniterm.runtime.turn_end import (
 )
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
-from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
+from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
 
@@ -98,11 +99,7 @@ async def run_turn(services: TurnServices, user_input: UserInput | None, io: Tur
     except KognitermError as error:
         cancel_open(journal, "the turn ended early")
         answer = failed(error, count)
-    answer = count.timed(answer)
-    ended = TurnEnded(journal.state.turn, answer.stop, answer.exit_code, answer.text)
-    journal.record(ended, durable=True)
-    io.sink(events.TurnEnded(answer))
-    return answer
+    return end_turn(journal, count.timed(answer), io)
 
 
 def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:

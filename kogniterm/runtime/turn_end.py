@@ -28,7 +28,7 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.recording import STOPPED
-from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus
+from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus, TurnEnded
 from kogniterm.types import Answer, NodeUpdate, Phrase, StopReason, events
 
 
@@ -117,6 +117,14 @@ def failed(error: KognitermError, count: TurnCount) -> Answer:
     elif isinstance(error, BudgetError):
         stop = "budget"
     return Answer("", stop, error.exit_code, error.text, count.usage)
+
+
+def end_turn(journal: TurnJournal, answer: Answer, io: TurnIO) -> Answer:
+    """Record the end of the turn, report it, and return its answer."""
+    ended = TurnEnded(journal.state.turn, answer.stop, answer.exit_code, answer.text)
+    journal.record(ended, durable=True)
+    io.sink(events.TurnEnded(answer))
+    return answer
 
 
 def _left_over(state: SessionState) -> str:

@@ -111,8 +111,8 @@ async def test_no_sandbox_and_allow_reads_end_with_their_process(make_flow: Make
     later = plain(make_flow)
     later.flags["sandbox"] = "auto"
     policy = later.open(session_id).policy
-    assert not policy.settings.unboxed_ok
-    assert not policy.settings.allow_reads
+    assert not policy.circumstances.unsandboxed_ok
+    assert not policy.circumstances.safe_unasked
     answer = await later.run("look")
     assert answer.exit_code == 3
 

@@ -267,7 +267,8 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
     if mode == "lease":
         request = ActionRequest("a", "c", "execute_command", "bash deploy.sh")
         session.grant(session.policy.assess(request, session.executor.cwd), "exact")
-    session.policy.settings = replace(session.policy.settings, unboxed_ok=True)
+    policy = session.policy
+    policy.circumstances = replace(policy.circumstances, unsandboxed_ok=True)
     seen = []
 
     def change_once(event: object) -> None:

@@ -54,5 +54,5 @@ def test_without_any_model_the_error_says_it_too(
     monkeypatch.setattr(model_registry, "installed", lambda provider: False)
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     (tmp_path / ".env").write_text("GOOGLE_API_KEY=x\n")
-    with pytest.raises(ModelError, match=r"No model is configured: .*\.env names GOOGLE_API"):
+    with pytest.raises(ModelError, match=r"No model is configured\. .*\.env names GOOGLE_API"):
         open_session(settings.load(environ=environ), folder=str(tmp_path), environ=environ)

@@ -36,9 +36,9 @@ from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.turn import journal_agent, settle
-from kogniterm.runtime.turn_end import cancel_open, failed, interrupted
+from kogniterm.runtime.turn_end import cancel_open, end_turn, failed, interrupted
 from kogniterm.runtime.turn_ports import TurnIO, relay
-from kogniterm.sessions.records import InputReceived, NodeRan, TurnEnded
+from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
     ActionRequest,
@@ -89,12 +89,8 @@ async def run_in_session(
         cancel_open(journal, "the recipe ended early")
         answer = failed(error, count)
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
-    session.journal.record(NodeRan(NodeUpdate("recipe", (said,), answer=answer.text)))
-    session.journal.record(
-        TurnEnded(session.state.turn, answer.stop, answer.exit_code, answer.text), durable=True
-    )
-    io.sink(events.TurnEnded(answer))
-    return answer
+    journal.record(NodeRan(NodeUpdate("recipe", (said,), answer=answer.text)))
+    return end_turn(journal, answer, io)
 
 
 def _begin(session: LiveSession, recipe: Recipe, values: Mapping[str, Any], io: TurnIO) -> None:
