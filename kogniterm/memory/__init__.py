@@ -1,4 +1,4 @@
-"""Memory: facts about the person and the project, found by words, forgotten for good.
+"""Memory: facts about the user and the project, found by words, forgotten for good.
 
 `open_memory` is the stable face (see docs/memory.md). Uses the standard library only; numpy
 and psycopg are loaded when vectors or PostgreSQL are asked for.

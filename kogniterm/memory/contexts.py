@@ -7,7 +7,6 @@ user or project.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -26,10 +25,6 @@ from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
-
-_FORGET = re.compile(
-    r"\b(?:forget|delete|remove|erase|olvid\w*|borr\w*|elimin\w*)\b", re.IGNORECASE
-)
 
 
 class ToolMemory:
@@ -76,7 +71,7 @@ class ToolMemory:
         """Raise `ToolError` unless the user's own words `quote` ask to forget something."""
         own = map(statements.own_words, self._session.said)
         spoken = raw_words(quote) and any(statements.holds_words(one, quote) for one in own)
-        if not spoken or not _FORGET.search(quote):
+        if not spoken or not statements.frame("forget").search(quote):
             raise ToolError(
                 "Only the person may ask to forget, and the quote has to be their own words; they "
                 "can type /forget."
@@ -163,7 +158,7 @@ class SessionContext:
 
     @property
     def learnings(self) -> Learnings | None:
-        """Where lessons are kept; None when nothing may be written."""
+        """The lessons; None when nothing may be written."""
         return self.memory.learnings if self.mode == "full" else None
 
     def why(self) -> list[tuple[recall.Used, Fact | None]]:

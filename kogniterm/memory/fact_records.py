@@ -118,7 +118,7 @@ class Fact:
 
     @property
     def label(self) -> str:
-        """The id as people and answers cite it: `m7`."""
+        """The id as users and answers cite it: `m7`."""
         return f"m{self.id}"
 
 
@@ -142,7 +142,7 @@ class Recall:
 
     @property
     def label(self) -> str:
-        """The id as people and answers cite it: `m7`."""
+        """The id as users and answers cite it: `m7`."""
         return f"m{self.id}"
 
 
@@ -159,7 +159,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """How a command or plan ended, good or bad. `shape` is the command without its operands."""
+    """The outcome of a command or plan. `shape` is the command without its operands."""
 
     id: int
     task: str

@@ -216,7 +216,6 @@ def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
 
 
 def _blanked(window: bytearray, matcher: Matcher) -> list[tuple[int, int]]:
-    """Blank the matches in `window`, and return their places."""
     spans = matcher.byte_spans(bytes(window))
     for start, end in spans:
         window[start:end] = blank(bytes(window[start:end]))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import UsageError
+from kogniterm.memory.extraction.statements import frame
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.file_purge import Forgettable, Marks, Mention, Purged, scan
 from kogniterm.memory.memory_database import MemoryDatabase
@@ -36,6 +38,8 @@ sentence to be about this fact."""
 BESIDE_FACTS = Phrase("lessons, notes and preferences")
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
+_MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
+"""A further sentence: the text asks for more than to forget."""
 _LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
 
 
@@ -59,7 +63,7 @@ class Receipt:
 
     @property
     def proved(self) -> bool:
-        """Whether everything was searched and nothing holds the terms any more."""
+        """True when everything was searched and nothing holds the terms any more."""
         return not self.found and not self.found_columns
 
 
@@ -91,13 +95,9 @@ class Forgetter:
 
     def joined(self, *stores: Forgettable) -> Forgetter:
         """Return a forgetter that purges `stores` too."""
-        return Forgetter(
-            self._repository,
-            self._tombstones,
-            self._clock,
-            stores=(*self._stores, *stores),
-            paths=self._paths,
-        )
+        joined = copy(self)
+        joined._stores = (*self._stores, *stores)
+        return joined
 
     def requested(self, text: str) -> ForgetRequest:
         """Return the request that the user means by `text`: a fact by its id (m7), or words.
@@ -165,7 +165,7 @@ class Forgetter:
         best = max(shares.values(), default=0.0)
         return [fact for fact, share in shares.items() if share == best >= COVERED]
 
-    def forget_all(self, *, session_id: str | None = None, who: str = "person") -> Receipt:
+    def forget_all(self, *, session_id: str | None = None) -> Receipt:
         """Forget every fact of this project (with "": that holds everywhere), or of a session.
 
         What is kept beside facts goes with them. Facts that hold everywhere stay when a project
@@ -179,31 +179,28 @@ class Forgetter:
         else:
             facts = _own_facts(repository)
             dropped = repository.drop_project()
-        return self._forget([(repository, facts)], who=who, dropped=dropped)
+        return self._forget([(repository, facts)], dropped=dropped)
 
     def everything(self) -> list[Fact]:
         """Return every fact of every project, and those that hold everywhere."""
         return [fact for one in self._everywhere() for fact in _own_facts(one)]
 
-    def forget_everything(self, *, who: str = "person") -> Receipt:
+    def forget_everything(self) -> Receipt:
         """Forget the facts of every project and all that is stored beside them."""
         repositories = self._everywhere()
         facts = [(one, _own_facts(one)) for one in repositories]
         dropped = sum(one.drop_project() for one in repositories)
-        return self._forget(facts, who=who, dropped=dropped)
+        return self._forget(facts, dropped=dropped)
 
-    def forget(
-        self, facts: Iterable[Fact], *, phrases: Sequence[str] = (), who: str = "person"
-    ) -> Receipt:
+    def forget(self, facts: Iterable[Fact], *, phrases: Sequence[str] = ()) -> Receipt:
         """Remove `facts` with everything they superseded, and every trace of `phrases`."""
-        return self._forget([(self._repository, list(facts))], phrases=phrases, who=who)
+        return self._forget([(self._repository, list(facts))], phrases=phrases)
 
     def _forget(
         self,
         named: Sequence[tuple[FactRepository, Sequence[Fact]]],
         *,
         phrases: Sequence[str] = (),
-        who: str,
         dropped: int | None = None,
     ) -> Receipt:
         """Forget the facts of each repository; `dropped` rows beside facts are gone already."""
@@ -218,7 +215,7 @@ class Forgetter:
             for repository, facts in doomed:
                 own = terms_of(facts, phrases)
                 self._tombstones.of(repository).add([*own, *phrases], now)
-                repository.delete([fact.id for fact in facts], now=now, who=who)
+                repository.delete([fact.id for fact in facts], now=now, who="person")
             removed = _purge_tables(self._repository, marks.matcher)
         beside = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
         parts = [*beside, removed, *(store.purge(terms) for store in self._stores)]
@@ -232,7 +229,6 @@ class Forgetter:
         marks: Marks,
         phrases: Sequence[str],
     ) -> Receipt:
-        """Search all stores, and report what was done and found."""
         outside = [file for part in parts for file in part.files]
         known = [one for part in parts for one in part.searched]
         files, read, found = scan([*self._paths, *outside], marks, known)
@@ -259,7 +255,6 @@ class Forgetter:
         )
 
     def _everywhere(self) -> list[FactRepository]:
-        """Return a repository for every project, and one for what holds everywhere."""
         sql = self._repository.sql
         projects = dict.fromkeys(["", *self._repository.projects()])
         return [FactRepository(sql, project) for project in projects]
@@ -360,27 +355,9 @@ def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
     return tuple(places)
 
 
-_POLITE = (
-    r"(?:please|por favor|(?:can|could|would|will) you(?: please)?"
-    r"|i(?: would|'d)? (?:want|like) you to|puedes|podr[ií]as|quiero que|me gustar[ií]a que)"
-)
-_FORGET = r"(?:forget|olv[ií]da(?:te|lo|la)?|olvides|olvidar)"
-_LINK = (
-    r"(?:(?:everything |all )?(?:about|that|what i (?:said|told you)(?: about)?)|the fact that"
-    r"|(?:todo )?(?:lo )?(?:de )?que(?: te)?(?: dije| cont[eé])?(?: de| sobre)?|lo de|todo sobre"
-    r"|sobre|acerca de|de que)"
-)
-_WISH = re.compile(
-    rf"\W*(?:{_POLITE},?\s+)?{_FORGET}\s+(?:{_LINK}\s+)?(?P<what>\S.*?)[\s.!?]*",
-    re.IGNORECASE | re.DOTALL,
-)
-_MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
-"""A further sentence: the text asks for more than to forget."""
-
-
 def forget_request(text: str) -> str | None:
     """Return what `text` asks to forget, or None if it asks for more, or names nothing."""
-    found = _WISH.fullmatch(text)
+    found = frame("forget_request").fullmatch(text)
     if found is None or _MORE.search(found["what"]):
         return None
     what = found["what"].strip()

@@ -22,7 +22,7 @@ MOST_KEPT = 500
 """Lessons per project; the oldest go first, those that went well before those that failed."""
 
 PLAN = "plan: "
-"""How the shape of a plan begins; the rest are its steps."""
+"""The beginning of the shape of a plan; the rest are its steps."""
 
 _SUBCOMMANDS = re.compile(
     r"git|docker|podman|kubectl|helm|npm|pnpm|yarn|pip|pipx|uv|cargo|go|make|apt|apt-get|dnf|brew|"

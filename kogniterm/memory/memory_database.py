@@ -168,7 +168,7 @@ _LEDGER_COLUMNS = (
     "status, created, last_confirmed, relevance_count, pinned, valid_from, valid_to, "
     "superseded_by, session_id, origin_seq, quote, claim, terms, digest, version"
 )
-"""Every column of a fact. A migration that adds one writes all facts into the ledger anew."""
+"""Every column of a fact. A migration that adds one enters all facts into the ledger again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,6 @@ class MemoryDatabase(Database):
             yield Phrase("the ledger of facts does not end where the head file says")
 
     def _changed_facts(self, known: Mapping[int, tuple[str, str]]) -> Iterator[Phrase]:
-        """Yield the facts that differ from their last entry."""
         there = set()
         for row in self.execute(
             f"SELECT {_LEDGER_COLUMNS} FROM facts WHERE user_id = ? ORDER BY id", (self.user,)

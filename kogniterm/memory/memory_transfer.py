@@ -1,7 +1,7 @@
 """Export and import of memory as JSON Lines, and its copy to another database.
 
 A file is a header, one typed record a line, and a closing hash. Export, import into an empty
-memory, export again: the same bytes. Ids are numbered anew in the file. The source and pin that a
+memory, export again: the same bytes. The file has its own ids. The source and pin that a
 file claims for a fact are passed on and not believed: imported facts are `imported`, never
 pinned, and never replace what the user said here.
 """
@@ -134,7 +134,7 @@ class _Import:
         return ImportReport(**self._counts)
 
     def _change(self, fact: Fact, operation: str, **changes: object) -> None:
-        self._repository.change(fact, changes, now=self._now, who="import", operation=operation)
+        self._repository.change(fact, operation, now=self._now, who="import", **changes)
 
     def _fact(self, record: Mapping[str, Any]) -> Fact | None:
         """Store one fact and return it; None when it was known, forgotten or refused."""
@@ -294,7 +294,7 @@ def same_memory(source: MemoryDatabase, target: MemoryDatabase) -> bool:
 
 
 def _rows(sql: MemoryDatabase) -> list[str]:
-    """Return all rows of the user, without the columns that a copy may number anew."""
+    """Return all rows of the user, without the columns that a copy may renumber."""
     found = []
     for table in TABLES:
         ignored = _REFERENCES | {"id", _OWN}
@@ -356,7 +356,6 @@ def _copy(source: MemoryDatabase, target: MemoryDatabase, *, keep_ids: bool) -> 
 def _link(
     source: MemoryDatabase, target: MemoryDatabase, facts: Mapping[object, int | None]
 ) -> None:
-    """Point superseded facts to their successors."""
     query = f"SELECT id, superseded_by FROM facts WHERE {_OWN} = ? AND superseded_by IS NOT NULL"
     for fact, successor in source.execute(query, (source.user,)):
         target.run(

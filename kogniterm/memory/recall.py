@@ -150,13 +150,8 @@ def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list
     for number in cited(answer):
         fact = memory.repository.get(number) if f"m{number}" in shown else None
         if fact is not None and fact.status == "active":
-            memory.repository.change(
-                fact,
-                {"relevance_count": fact.relevance_count + 1},
-                now=memory.clock.now(),
-                who="model",
-                operation="cite",
-            )
+            count, now = fact.relevance_count + 1, memory.clock.now()
+            memory.repository.change(fact, "cite", now=now, who="model", relevance_count=count)
             counted.append(number)
     return counted
 

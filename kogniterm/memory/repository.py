@@ -164,7 +164,7 @@ class FactRepository:
         return replace(fact, id=number)
 
     def change(
-        self, fact: Fact, changes: Mapping[str, object], *, now: float, who: str, operation: str
+        self, fact: Fact, operation: str, *, now: float, who: str = "person", **changes: object
     ) -> Fact:
         """Write `changes` (names of `Fact` fields) to `fact` and return it as it is now."""
         unknown = set(changes) - set(_CHANGING)
@@ -319,8 +319,8 @@ class Tombstones:
     """The keyed hashes of texts that one user had forgotten, in one project and everywhere.
 
     Forgotten texts must not be learnt again, and must not be kept to know that. The key is in a
-    file of its own (0600), so that the database alone tells nothing, not even to somebody who can
-    guess the text.
+    file of its own (0600), so that the database alone tells nothing, not even to an attacker who
+    can guess the text.
     """
 
     def __init__(self, repository: FactRepository, key: bytes) -> None:

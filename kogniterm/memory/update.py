@@ -201,28 +201,26 @@ class Updater:
                 changes["status"] = "active"
         if candidate.pinned:
             changes["pinned"] = True
-        confirmed = self._repository.change(known, changes, now=now, who=who, operation="confirm")
+        confirmed = self._repository.change(known, "confirm", now=now, who=who, **changes)
         return Change("confirmed", confirmed, Phrase("it was known already"))
 
     def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
         repository = self._repository
         self._retire(known, None, now, who)
         stored = repository.insert(replace(fact, slot=fact.slot or known.slot), now=now, who=who)
-        old = repository.change(
-            known, {"superseded_by": stored.id}, now=now, who=who, operation="link"
-        )
+        old = repository.change(known, "link", now=now, who=who, superseded_by=stored.id)
         reason = Phrase("it takes the place of [{old}]", {"old": old.label})
         return Change("superseded", stored, reason, old)
 
-    def _retire(self, fact: Fact, by: Fact | None, now: float, who: str) -> None:
+    def _retire(self, fact: Fact, by: Fact | None, now: float, who: str = "person") -> None:
         changes: dict[str, object] = {"status": "superseded", "valid_to": now}
         if by is not None:
             changes["superseded_by"] = by.id
-        self._repository.change(fact, changes, now=now, who=who, operation="supersede")
+        self._repository.change(fact, "supersede", now=now, who=who, **changes)
 
     # --- what a user does to a fact ---
 
-    def edit(self, fact: Fact, text: str, *, who: str = "person") -> Fact:
+    def edit(self, fact: Fact, text: str) -> Fact:
         """Replace the text of `fact`; the old text is kept as superseded, for undo.
 
         Raises `UsageError` for a text that must not be remembered.
@@ -242,37 +240,32 @@ class Updater:
         )
         now = self._clock.now()
         with self._repository.transaction():
-            change = self._superseded(_new_fact(candidate, now), fact, now, who)
+            change = self._superseded(_new_fact(candidate, now), fact, now, "person")
         return change.fact or fact
 
-    def confirm(self, fact: Fact, *, who: str = "person") -> Fact:
+    def confirm(self, fact: Fact) -> Fact:
         """Confirm that `fact` holds; a pending fact becomes active."""
         now = self._clock.now()
         with self._repository.transaction():
             if fact.status == "pending":
                 taken = self._repository.in_slot(fact.slot, fact.project)
                 if taken is not None:
-                    self._retire(taken, fact, now, who)
+                    self._retire(taken, fact, now)
             return self._repository.change(
                 fact,
-                {
-                    "last_confirmed": now,
-                    "relevance_count": fact.relevance_count + 1,
-                    "status": "active" if fact.status == "pending" else fact.status,
-                },
+                "confirm",
                 now=now,
-                who=who,
-                operation="confirm",
+                last_confirmed=now,
+                relevance_count=fact.relevance_count + 1,
+                status="active" if fact.status == "pending" else fact.status,
             )
 
-    def pin(self, fact: Fact, pinned: bool, *, who: str = "person") -> Fact:
+    def pin(self, fact: Fact, pinned: bool) -> Fact:
         """Pin or unpin: a pinned fact never fades and goes into every prompt."""
         operation = "pin" if pinned else "unpin"
-        return self._repository.change(
-            fact, {"pinned": pinned}, now=self._clock.now(), who=who, operation=operation
-        )
+        return self._repository.change(fact, operation, now=self._clock.now(), pinned=pinned)
 
-    def undo(self, fact: Fact, *, who: str = "person") -> Fact:
+    def undo(self, fact: Fact) -> Fact:
         """Restore a superseded fact, or, given its successor, the fact that this superseded.
 
         The successor becomes superseded in turn, so that undo can itself be undone. Raises
@@ -290,18 +283,15 @@ class Updater:
             holder = repository.in_slot(fact.slot, fact.project)
             for one in {two.id: two for two in (successor, holder) if two}.values():
                 if one.status == "active":
-                    self._retire(one, fact, now, who)
+                    self._retire(one, fact, now)
             return repository.change(
                 fact,
-                {
-                    "status": "active",
-                    "valid_to": None,
-                    "superseded_by": None,
-                    "last_confirmed": now,
-                },
+                "undo",
                 now=now,
-                who=who,
-                operation="undo",
+                status="active",
+                valid_to=None,
+                superseded_by=None,
+                last_confirmed=now,
             )
 
 
@@ -436,7 +426,6 @@ def _names_what_ends(before: Sequence[_Word], after: Sequence[_Word], quote: str
 
 
 def _steps(before: Sequence[_Word], after: Sequence[_Word]) -> Sequence[_Step]:
-    """Return how `before` becomes `after`, word by word."""
     stems = [one.stem for one in before], [one.stem for one in after]
     return SequenceMatcher(None, *stems, autojunk=False).get_opcodes()
 

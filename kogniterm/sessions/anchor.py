@@ -341,7 +341,6 @@ def _hash_at(database: Database, session_id: str, seq: int) -> str:
 
 
 def _present(database: Database) -> Iterable[Note]:
-    """Yield a note for every journal as it is found."""
     for (session_id,) in database.execute("SELECT id FROM sessions ORDER BY id"):
         yield _closed(database, session_id)
 

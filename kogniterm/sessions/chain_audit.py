@@ -55,7 +55,7 @@ class ChainReport:
 
     @property
     def intact(self) -> bool:
-        """Whether every record is as it was written, in the order it was written."""
+        """True when every record is as it was written, in the order it was written."""
         return self.broken is None
 
 
@@ -73,7 +73,7 @@ class StoreReport:
 
     @property
     def intact(self) -> bool:
-        """Whether all sessions and the head file are intact."""
+        """True when all sessions and the head file are intact."""
         return self.heads is None and all(report.intact for report in self.sessions)
 
 
@@ -182,7 +182,6 @@ class _Row:
 
 
 def _request_of(stored: StoredRecord) -> str | None:
-    """Return the request that the content of a record belongs to."""
     try:
         content = json.loads(stored.payload)
     except ValueError:

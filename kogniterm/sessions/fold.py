@@ -207,7 +207,7 @@ class SessionState:
 
     @property
     def open_turn(self) -> bool:
-        """Whether the last turn has begun and not ended."""
+        """True when the last turn has begun and not ended."""
         return self.open_input is not None
 
     @property
@@ -401,14 +401,6 @@ def unsettled_note(runs: Iterable[UnknownRun]) -> Noted:
     return Noted(Note.UNSETTLED, {Note.UNSETTLED: told})
 
 
-def _told_unsettled(value: object) -> tuple[UnknownRun, ...]:
-    rows = value if isinstance(value, list | tuple) else ()
-    return tuple(
-        UnknownRun(Intent(str(request_id), str(command), str(cwd), ""), 0)
-        for request_id, command, cwd in rows
-    )
-
-
 def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
     value = body.data.get(body.kind)
     match body.kind:
@@ -429,7 +421,12 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
         case Note.AGAIN:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:
-            return replace(state, unsettled=(*state.unsettled, *_told_unsettled(value)))
+            rows = value if isinstance(value, list | tuple) else ()
+            runs = (
+                UnknownRun(Intent(str(request_id), str(command), str(cwd), ""), 0)
+                for request_id, command, cwd in rows
+            )
+            return replace(state, unsettled=(*state.unsettled, *runs))
         case _:
             return state
 

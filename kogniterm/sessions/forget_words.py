@@ -267,7 +267,6 @@ def _is_programs(key: str, value: Any, called: bool) -> bool:
 
 @cache
 def _names() -> frozenset[str]:
-    """Return the names of all fields that records and messages have."""
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
     found = set(_CONTENT_BLOCKS)
@@ -293,7 +292,6 @@ def _choices() -> frozenset[str]:
 
 @cache
 def _dataclasses() -> tuple[Any, ...]:
-    """Return every dataclass that a record may hold."""
     found: list[Any] = list(codec.KINDS.values())
     for owner in found:  # grows meanwhile
         parts = dict.fromkeys(one for one in _parts(owner) if is_dataclass(one))

@@ -122,7 +122,6 @@ def _stable(value: Any) -> Any:
 
 
 def _difference(old: Any, new: Any, path: str = "") -> tuple[str, object, object] | None:
-    """Return the path to the first difference, with both values there."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             found = _difference(old.get(key), new.get(key), f"{path}.{key}" if path else key)
@@ -214,7 +213,7 @@ class TurnRecording:
 
     @property
     def speechless(self) -> bool:
-        """Whether all recorded replies were used."""
+        """True when all recorded replies were used."""
         return not any(voice.replies for voice in self.voices.values())
 
 

@@ -132,8 +132,8 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     )
     indexed = "ALTER TABLE sessions ADD COLUMN indexed_seq INTEGER NOT NULL DEFAULT 0"
     leases = _table("leases", _LEASE_COLUMNS, "session_id", shared=shared, of_session=True)
-    # From the fifth step on snapshots are compared with the records: all are made anew.
-    anew = "UPDATE sessions SET snapshot = NULL"
+    # From the fifth step on snapshots are compared with the records: all are made again.
+    no_snapshots = "UPDATE sessions SET snapshot = NULL"
     return (
         Migration(1, "journal", journal),
         Migration(2, "search", (*_search_tables(shared), indexed)),
@@ -141,7 +141,7 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
         # No table changes: records may name a sub-agent now, and an older version would take
         # the messages of one for the main history's.
         Migration(4, "agents"),
-        Migration(5, "heads", (*_head_tables(shared), anew)),
+        Migration(5, "heads", (*_head_tables(shared), no_snapshots)),
     )
 
 

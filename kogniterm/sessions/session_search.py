@@ -93,7 +93,6 @@ def find(database: Database, query: str, limit: int) -> list[Hit]:
 
 
 def _indexed(database: Database, words: Sequence[str], limit: int) -> list[Row]:
-    """Return (session id, turn, text) of indexed turns, best first."""
     if database.is_postgres:
         return database.execute(
             "SELECT session_id, turn, text FROM turn_texts, to_tsquery('simple', ?) AS query "

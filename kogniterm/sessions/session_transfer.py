@@ -5,7 +5,7 @@ lines before it. Everything is in canonical JSON, so that exporting an imported 
 the same bytes.
 
 A bug report (version 1) is one file with all that is needed to replay a session: a header that
-says what wrote it, the session's export with every text redacted and its records chained anew,
+says what wrote it, the session's export with every text redacted and its records in a new chain,
 the lines of named attachments (a model's recording), and the closing line.
 """
 

@@ -48,7 +48,7 @@ def _frames() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _frame(name: str) -> re.Pattern[str]:
+def frame(name: str) -> re.Pattern[str]:
     """Return the pattern `name` of `frames.toml`."""
     return _compiled(_frames()["patterns"][name])
 
@@ -65,7 +65,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def _named_words(name: re.Match[str]) -> str:
     """Return the words or the pattern that `name` in a pattern refers to."""
     words: str | None = _frames()["words"].get(name[1])
-    return _frame(name[1]).pattern if words is None else f"(?:{'|'.join(words.splitlines())})"
+    return frame(name[1]).pattern if words is None else f"(?:{'|'.join(words.splitlines())})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ def memory_requests(text: str) -> list[Statement]:
         listing = listing and not line.strip()
         for sentence in _sentences(line):
             request = (
-                _frame("remember").match(sentence)
-                or (asked and _frame("further").match(sentence))
+                frame("remember").match(sentence)
+                or (asked and frame("further").match(sentence))
                 or None
             )
             what = request["what"].strip() if request else ""
             listing = request is not None and not what
             # "Remember when …?" is a question.
-            asked = bool(what) and not what.endswith("?") and not _frame("errand").search(sentence)
+            asked = bool(what) and not what.endswith("?") and not frame("errand").search(sentence)
             if asked:
                 found.append(_statement(what, sentence))
     return found
@@ -113,7 +113,7 @@ def rules(text: str) -> list[Statement]:
     found: list[Statement] = []
     # What follows on further lines, or after a colon, is mostly pasted.
     for sentence in _sentences(lines[0]):
-        rule = None if _frame("remember").match(sentence) else _rule(sentence)
+        rule = None if frame("remember").match(sentence) else _rule(sentence)
         if rule is not None:
             found.append(_statement(rule, sentence))
         elif _INTRODUCES.search(sentence):
@@ -130,7 +130,7 @@ def corrections(text: str) -> list[Statement]:
         Statement(sentence[opening.end() :].strip(" ,.:;!"), sentence, corrects=True)
         for line in _read_lines(text)
         for sentence in _sentences(line)
-        if (opening := _frame("corrects").match(sentence)) and not _is_question(sentence)
+        if (opening := frame("corrects").match(sentence)) and not _is_question(sentence)
     ]
 
 
@@ -144,8 +144,8 @@ def corrects(text: str, quote: str) -> bool:
 def is_correction(sentence: str) -> bool:
     """Return whether the user's `sentence` says that something was, or has become, different."""
     return (
-        _frame("corrects").match(sentence) is not None
-        or _frame("changed").search(sentence) is not None
+        frame("corrects").match(sentence) is not None
+        or frame("changed").search(sentence) is not None
     )
 
 
@@ -157,12 +157,12 @@ def worth_reading(text: str) -> bool:
     return any(
         not _is_question(sentence)
         and (
-            _frame("corrects").match(sentence)
+            frame("corrects").match(sentence)
             or (
-                not _frame("request").match(sentence)
-                and (_frame("about_user").search(sentence) or _frame("states").match(sentence))
+                not frame("request").match(sentence)
+                and (frame("about_user").search(sentence) or frame("states").match(sentence))
             )
-            or _frame("remember").match(sentence)
+            or frame("remember").match(sentence)
         )
         for line in _read_lines(text)
         for sentence in _sentences(line)
@@ -176,7 +176,7 @@ def _statement(text: str, sentence: str) -> Statement:
 
 def _rule(sentence: str) -> str | None:
     """Return the rule that `sentence` states, without its introduction; None if it states none."""
-    lead = _frame("lead").match(sentence)
+    lead = frame("lead").match(sentence)
     stated = sentence[lead.end() :].strip() if lead else sentence
     if _is_question(stated) or len(stated) > LONGEST_RULE or stated.endswith(":"):
         return None
@@ -186,7 +186,7 @@ def _rule(sentence: str) -> str | None:
         match = form.fullmatch(stated)
         if match is None:
             continue
-        if not _frame("points").match(match["object"]) and not _frame("at_hand").search(
+        if not frame("points").match(match["object"]) and not frame("at_hand").search(
             match["object"]
         ):
             return stated.rstrip(" .!")
@@ -202,7 +202,7 @@ def _is_question(sentence: str) -> bool:
     return (
         sentence.rstrip().endswith("?")
         or "¿" in sentence
-        or bool(_frame("question").match(sentence))
+        or bool(frame("question").match(sentence))
     )
 
 
@@ -210,7 +210,7 @@ def _sentences(line: str) -> Iterator[str]:
     """Yield the sentences of a line; a further request to remember is a sentence of its own."""
     start = 0
     for end in _END.finditer(line):
-        if _frame("abbreviated").search(
+        if frame("abbreviated").search(
             line[max(start, end.start() - _LONGEST_ABBREVIATION) : end.start()]
         ):
             continue
@@ -227,7 +227,7 @@ def _read_lines(text: str) -> list[str]:
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    yield from (part for one in _frame("another").split(sentence) if (part := one.strip()))
+    yield from (part for one in frame("another").split(sentence) if (part := one.strip()))
 
 
 # --- what a model proposes --------------------------------------------------------------------
@@ -322,7 +322,7 @@ def memory_request(text: str) -> str | None:
 
 def is_order(text: str) -> bool:
     """Return whether `text` is an instruction, or asks to remember something."""
-    return _frame("order").search(text) is not None or memory_request(text) is not None
+    return frame("order").search(text) is not None or memory_request(text) is not None
 
 
 def guess_category(text: str) -> Category:
@@ -357,9 +357,9 @@ def check(
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Phrase("it is a guess"))
     explicit = memory_request(own_words(message)) is not None
-    if _frame("order").search(text) and not explicit:
+    if frame("order").search(text) and not explicit:
         return Rejection(text, Phrase("it is an instruction, not a statement"))
-    if raw.get("transient") is True or _frame("passing").search(text):
+    if raw.get("transient") is True or frame("passing").search(text):
         return Rejection(text, Phrase("it will not matter later"))
     category = str(raw.get("category", ""))
     relation = str(raw.get("relation", ""))
@@ -384,7 +384,6 @@ def check(
 
 
 def _source(quote: str, persons: Sequence[Message]) -> Message | None:
-    """Return the user's message that holds `quote`."""
     if len(raw_words(quote)) < 2:
         return None
     own = (one for one in persons if one.role == "person" and holds_words(own_words(one), quote))

@@ -361,7 +361,6 @@ def word_pieces(text: str) -> list[int]:
 
 
 def _pieces(word: str) -> list[int]:
-    """Return the pieces of one word, or the unknown mark."""
     numbers = _vocabulary()
     unknown = [numbers["[UNK]"]]
     if len(word) > _LONGEST_WORD:

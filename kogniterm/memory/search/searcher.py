@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 POOL = 50
 SEMANTIC: Mapping[Language, float] = {"en": 0.5, "es": 0.2}
-"""What vectors count for a question. The model knows English: to it, Spanish is all alike."""
+"""The weight of vectors by language: the model knows English only."""
 CONFIRMED = 0.1
 RECENCY = 0.05
 FLOOR = 0.5
@@ -39,21 +38,13 @@ FLOOR = 0.5
 NEXT_TO_BEST = 0.3
 """Least score by words of a relevant fact, as a share of the best one's."""
 NEAR: Mapping[Language, float] = {"en": 0.35, "es": 1.0}
-"""Least cosine of a fact that is relevant by its meaning alone; Spanish is all alike to it."""
+"""Least cosine of a fact that is relevant by its meaning alone; never reached in Spanish."""
 NAMED_PERIOD = 0.25
 """Added to a fact that was told in the day or month that the question names."""
 
 
 BATCH = 64
 """Facts that are embedded and stored at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """The nearest facts, and a function with the cosine of any (None: it has no vector)."""
-
-    best: list[int]
-    cosine: Callable[[int], float | None]
 
 
 class VectorIndex:
@@ -64,7 +55,6 @@ class VectorIndex:
         self._rows: dict[int, Matrix] = {}
         self._matrix: Matrix | None = None
         self._ids: list[int] = []
-        self._places: dict[int, int] = {}
 
     def clear(self) -> None:
         """Remove all facts."""
@@ -102,26 +92,17 @@ class VectorIndex:
                 },
             )
 
-    def search(self, question: str, pool: int) -> Near:
-        """Return the distance of every fact to `question`, and the nearest `pool` of them."""
+    def search(self, question: str, pool: int) -> tuple[list[int], dict[int, float]]:
+        """Return the `pool` facts nearest to `question`, and the cosine of every fact."""
         import numpy
 
-        if not self._rows:
-            return Near([], lambda _fact_id: None)
         if self._matrix is None:
             self._ids = list(self._rows)
-            self._places = {fact_id: row for row, fact_id in enumerate(self._ids)}
             self._matrix = numpy.stack([self._rows[one] for one in self._ids])
         # Not `@`: for one vector, BLAS starts threads that cost more than the product.
         similar: Matrix = numpy.vecdot(self._matrix, self._embedder.embed([question])[0])
-        rows = numpy.argsort(-similar)[:pool]
-        places = self._places
-
-        def cosine(fact_id: int) -> float | None:
-            row = places.get(fact_id)
-            return None if row is None else float(similar[row])
-
-        return Near([self._ids[row] for row in rows.tolist()], cosine)
+        nearest = [self._ids[row] for row in numpy.argsort(-similar)[:pool].tolist()]
+        return nearest, dict(zip(self._ids, similar.tolist(), strict=True))
 
 
 class Searcher:
@@ -198,17 +179,16 @@ class Searcher:
             by_words = self._words.search(question, POOL * 2)
             pool = {*_best(by_words)} & (self._tell(by_words) if relevant else by_words.keys())
             return {one: score for one, score in _normalised(by_words).items() if one in pool}
-        near = self._vectors.search(question, POOL)
-        by_words = self._words.search(question, POOL * 2, near.best)
-        pool = {*_best(by_words), *near.best}
+        nearest, cosines = self._vectors.search(question, POOL)
+        by_words = self._words.search(question, POOL * 2, nearest)
+        pool = {*_best(by_words), *nearest}
         lexical = _normalised({one: by_words[one] for one in pool})
-        cosines = {one: near.cosine(one) for one in pool}
-        semantic = _normalised({one: held for one, held in cosines.items() if held is not None})
+        semantic = _normalised({one: cosines[one] for one in pool})
         share = SEMANTIC[language_of(question)]
         if relevant:
             least = NEAR[language_of(question)]
-            pool = self._tell(by_words) | {one for one in pool if (cosines[one] or 0.0) >= least}
-        return {one: (1 - share) * lexical[one] + share * semantic.get(one, 0.0) for one in pool}
+            pool = self._tell(by_words) | {one for one in pool if cosines[one] >= least}
+        return {one: (1 - share) * lexical[one] + share * semantic[one] for one in pool}
 
     def _tell(self, by_words: Mapping[int, float]) -> set[int]:
         """Return the facts whose words are relevant to the question, by their scores."""

@@ -4,7 +4,7 @@ Canonical means: keys sorted, no spaces, ASCII only, fields that hold their defa
 The same body always gives the same bytes. Reading is forward compatible: fields this version
 does not know are ignored, and a kind it does not know becomes a `Noted` that carries the whole
 payload. The stored bytes themselves are never rewritten, so nothing is lost to a newer version.
-Two rules follow for whoever changes `records` or `types`: a released default keeps its meaning,
+Two rules follow for changes of `records` or `types`: a released default keeps its meaning,
 and a change that an older version must not ignore raises the schema number in `session_database`.
 """
 
