@@ -151,7 +151,7 @@ class Display:
     def plan_shown(self, plan: Plan) -> None:
         """Note that a question has left this plan on the screen."""
         if self.screen is not None:
-            self.screen.plan_was_shown(plan)
+            self.screen.plan_shown = plan
 
     def folder_of(self, request: ActionRequest) -> str | None:
         """Return the folder a request was proposed for, if it was shown."""

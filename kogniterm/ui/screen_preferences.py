@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kogniterm.host.programs import find_user_program
 from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kogniterm.settings import QuickSettings
 
 
+_Word = TypeVar("_Word", bound=str)
 ThemeName = Literal["auto", "dark", "light", "plain"]
 KeysName = Literal["emacs", "vi"]
 NotifyName = Literal["off", "bell", "osc9"]
@@ -79,7 +80,7 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
     color = quick.color == "always" or (quick.color == "auto" and tty)
     return Preferences(
         language=quick.language,
-        theme=theme_name(quick.theme),
+        theme=_known(quick.theme, THEMES) or "auto",
         color=color,
         keys="vi" if quick.keys == "vi" else "emacs",
         screen_reader=quick.screen_reader,
@@ -90,7 +91,7 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
         truecolor=quick.truecolor,
         editor=_found(_words(quick.editor), _EDITORS, workspace),
         pager=_found(_words(quick.pager), _PAGERS, workspace),
-        notify=notify_name(quick.notify),
+        notify=_known(quick.notify, NOTIFY) or "bell",
         history=quick.paths.history_file,
         title=quick.window_title,
         notify_after=quick.notify_after,
@@ -117,20 +118,8 @@ def _found(
     return commands[0]
 
 
-def notify_name(value: str) -> NotifyName:
-    """Return how to call the user; anything unknown rings the bell."""
-    for name in NOTIFY:
-        if name == value:
-            return name
-    return "bell"
-
-
-def theme_name(value: str) -> ThemeName:
-    """Return the theme called `value`; anything unknown reads as auto."""
-    for name in THEMES:
-        if name == value:
-            return name
-    return "auto"
+def _known(value: str, allowed: Sequence[_Word]) -> _Word | None:
+    return next((word for word in allowed if word == value), None)
 
 
 def _words(command: str) -> tuple[str, ...]:

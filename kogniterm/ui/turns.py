@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import StorageError
 from kogniterm.types import UserInput
@@ -91,7 +91,9 @@ class Turns:
     whenever something starts, ends or is queued.
     """
 
-    def __init__(self, run: Callable[[Work], Awaitable[None]], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, run: Callable[[Work], Coroutine[Any, Any, None]], changed: Callable[[], None]
+    ) -> None:
         self.queue: list[Work] = []
         self.current: Work | None = None
         self._run = run
@@ -171,11 +173,8 @@ class Turns:
         if not self._open or self._task is not None or not self.queue:
             return
         self.current = self.queue.pop(0)
-        self._task = asyncio.get_running_loop().create_task(self._run_one(self.current))
+        self._task = asyncio.get_running_loop().create_task(self._run(self.current))
         self._task.add_done_callback(self._ended)
-
-    async def _run_one(self, work: Work) -> None:
-        await self._run(work)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task, self.current = None, None

@@ -13,161 +13,94 @@ Where = Literal["prompt", "question", "plan", "choice", "answer"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`sequences` in prompt_toolkit's names, each a chord of one or more keys.
+    """A key where it applies. `keys` are chords in prompt_toolkit's names, as in "y, enter".
 
-    `spanish` is the letter that matches the Spanish word. The English one goes on working there
-    unless it means something else at the same question.
+    `shown` is how the keys are told, unless it is the same. `spanish` is the letter that matches
+    the Spanish word. The English one goes on working there unless it means something else at the
+    same question.
     """
 
+    where: Where
     action: str
-    sequences: tuple[tuple[str, ...], ...]
-    shown: str
+    keys: str
     help: Phrase
-    where: Where = "prompt"
+    shown: str = ""
     spanish: str = ""
+
+    @property
+    def sequences(self) -> tuple[tuple[str, ...], ...]:
+        """The chords, each of one or more keys."""
+        return tuple(tuple(chord.split()) for chord in self.keys.split(", "))
 
 
 KEYS = (
-    Key("submit", (("enter",),), "Enter", Phrase("send the line; while a turn runs, queue it")),
-    Key(
-        "newline",
-        (("escape", "enter"),),
-        "Alt-Enter",
-        Phrase("start a new line; so does Enter after a backslash"),
-    ),
-    Key(
-        "interrupt",
-        (("c-c",),),
-        "Ctrl-C",
+    Key("prompt", "submit", "enter",
+        Phrase("send the line; while a turn runs, queue it"), shown="Enter"),
+    Key("prompt", "newline", "escape enter",
+        Phrase("start a new line; so does Enter after a backslash"), shown="Alt-Enter"),
+    Key("prompt", "interrupt", "c-c",
         Phrase("clear the line; else stop the running command; else stop the turn"),
-    ),
-    Key(
-        "escape",
-        (("escape",),),
-        "Esc",
+        shown="Ctrl-C"),
+    Key("prompt", "escape", "escape",
         Phrase("stop the running command; twice: stop the turn, and what you typed comes back"),
-    ),
-    Key("leave", (("c-d",),), "Ctrl-D", Phrase("leave, on an empty line")),
-    Key(
-        "send_now",
-        (("c-t",),),
-        "Ctrl-T",
-        Phrase("stop the turn and send what waits in the queue at once"),
-    ),
-    Key(
-        "steer",
-        (("c-s",),),
-        "Ctrl-S",
+        shown="Esc"),
+    Key("prompt", "leave", "c-d", Phrase("leave, on an empty line"), shown="Ctrl-D"),
+    Key("prompt", "send_now", "c-t",
+        Phrase("stop the turn and send what waits in the queue at once"), shown="Ctrl-T"),
+    Key("prompt", "steer", "c-s",
         Phrase("say the line to the running turn; on an empty line, what waits in the queue"),
-    ),
-    Key(
-        "take_back",
-        (("escape", "up"),),
-        "Alt-Up",
-        Phrase("take the last queued message back to the line"),
-    ),
-    Key("complete", (("tab",),), "Tab", Phrase("complete a command, its argument or a @file")),
-    Key("mode", (("s-tab",),), "Shift-Tab", Phrase("switch between manual and auto-approve")),
-    Key("editor", (("c-x", "c-e"),), "Ctrl-X Ctrl-E", Phrase("write the line in your editor")),
-    Key("paste_image", (("c-v",),), "Ctrl-V", Phrase("add the image on the clipboard")),
-    Key("search", (("c-r",),), "Ctrl-R", Phrase("search the history")),
-    Key("clear", (("c-l",),), "Ctrl-L", Phrase("clear the screen")),
-    Key("suspend", (("c-z",),), "Ctrl-Z", Phrase("put KogniTerm in the background")),
-    Key(
-        "approve",
-        (("y",),),
-        "y",
-        Phrase("approve: exactly what is shown runs"),
-        "question",
-        spanish="s",
-    ),
-    Key(
-        "reject",
-        (("n",),),
-        "n",
-        Phrase("reject, with a reason for the model if you like"),
-        "question",
-    ),
-    Key(
-        "edit",
-        (("e",),),
-        "e",
-        Phrase("change the command in place; it is judged and shown again"),
-        "question",
-    ),
-    Key("explain", (("x",),), "x", Phrase("explain what the rules said"), "question"),
-    Key(
-        "lease",
-        (("l",),),
-        "l",
-        Phrase("grant a lease, where one is offered"),
-        "question",
-        spanish="p",
-    ),
-    Key("stop", (("s",),), "s", Phrase("stop the turn"), "question", spanish="d"),
-    Key(
-        "page",
-        (("space",), ("pagedown",), ("pageup",), ("up",), ("down",)),
-        "Space, Page-Up/Down, arrows",
+        shown="Ctrl-S"),
+    Key("prompt", "take_back", "escape up",
+        Phrase("take the last queued message back to the line"), shown="Alt-Up"),
+    Key("prompt", "complete", "tab",
+        Phrase("complete a command, its argument or a @file"), shown="Tab"),
+    Key("prompt", "mode", "s-tab",
+        Phrase("switch between manual and auto-approve"), shown="Shift-Tab"),
+    Key("prompt", "editor", "c-x c-e",
+        Phrase("write the line in your editor"), shown="Ctrl-X Ctrl-E"),
+    Key("prompt", "paste_image", "c-v", Phrase("add the image on the clipboard"), shown="Ctrl-V"),
+    Key("prompt", "search", "c-r", Phrase("search the history"), shown="Ctrl-R"),
+    Key("prompt", "clear", "c-l", Phrase("clear the screen"), shown="Ctrl-L"),
+    Key("prompt", "suspend", "c-z", Phrase("put KogniTerm in the background"), shown="Ctrl-Z"),
+    Key("question", "approve", "y", Phrase("approve: exactly what is shown runs"), spanish="s"),
+    Key("question", "reject", "n", Phrase("reject, with a reason for the model if you like")),
+    Key("question", "edit", "e",
+        Phrase("change the command in place; it is judged and shown again")),
+    Key("question", "explain", "x", Phrase("explain what the rules said")),
+    Key("question", "lease", "l", Phrase("grant a lease, where one is offered"), spanish="p"),
+    Key("question", "stop", "s", Phrase("stop the turn"), spanish="d"),
+    Key("question", "page", "space, pagedown, pageup, up, down",
         Phrase("read a question that is longer than the screen"),
-        "question",
-    ),
-    Key(
-        "plan_approve",
-        (("y",), ("enter",)),
-        "y, Enter",
+        shown="Space, Page-Up/Down, arrows"),
+    Key("plan", "plan_approve", "y, enter",
         Phrase("work on the plan as it is shown; its commands are still asked for"),
-        "plan",
-        spanish="s",
-    ),
-    Key(
-        "plan_reject",
-        (("n",),),
-        "n",
-        Phrase("reject it; the model plans anew with your reason"),
-        "plan",
-    ),
-    Key("plan_edit", (("e",),), "e", Phrase("write it in your editor"), "plan"),
-    Key("plan_choose", (("up",), ("down",)), "Up, Down", Phrase("choose a step"), "plan"),
-    Key(
-        "plan_move",
-        (("left",), ("right",)),
-        "Left, Right",
-        Phrase("do the step sooner or later"),
-        "plan",
-    ),
-    Key("plan_drop", (("d",),), "d", Phrase("drop the step"), "plan", spanish="q"),
-    Key("plan_add", (("a",),), "a", Phrase("add a step after it"), "plan"),
-    Key("plan_stop", (("s",),), "s", Phrase("stop the turn"), "plan", spanish="d"),
-    Key("yes", (("y",),), "y", Phrase("yes: do what the question asks"), "choice", spanish="s"),
-    Key("no", (("n",),), "n", Phrase("no: leave everything as it is"), "choice"),
-    Key("check", (("c",),), "c", Phrase("let the model check what a command did"), "choice"),
-    Key("again", (("a",),), "a", Phrase("let the model propose it again"), "choice", spanish="p"),
-    Key("skip", (("g",),), "g", Phrase("go on without it"), "choice", spanish="o"),
-    Key("mend", (("e",),), "e", Phrase("open the editor again"), "choice"),
-    Key("give_up", (("g",),), "g", Phrase("give the change up"), "choice", spanish="d"),
-    Key("answer", (("enter",),), "Enter", Phrase("send the answer"), "answer"),
-    Key(
-        "answer_newline",
-        (("escape", "enter"), ("c-j",)),
-        "Alt-Enter",
-        Phrase("start a new line of it; so does Enter after a backslash"),
-        "answer",
-    ),
-    Key(
-        "answer_pick",
-        (("up",), ("down",), ("pageup",), ("pagedown",)),
-        "Arrows, Page-Up/Down",
+        shown="y, Enter", spanish="s"),
+    Key("plan", "plan_reject", "n", Phrase("reject it; the model plans anew with your reason")),
+    Key("plan", "plan_edit", "e", Phrase("write it in your editor")),
+    Key("plan", "plan_choose", "up, down", Phrase("choose a step"), shown="Up, Down"),
+    Key("plan", "plan_move", "left, right",
+        Phrase("do the step sooner or later"), shown="Left, Right"),
+    Key("plan", "plan_drop", "d", Phrase("drop the step"), spanish="q"),
+    Key("plan", "plan_add", "a", Phrase("add a step after it")),
+    Key("plan", "plan_stop", "s", Phrase("stop the turn"), spanish="d"),
+    Key("choice", "yes", "y", Phrase("yes: do what the question asks"), spanish="s"),
+    Key("choice", "no", "n", Phrase("no: leave everything as it is")),
+    Key("choice", "check", "c", Phrase("let the model check what a command did")),
+    Key("choice", "again", "a", Phrase("let the model propose it again"), spanish="p"),
+    Key("choice", "skip", "g", Phrase("go on without it"), spanish="o"),
+    Key("choice", "mend", "e", Phrase("open the editor again")),
+    Key("choice", "give_up", "g", Phrase("give the change up"), spanish="d"),
+    Key("answer", "answer", "enter", Phrase("send the answer"), shown="Enter"),
+    Key("answer", "answer_newline", "escape enter, c-j",
+        Phrase("start a new line of it; so does Enter after a backslash"), shown="Alt-Enter"),
+    Key("answer", "answer_pick", "up, down, pageup, pagedown",
         Phrase("choose one of the answers; read a question that is longer than the screen"),
-        "answer",
-    ),
-    Key(
-        "answer_none", (("escape",),), "Esc", Phrase("give no answer; the model is told"), "answer"
-    ),
-    Key(
-        "answer_stop", (("c-c",),), "Ctrl-C", Phrase("clear the line; else stop the turn"), "answer"
-    ),
-)
+        shown="Arrows, Page-Up/Down"),
+    Key("answer", "answer_none", "escape",
+        Phrase("give no answer; the model is told"), shown="Esc"),
+    Key("answer", "answer_stop", "c-c",
+        Phrase("clear the line; else stop the turn"), shown="Ctrl-C"),
+)  # fmt: skip
 
 _KEY_OF = {key.action: key for key in KEYS}
 BUILT_IN = frozenset({"search"})  # prompt_toolkit binds these itself
@@ -237,4 +170,5 @@ def table(where: Where) -> list[tuple[str, Phrase]]:
 
 
 def _shown(key: Key) -> str:
-    return f"{key.shown} ({key.spanish} in Spanish)" if key.spanish else key.shown
+    shown = key.shown or key.keys
+    return f"{shown} ({key.spanish} in Spanish)" if key.spanish else shown

@@ -48,9 +48,7 @@ class ScreenOptions:
 
     fold: int = 16
     live: bool = True
-    thoughts: bool = False
     notify_after: float = 20.0
-    streamed_answer: bool = True
 
 
 @dataclass(slots=True)
@@ -58,7 +56,6 @@ class _Turn:
     """The state of one turn."""
 
     streamed: str = ""
-    thought: bool = False
     usage: Usage = field(default_factory=Usage)
 
 
@@ -104,20 +101,11 @@ class ScreenSink:
         """Write something for good, between the events."""
         self.surface.commit(self.painter.paint(renderable, self._columns()))
 
-    def hint(self, text: str) -> None:
-        """Say something beside the status until the turn ends."""
-        self._status.hint = text
-        self.surface.refresh()
-
     def hand_over(self) -> None:
         """Write what the command wrote so far for good: the user gets its keyboard."""
         if self.frame is not None:
             rows, columns = self.surface.size()
             self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
-
-    def plan_was_shown(self, plan: Plan) -> None:
-        """Note that a question has left this plan on the screen: it is not written again."""
-        self.plan_shown = plan
 
     def settle(self) -> None:
         """Leave no spinner and no frame behind, however the turn ended."""
@@ -150,7 +138,6 @@ class ScreenSink:
             ev.TurnStarted: self._turn_started,
             ev.ModelCalled: self._model_called,
             ev.AnswerDelta: self._answer_delta,
-            ev.ThoughtDelta: self._thought_delta,
             ev.ModelRetried: self._model_retried,
             ev.ModelLoading: self._model_loading,
             ev.ModelAnswered: self._model_answered,
@@ -196,10 +183,6 @@ class ScreenSink:
             self._write_block(source)
         self._status.activity = _("Writing")
         self.surface.refresh()
-
-    def _thought_delta(self, event: ev.ThoughtDelta) -> None:
-        if self.options.thoughts:
-            self.write(Text(one_line(event.text), "muted"))
 
     def _model_loading(self, event: ev.ModelLoading) -> None:
         self._status.now(_("Thinking") if event.done else _("Loading the local model"))

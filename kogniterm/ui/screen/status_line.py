@@ -45,14 +45,13 @@ class Status:
         self.activity = ""
         self.retry: Retry | None = None
         self.usage = Usage()
-        self.hint = ""
         self.budgets: Mapping[str, tuple[float, float]] = {}
 
     def start(self) -> None:
         """Begin a turn."""
         self._started = self._since = self._clock()
         self._waited, self._waiting_from = 0.0, None
-        self.retry, self.hint = None, ""
+        self.retry = None
         self.usage = Usage()
         self.budgets = {}
 
@@ -94,8 +93,6 @@ class Status:
             text.append(f" · {_('{count} tokens').format(count=tokens(used))}", "muted")
         for name, words in self._budget_words():
             text.append(f" · {words}", "warn" if self._nearly(name) else "muted")
-        if self.hint:
-            text.append(f" · {self.hint}", "muted")
         text.truncate(width, overflow="ellipsis")
         return painter.lines(text, width)[0]
 
