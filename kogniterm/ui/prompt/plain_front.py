@@ -22,7 +22,6 @@ from kogniterm.ui.front import banner
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt.user_terminal import (
     Lending,
-    UserTerminal,
     edited,
     run_program,
     typed_before,
@@ -262,13 +261,7 @@ class PlainFront:
         """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self._still, self.surface.late)
-        return UserTerminal(
-            self._fd,
-            self._out,
-            suspend=self._lending.suspend,
-            resume=self._lending.resume,
-            typed=self._lending.typed,
-        )
+        return self._lending.terminal(self._fd, self._out)
 
     @contextlib.asynccontextmanager
     async def _still(self) -> AsyncIterator[None]:

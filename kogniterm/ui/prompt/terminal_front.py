@@ -31,7 +31,7 @@ from kogniterm.ui.prompt.terminal_io import (
     make_output,
     worth_asking,
 )
-from kogniterm.ui.prompt.user_terminal import Lending, UserTerminal, edited, run_program
+from kogniterm.ui.prompt.user_terminal import Lending, edited, run_program
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -182,13 +182,7 @@ class TerminalFront:
         """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self._keyboard_lent, self._late)
-        return UserTerminal(
-            self.app.input.fileno(),
-            self.app.output.fileno(),
-            suspend=self._lending.suspend,
-            resume=self._lending.resume,
-            typed=self._lending.typed,
-        )
+        return self._lending.terminal(self.app.input.fileno(), self.app.output.fileno())
 
     def _late(self, keys: bytes) -> None:
         """Give the prompt the keys that a command left unread, as a shell would get them."""

@@ -101,6 +101,12 @@ class Lending:
         self._back: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
+    def terminal(self, input_fd: int, output_fd: int) -> UserTerminal:
+        """Return the terminal behind the descriptors, taken and given back in this way."""
+        return UserTerminal(
+            input_fd, output_fd, suspend=self.suspend, resume=self.resume, typed=self.typed
+        )
+
     def suspend(self) -> None:
         """Return when the screen rests. Harmless when it does already."""
         rests = threading.Event()

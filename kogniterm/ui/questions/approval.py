@@ -308,16 +308,20 @@ class ApprovalQuestion(Question[Approval]):
         if self.entry is not None:
             numbered = enumerate(self.entry.listed, 1)
             return [*(Shown(str(n), label) for n, label in numbered), Shown("Esc", _("back"))]
-        shown = {
-            "approve": _("approve"),
-            "reject": _("reject"),
-            "edit": _("edit"),
-            "explain": _("explain"),
-            "lease": _("lease"),
-            "stop": _("stop turn"),
-        }
-        keys = [Shown(letter(one), words) for one, words in shown.items() if self._offered(one)]
+        keys = [Shown(letter(action), words) for action, words, _line in self._answers()]
         return [*keys, Shown(_("space"), _("more"), more=True)]
+
+    def _answers(self) -> list[tuple[str, str, str]]:
+        """Return the offered actions, each with its words in the panel and on plain lines."""
+        answers = [
+            ("approve", _("approve"), _("run it")),
+            ("reject", _("reject"), _("no")),
+            ("edit", _("edit"), _("edit")),
+            ("explain", _("explain"), _("explain")),
+            ("lease", _("lease"), _("lease")),
+            ("stop", _("stop turn"), _("stop the turn")),
+        ]
+        return [answer for answer in answers if self._offered(answer[0])]
 
     def options(self) -> Collection[str]:
         """Return the keys that do something on this page."""
@@ -395,17 +399,11 @@ class ApprovalQuestion(Question[Approval]):
 
     def menu(self) -> Sequence[str]:
         """Return the answers with their letters."""
-        yes = _("yes") if self.subject.dangerous else letter("approve")
-        shown = {
-            "approve": _("run it"),
-            "reject": _("no"),
-            "edit": _("edit"),
-            "explain": _("explain"),
-            "lease": _("lease"),
-            "stop": _("stop the turn"),
-        }
-        keys = {one: letter(one) for one in shown} | {"approve": yes}
-        return [f"{keys[one]} = {words}" for one, words in shown.items() if self._offered(one)]
+        keys = {"approve": _("yes")} if self.subject.dangerous else {}
+        return [
+            f"{keys.get(action) or letter(action)} = {words}"
+            for action, _panel, words in self._answers()
+        ]
 
     def typed(self, line: str) -> Step[Approval] | None:
         """Take a line that is exactly a letter or its word."""
