@@ -215,7 +215,7 @@ class Settings(BaseModel):
         gt=0,
     )
     max_steps: int = _setting(
-        50, "Most decide-act-observe steps in one turn.", gt=0, flag="--max-steps"
+        200, "Most decide-act-observe steps in one turn.", gt=0, flag="--max-steps"
     )
     max_seconds: float | None = _setting(
         None,
