@@ -110,7 +110,7 @@ def default_name(options: ModelOptions) -> str:
         return "local"
     raise ModelAuthError(
         "No model is configured. Set GOOGLE_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY or "
-        "OLLAMA_HOST; for the embedded model, which needs none of them, run: {command}",
+        "OLLAMA_HOST; for the embedded model, which needs none of them, run `{command}`.",
         command=install_command("xllamacpp"),
     )
 
@@ -156,7 +156,7 @@ def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelIn
 def _require_package(provider: Provider) -> None:
     if not installed(provider.name):
         raise UsageError(
-            "{title} needs the package {package}, which is not installed. Run: {command}",
+            "{title} needs the package {package}, which is not installed. Run `{command}`.",
             title=provider.title,
             package=provider.distribution,
             command=install_command(provider.distribution or ""),

