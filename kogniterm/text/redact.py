@@ -100,7 +100,7 @@ def _is_secret_value(name: str, value: str, *, quoted: bool, spaced: bool) -> bo
     if KEY_OR_PASSWORD.search(name):
         return is_written(value)
     if _UUID.fullmatch(value):
-        # Several services' tokens are UUIDs; what is no secret is seldom called so in capitals.
+        # Tokens of several services are UUIDs; other values are seldom called TOKEN in capitals.
         return name.isupper() and name.endswith("_TOKEN")
     return bool(WEAK.search(name)) and " " not in value and _looks_random(value, 12)
 

@@ -55,7 +55,7 @@ _THING = (
     r"|aplicacion))\b"
 )
 _HEALTH = (
-    # Who has what: a name in capitals counts as somebody.
+    # A user with a condition; a capitalised name counts as a user.
     rf"\b(?i:{_WHO})\b(?:[ ,]+[\w'-]+){{0,4}}?[ ']+(?i:{_HAS})\b(?: [\w'-]+){{0,4}}?"
     rf" (?i:{_CONDITION})\b(?i:{_THING})",
     rf"(?:^|[ (])[A-Z][a-z]{{2,}}(?: [A-Z][a-z]+)?(?:'s)? (?:(?:also|still|too|tambien"

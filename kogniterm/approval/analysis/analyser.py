@@ -87,7 +87,7 @@ MAX_PIPES = 800
 """The parser needs quadratic time for an unfinished pipe."""
 
 
-# Version managers stand in front of these, and may fetch what a project file asks for.
+# Version managers run instead of these, and may download what a project file asks for.
 _MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
 
 
@@ -186,7 +186,7 @@ class Analyser:
     def _loop(self, node: Loop, scope: Scope, *, piped: bool) -> None:
         values = self._words(node.words, scope) if node.words is not None else [TAINTED]
         inner = scope.branch()
-        # What the body assigns may differ from round to round.
+        # A variable that the body assigns may differ from round to round.
         for name, counts in assigned_names(node.body).items():
             before = inner.variables.get(name)
             counts = counts and not (before is not None and before.tainted)
@@ -209,7 +209,7 @@ class Analyser:
             # A later command is judged as if the name still meant the program.
             self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
         scope.functions[node.name] = node
-        # Another command that calls it is asked about, for its name is no program's.
+        # Another command that calls it is asked about: its name is not a known program.
         self._call_function(node, scope.with_arguments(Argument(HOLE, split=True)))
 
     def _call_function(self, node: Function, scope: Scope) -> None:

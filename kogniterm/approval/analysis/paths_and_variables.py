@@ -140,7 +140,7 @@ def _name_is_secret(name: str, *, glob: bool) -> bool:
         return False
     if secret.match(name):
         return True
-    # What is not known yet may be nothing at all.
+    # The unknown part may be empty.
     if HOLE in name and name != HOLE and secret.match(name.replace(HOLE, "")):
         return True
     wild = glob and any(char in name for char in "*?[" + HOLE)

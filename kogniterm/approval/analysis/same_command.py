@@ -57,8 +57,8 @@ def _unnumbered(command: str) -> str:
 
 
 def _acts(command: str, folder: str) -> set[_Act]:
-    """What the programs do beside reading: each that acts with its arguments and the folders it may
-    run in, and each with every file that the command writes."""
+    """Return the acts of a command: each program that does more than read, with each folder it may
+    run in, and each changed file with the programs that only read."""
     report = classify(command, cwd=folder)
     sure, folders = _is_straight(parse(command)), [posixpath.normpath(folder)]
     acts: set[_Act] = set()

@@ -539,7 +539,7 @@ class _Builder:
     def gap(self, start: int, end: int) -> None:
         if start < end and not _BLANK.match(self.text[start:end]):
             raise UnreadError("it contains text that could not be read")
-        # The tree takes a continued line for a blank; bash joins what stands round it.
+        # The tree takes a continued line for a blank; bash joins the text around it.
         between = self.text[start:end]
         if "\\\n" in between and not between.replace("\\\n", ""):
             raise UnreadError("a word is broken over two lines")

@@ -1,7 +1,7 @@
 """git: readers are judged safe, with a stated reason; everything else asks.
 
 A repository's own config can name programs (pager, fsmonitor, textconv, external diff). Reads
-are still called safe because (1) `.git/config` is written by nobody without approval (it is a
+are still called safe because (1) `.git/config` is not written without approval (it is a
 steering file, and read-only in the sandbox), (2) git refuses repositories of other owners, and
 (3) commands run with GIT_PAGER=cat. What a command line itself could add to that (`-c`,
 `--exec-path`, `--ext-diff`, `--textconv`, `--output`, aliases) is never safe.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.command_options import Parsed, Rules, parse_options, rule_table
+from kogniterm.approval.analysis.command_options import Parsed, parse_options, rule_table
 from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names, within
 from kogniterm.approval.analysis.program_call import Call
@@ -45,9 +45,16 @@ def watch(call: Call) -> None:
         action: [value.value for value in parsed.given(action)]
         for action in ("read", "folder", "text", "module")
     }
-    folders = ["", *given["folder"], *_operand_folders(rules, parsed)]
-    _note(call, [*rules.detail.split(), *_operand_files(rules, parsed)], folders)
-    if any(map(_INPUT.fullmatch, [*given["read"], *_operand_files(rules, parsed)])):
+    role = rules.options.get("@", "")
+    operands = [word.value.partition("::")[0] for word in parsed.operands]
+    files = operands if role in {"operand", "operand-tests"} else []
+    folders: list[str] = []
+    if role == "operand-tests":
+        folders = [posixpath.dirname(name) if name.endswith(".py") else name for name in operands]
+    elif role == "operand-folder":
+        folders = [name for name in operands if "/" in name or name == ".."] + operands[-1:]
+    _note(call, [*rules.detail.split(), *files], ["", *given["folder"], *folders])
+    if any(map(_INPUT.fullmatch, [*given["read"], *files])):
         call.findings.runs_input()
     _note(call, given["read"], ["", *given["folder"]])
     if script:
@@ -56,13 +63,13 @@ def watch(call: Call) -> None:
 
 def run_file(call: Call, path: str) -> None:
     """Note the program at `path`, which is itself a file that may change."""
-    _note(call, [path], [""])
+    _note(call, [path])
 
 
 def _shell(call: Call) -> None:
     given = list(call.args)
     while len(given) > 1 and given[0].value in {"--rcfile", "--init-file"}:
-        _note(call, [given[1].value], [""])
+        _note(call, [given[1].value])
         del given[:2]
     letters, args = shell_options(tuple(given))
     if "c" in letters:
@@ -77,9 +84,11 @@ def _script(call: Call, given: Mapping[str, list[str]], parsed: Parsed) -> None:
     if given["module"]:
         module = given["module"][0]
         path = module.replace(".", "/")
-        _note(call, [f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py"], [""])
+        _note(call, [f"{path}.py", f"{path}/__main__.py", f"{path}/__init__.py"])
         if module != call.name:
-            watch(replace(call, name=module, args=_behind(call.args, module)))
+            # The name of the module may be attached to -m.
+            ends = (i for i, arg in enumerate(call.args, 1) if arg.value.endswith(module))
+            watch(replace(call, name=module, args=call.args[next(ends, len(call.args)) :]))
     elif given["text"]:
         if any(HOLE in text for text in given["text"]):
             call.findings.runs_input()
@@ -87,38 +96,15 @@ def _script(call: Call, given: Mapping[str, list[str]], parsed: Parsed) -> None:
         _script_file(call, parsed.operands[0] if parsed.operands else None)
 
 
-def _behind(args: tuple[Argument, ...], module: str) -> tuple[Argument, ...]:
-    """Return the arguments that follow the name of a module, which `-m` may be attached to."""
-    at = next((i for i, arg in enumerate(args) if arg.value.endswith(module)), len(args))
-    return args[at + 1 :]
-
-
 def _script_file(call: Call, script: Argument | None) -> None:
     if script is None or _INPUT.fullmatch(script.value) or HOLE in script.value:
         call.findings.runs_input()
     else:
-        _note(call, [script.value], [""])
+        _note(call, [script.value])
 
 
-def _operand_files(rules: Rules, parsed: Parsed) -> list[str]:
-    if rules.options.get("@") not in {"operand", "operand-tests"}:
-        return []
-    return [word.value.partition("::")[0] for word in parsed.operands]
-
-
-def _operand_folders(rules: Rules, parsed: Parsed) -> list[str]:
-    """Return the operands that are folders in which a program looks for its files."""
-    kind = rules.options.get("@", "")
-    operands = [word.value.partition("::")[0] for word in parsed.operands]
-    if kind == "operand-tests":
-        return [posixpath.dirname(word) if word.endswith(".py") else word for word in operands]
-    if kind != "operand-folder":
-        return []
-    return [word for word in operands if "/" in word or word == ".."] + operands[-1:]
-
-
-def _note(call: Call, files: Iterable[str], folders: Iterable[str]) -> None:
-    bases = list(dict.fromkeys(folders))
+def _note(call: Call, files: Iterable[str], folders: Iterable[str] = ("",)) -> None:
+    bases, root = list(dict.fromkeys(folders)), call.scope.roots.workspace
     for name in files:
         for base in bases:
             tail = name.removeprefix("^")
@@ -126,16 +112,10 @@ def _note(call: Call, files: Iterable[str], folders: Iterable[str]) -> None:
             if HOLE in written or "://" in written or _INPUT.fullmatch(tail):
                 continue
             _decides(call, call.scope.resolve(written).path)
-            if name.startswith("^"):
-                _note_above(call, call.scope.resolve(base or ".").path, tail)
-
-
-def _note_above(call: Call, folder: str, tail: str) -> None:
-    """Note the same name in the folders above, up to the workspace."""
-    root = call.scope.roots.workspace
-    while folder != root and within(folder, root):
-        folder = posixpath.dirname(folder)
-        _decides(call, posixpath.join(folder, tail))
+            folder = call.scope.resolve(base or ".").path
+            while name.startswith("^") and folder != root and within(folder, root):
+                folder = posixpath.dirname(folder)
+                _decides(call, posixpath.join(folder, tail))
 
 
 def _decides(call: Call, path: str) -> None:

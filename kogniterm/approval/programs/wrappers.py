@@ -179,7 +179,7 @@ def find(call: Call) -> None:
         _find_term(call, args, roots, wanted)
     for name in wanted:
         last = name.rpartition("/")[2]
-        # A name with anything before and behind, or any dotted name, is not a hunt for one.
+        # A name between wildcards, or any dotted name, is not a search for secrets.
         vague = not last.strip("*?.") or re.fullmatch(r"\*.*\*", last)
         if not vague and is_secret("/" + last, glob=True):
             call.findings.effect("secret", name)
