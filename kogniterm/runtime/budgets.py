@@ -30,10 +30,6 @@ class Limits:
 
 
 NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
-ACTING = ("seconds", "commands", "output_bytes")
-"""The budgets that limit actions which are already proposed."""
-
-
 OF_SESSION = ("steps", "tokens", "dollars")
 """The budgets that a whole session may have: those of model calls."""
 
@@ -64,8 +60,8 @@ class Budget:
 
     def over_acting(self) -> Phrase | None:
         """Return which budget forbids another action, or None."""
-        used = {**NOTHING, **{name: self.spent()[name] for name in ACTING}}
-        return _exceeded(replace(self.limits, steps=None, tokens=None, dollars=None), used)
+        acting = replace(self.limits, steps=None, tokens=None, dollars=None)
+        return _exceeded(acting, self.spent())
 
     def left(self, name: str) -> float | None:
         """Return what is left of one budget; None when it has no limit."""
@@ -201,10 +197,6 @@ class TurnCount:
             "commands": self.commands,
             "output_bytes": self.output_bytes,
         }
-
-    def may_continue(self) -> Phrase | None:
-        """Return why the turn must stop before its next model call, or None."""
-        return self.budget.over()
 
 
 WHOLE = frozenset({"steps", "tokens", "commands", "output_bytes"})

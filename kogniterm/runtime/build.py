@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
 
-
 KEY_SETTINGS = {
     "google_genai": "google_api_key",
     "openai": "openai_api_key",

@@ -135,7 +135,7 @@ class ContextService:
 
     def think_context(self, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
-        return self._graph_context(lambda agent: count.may_continue())
+        return self._graph_context(lambda agent: count.budget.over())
 
     def _graph_context(self, may_continue: Callable[[str], Phrase | None]) -> ThinkContext:
         modes, state = self.modes, self.journal.state

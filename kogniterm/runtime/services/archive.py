@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
 
-
 log = logging.getLogger(__name__)
 
 

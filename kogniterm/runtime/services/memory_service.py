@@ -31,7 +31,6 @@ from kogniterm.types import CommandResult, Decision, Phrase, Plan, PlanStep, Use
 if TYPE_CHECKING:
     from kogniterm.memory.contexts import SessionContext
 
-
 log = logging.getLogger(__name__)
 BEFORE = 40
 """Records before the last one read that are shown again, as context for new ones."""

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
-
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 """Builtins that make a variable one of the programs that later commands start."""
 

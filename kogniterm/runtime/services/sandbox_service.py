@@ -19,26 +19,18 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import Planted, State, planted
 from kogniterm.types import CommandResult, Decision, Phrase, RiskReport
 
-READERS_OF_TABLES = frozenset(
-    (
-        "ps", "pgrep", "pidof", "pstree", "top", "htop", "ss", "netstat", "ip", "ifconfig",
-        "route", "arp", "lsns", "w", "uptime", "vmstat",
-    )
-)  # fmt: skip
+READERS_OF_TABLES = frozenset({
+    "ps", "pgrep", "pidof", "pstree", "top", "htop", "ss", "netstat", "ip", "ifconfig", "route",
+    "arp", "lsns", "w", "uptime", "vmstat",
+})  # fmt: skip
 """Programs that only read the machine's process and network tables."""
-READERS_OF_OWNERS = frozenset(
-    (
-        "lsof", "fuser",
-    )
-)  # fmt: skip
+READERS_OF_OWNERS = frozenset({"lsof", "fuser"})
 """Programs that look into other processes, which the sandbox never allows."""
-ACTING_ON_MACHINE = frozenset(
-    (
-        "kill", "pkill", "killall", "skill", "renice", "systemctl", "service", "journalctl",
-        "loginctl", "busctl", "docker", "podman", "nerdctl", "tmux", "screen", "ssh-add",
-        "gpg-connect-agent",
-    )
-)  # fmt: skip
+ACTING_ON_MACHINE = frozenset({
+    "kill", "pkill", "killall", "skill", "renice", "systemctl", "service", "journalctl",
+    "loginctl", "busctl", "docker", "podman", "nerdctl", "tmux", "screen", "ssh-add",
+    "gpg-connect-agent",
+})  # fmt: skip
 """Programs that act on processes or services of the machine, which the sandbox hides."""
 _MOST_NAMED = 8
 _MARK = "[sandbox: "

@@ -214,7 +214,7 @@ class SessionRecipePorts:
             relay(item, self.io.sink, self.count)
 
     def _may_continue(self) -> None:
-        stop = self.count.may_continue()
+        stop = self.count.budget.over()
         if stop is not None:
             raise BudgetError(stop.template, **dict(stop.values))
 

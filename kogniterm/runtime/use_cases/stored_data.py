@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types import Phrase
 
-
 LAST_RECORDS = 500
 """Records in which the last turn of a resumed session is searched."""
 
