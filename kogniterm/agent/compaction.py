@@ -112,7 +112,7 @@ def split(
 
 
 def shorten_results(messages: Sequence[BaseMessage], window: int) -> list[BaseMessage]:
-    """The kept part within its budget: the largest tool results give way, oldest first."""
+    """Return the kept part within its budget: the largest tool results give way, oldest first."""
     kept = list(messages)
     budget = int(window * KEEP_SHARE)
     for index, message in enumerate(kept):
@@ -165,7 +165,7 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def within(said: Sequence[str], limit: int) -> list[str]:
-    """The first input and as many of the newest as fit in `limit` characters, in order.
+    """Return the first input and as many of the newest as fit in `limit` characters, in order.
 
     The first names the task, the newest correct it. Only inputs that alone are longer than
     half the limit are clipped.
@@ -184,7 +184,7 @@ def within(said: Sequence[str], limit: int) -> list[str]:
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan with its evidence, as the model may rely on it."""
+    """Return the plan with its evidence, as the model may rely on it."""
     lines = [f"The plan ({plan.goal}):"]
     for step in plan.steps:
         proof = "; ".join(
@@ -196,7 +196,7 @@ def plan_text(plan: Plan) -> str:
 
 
 def plain_summary(messages: Sequence[BaseMessage]) -> str:
-    """A summary without a model: each call with the end of its result."""
+    """Return a summary without a model: each call with the end of its result."""
     lines: list[str] = []
     calls: dict[str, str] = {}
     for message in messages:
@@ -215,7 +215,7 @@ def plain_summary(messages: Sequence[BaseMessage]) -> str:
 
 
 def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
-    """The older part as text for the summary call, at most `limit` characters."""
+    """Return the older part as text for the summary call, at most `limit` characters."""
     lines = []
     for message in messages:
         if isinstance(message, AIMessage):
@@ -241,7 +241,7 @@ def tools_tokens(tools: Sequence[ToolSpec]) -> int:
 
 
 def observation_limit(window: int) -> int:
-    """The most characters one observation may have, for a model with a `window` in tokens.
+    """Return the most characters one observation may have, for a model with a `window` in tokens.
 
     An eighth of the window at three characters a token: even several observations of one round
     fit beside the rest of a compacted history.
@@ -342,7 +342,7 @@ def _short_value(value: Any, size: int) -> Any:
 
 
 def _newest_rounds(messages: Sequence[BaseMessage], limit: int) -> list[BaseMessage]:
-    """The newest whole rounds within `limit`, behind a note on what was left out."""
+    """Return the newest whole rounds within `limit`, behind a note on what was left out."""
     starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
     for start in starts[1:]:
         left_out = note(

@@ -72,7 +72,7 @@ async def create_plan(state: GraphState, runtime: Runtime[ThinkContext]) -> Grap
 
 
 async def decide_action(state: GraphState, runtime: Runtime[ThinkContext]) -> GraphState:
-    """The next action, or the answer, from everything observed so far."""
+    """Return the next action, or the answer, from everything observed so far."""
     return await _ask(state, runtime.context, "decide_action")
 
 
@@ -118,7 +118,7 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
 
 
 def final_response(state: GraphState) -> GraphState:
-    """The last AIMessage is the answer."""
+    """Return the last AIMessage is the answer."""
     message = last_ai(state["messages"])
     return {"answer": message.text if message is not None else ""}
 
@@ -276,7 +276,7 @@ RECURSION_LIMIT = 10_000
 
 @cache
 def compiled() -> Any:
-    """The graph, compiled once per process."""
+    """Return the graph, compiled once per process."""
     graph = StateGraph(GraphState, context_schema=ThinkContext)
     graph.add_node("create_plan", create_plan)
     graph.add_node("decide_action", decide_action)
@@ -315,7 +315,7 @@ async def think(
 
 
 def node_update(node: str, update: Mapping[str, Any]) -> NodeUpdate:
-    """A node's state update as the value that is journaled."""
+    """Return a node's state update as the value that is journaled."""
     return NodeUpdate(
         node=node,
         messages=tuple(update.get("messages") or ()),

@@ -43,7 +43,7 @@ MOST_BYTES = 15_000_000
 
 
 def image_block(image: Image) -> ImageBlock:
-    """The block of an image."""
+    """Return the block of an image."""
     return {
         "type": "image",
         "base64": base64.b64encode(image.data).decode("ascii"),
@@ -53,7 +53,7 @@ def image_block(image: Image) -> ImageBlock:
 
 
 def image_in(block: ImageBlock) -> Image:
-    """The image that `image_block` made a block of."""
+    """Return the image that `image_block` made a block of."""
     known = block["extras"]
     data = base64.b64decode(block["base64"])
     return Image(data, block["mime_type"], known["name"], known["width"], known["height"])
@@ -73,7 +73,7 @@ def observed_images(
 
 
 def images_of(message: BaseMessage) -> list[ImageBlock]:
-    """The image blocks of a message."""
+    """Return the image blocks of a message."""
     if isinstance(message.content, str):
         return []
     return [block for block in message.content if isinstance(block, dict) and _is_image(block)]
@@ -85,14 +85,14 @@ def image_tokens(message: BaseMessage) -> int:
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
-    """The message with other words; its images stay."""
+    """Return the message with other words; its images stay."""
     images = images_of(message)
     content: Any = [{"type": "text", "text": text}, *images] if images else text
     return message.model_copy(update={"content": content})
 
 
 def without_images(message: BaseMessage, why: str) -> BaseMessage:
-    """The message with a sentence in each image's place; the same object when it has none."""
+    """Return `message` with a sentence in place of each image; without images, the same object."""
     images = images_of(message)
     if not images:
         return message
@@ -101,8 +101,11 @@ def without_images(message: BaseMessage, why: str) -> BaseMessage:
 
 
 def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The history as a model can take it: only the kinds of images it knows, and no more of
-    them than one request may hold; the newest stay."""
+    """Return the history as a model can take it.
+
+    It holds only kinds of images that the model knows, and no more of them than one request may
+    hold; the newest stay.
+    """
     seen: list[BaseMessage] = []
     room = MOST_BYTES
     for message in reversed(messages):
@@ -207,7 +210,7 @@ def human_message(
 
 
 def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages with the images of tool results in a note behind the results of their round.
+    """Return the messages with images of tool results in a note behind their round's results.
 
     Providers take text from a tool and images from the user; results must stand together.
     """
@@ -228,7 +231,7 @@ def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 def drop_old_images(
     messages: Sequence[BaseMessage], *, keep_newest: bool = True
 ) -> list[BaseMessage]:
-    """The messages with images in what belongs to the newest input alone, or in none."""
+    """Return the messages with images in what belongs to the newest input alone, or in none."""
     inputs = [index for index, message in enumerate(messages) if is_input(message)]
     newest = inputs[-1] if inputs and keep_newest else len(messages)
     why = "no longer shown; to see it, ask for it to be named again"
@@ -242,7 +245,7 @@ def shell_message(result: CommandResult) -> HumanMessage:
 
 
 def command_text(result: CommandResult) -> str:
-    """The observation of a command: what a screen showed, how it ended, what was left out."""
+    """Return a command's observation: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
     lines.append(_ending(result))
     if result.waiting is not None:
@@ -296,7 +299,7 @@ def _diagnosis(waiting: Waiting) -> str:
 def command_message(
     request: ActionRequest, result: CommandResult, decision: Decision, note: str = ""
 ) -> ToolMessage:
-    """The observation of an approved command that ran."""
+    """Return the observation of an approved command that ran."""
     parts = []
     if decision.command != request.command:
         parts.append(f"[the person changed the command to: {decision.command}]")
@@ -314,14 +317,14 @@ def command_message(
 
 
 def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
-    """The observation of a request that was refused, with the reason if there is one."""
+    """Return the observation of a request that was refused, with the reason if there is one."""
     why = f": {decision.reason}" if decision.reason else ""
     text = f"[not run: refused by {decision.by}{why}] Do not retry it unchanged."
     return tool_message(request.call_id, request.tool, text, failed=True)
 
 
 def changed_message(request: ActionRequest, file: str) -> ToolMessage:
-    """The observation of an approved request that was not started because `file` changed."""
+    """Return the observation of an approved request that was not started because `file` changed."""
     text = (
         f"[not run: {file} changed after the command was judged. Look at the file; if the command "
         "is still right, propose it again and it is judged anew.]"
@@ -336,7 +339,7 @@ def action_message(
     failed: bool,
     images: Sequence[ImageBlock] = (),
 ) -> ToolMessage:
-    """The observation of an approved action that is not a command."""
+    """Return the observation of an approved action that is not a command."""
     artifact = None if failed else {"request_id": request.id, "exit_code": 0}
     return tool_message(
         request.call_id,
@@ -357,7 +360,7 @@ def tool_message(
     artifact: Any = None,
     images: Sequence[ImageBlock] = (),
 ) -> ToolMessage:
-    """The answer to one tool call."""
+    """Return the answer to one tool call."""
     content: Any = [{"type": "text", "text": text}, *map(dict, images)] if images else text
     return ToolMessage(
         content=content,
@@ -375,7 +378,7 @@ def artifact_of(message: BaseMessage) -> Mapping[str, Any]:
 
 
 def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
-    """The tool calls of the last AIMessage that have no ToolMessage yet, in call order."""
+    """Return the tool calls of the last AIMessage that have no ToolMessage yet, in call order."""
     answered = set()
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
@@ -396,7 +399,7 @@ def cancel_messages(messages: Sequence[BaseMessage], text: str) -> list[ToolMess
 
 
 def last_ai(messages: Iterable[BaseMessage]) -> AIMessage | None:
-    """The newest AIMessage."""
+    """Return the newest AIMessage."""
     found = None
     for message in messages:
         if isinstance(message, AIMessage):

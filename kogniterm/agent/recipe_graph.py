@@ -111,7 +111,7 @@ def _as_text(value: Any) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """A value as words of a shell command: nothing in it is obeyed."""
+    """Return a value as words of a shell command: nothing in it is obeyed."""
     if isinstance(value, list):
         return " ".join(map(_quoted, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -128,7 +128,7 @@ class Runner:
     ports: RecipePorts
 
     async def run(self, node: Node, scope: RecipeScope) -> NodeResult:
-        """The node's result. Raises `KognitermError` when it failed and may not."""
+        """Return the node's result. Raises `KognitermError` when it failed and may not."""
         result = await getattr(self, f"_{node.kind}")(node, scope)
         if result.exit_code != 0 and not node.may_fail and node.kind in ("command", "tool"):
             raise KognitermError(
@@ -256,7 +256,7 @@ def _spec(node: Node) -> ToolSpec:
 
 
 def _checked(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A call's arguments in the types the node wants. Raises `ToolError`."""
+    """Return a call's arguments in the types the node wants. Raises `ToolError`."""
     unknown = sorted(set(given) - set(node.parameters))
     missing = [n for n, one in node.parameters.items() if n not in given and one.default is None]
     if unknown or missing:
@@ -289,7 +289,7 @@ def _typed(name: str, wanted: Input, value: Any) -> Any:
 
 
 def _compiled(runner: Runner) -> Any:
-    """The LangGraph graph of the recipe's main line."""
+    """Return the LangGraph graph of the recipe's main line."""
     main = runner.recipe.main
     graph = StateGraph(RecipeState)
     graph.add_edge(START, main[0].id)
@@ -323,7 +323,7 @@ def _target(way: str) -> str:
 async def run_recipe(
     recipe: Recipe, inputs: Mapping[str, Any], ports: RecipePorts
 ) -> dict[str, Any]:
-    """The recipe's outputs; the last node's text as `result` when it names none.
+    """Return the recipe's outputs; the last node's text as `result` when it names none.
 
     Raises `UsageError` for wrong inputs, and whatever a node raises.
     """

@@ -42,7 +42,7 @@ class Input(_Model):
     default: Any = None
 
     def read(self, name: str, text: str) -> Any:
-        """The value written as `text`. Raises `UsageError`."""
+        """Return the value written as `text`. Raises `UsageError`."""
         try:
             if self.type in _READERS:
                 return _READERS[self.type](text)
@@ -286,7 +286,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def read_recipe(text: str) -> Recipe:
-    """The recipe in `text`, YAML or JSON. Raises `UsageError` that names every problem."""
+    """Return the recipe in `text`, YAML or JSON. Raises `UsageError` that names every problem."""
     import yaml
 
     try:
@@ -326,5 +326,5 @@ def recipe_text(recipe: Recipe) -> str:
 
 
 def recipe_schema() -> dict[str, Any]:
-    """The JSON schema of recipes, for editors."""
+    """Return the JSON schema of recipes, for editors."""
     return Recipe.model_json_schema(by_alias=True)

@@ -26,8 +26,7 @@ MALFORMED = "malformed_json"
 
 
 def clean_reply(reply: Reply) -> Reply:
-    """The reply as text that can be kept and sent, with every tool call answerable: unique ids,
-    broken calls kept as calls.
+    """Return the reply as text that can be kept and sent, with every tool call answerable.
 
     Providers may repeat an id or leave it out; an observation could then not be told apart. A
     call whose arguments are no JSON becomes a call that its tool will refuse, so that the model

@@ -108,7 +108,7 @@ class Result:
 
 
 def parse_task(arguments: Mapping[str, Any]) -> Task:
-    """The task in a `delegate` call. Raises `ToolError` that says what is wrong."""
+    """Return the task in a `delegate` call. Raises `ToolError` that says what is wrong."""
     text = arguments.get("task")
     if not isinstance(text, str) or not text.strip():
         raise ToolError("delegate needs a task.")

@@ -85,7 +85,7 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
 
 
 def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[Call]]:
-    """The calls in order, one by one; sub-agents that only read, next to each other, as one."""
+    """Return the calls in order, one by one; neighbouring sub-agents that only read, as one."""
     group: list[Call] = []
     for call in calls:
         if call["name"] == DELEGATE.name and context.delegates and not acts(call["args"]):
@@ -102,7 +102,7 @@ def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[C
 def as_request(
     call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
 ) -> ActionRequest | None:
-    """The action request behind a call, or None when the call is answered inside the graph.
+    """Return the action request behind a call, or None when the call is answered inside the graph.
 
     Raises `ToolError` for a call that can never run.
     """
@@ -161,7 +161,7 @@ def _refuse_acting(call: Call, context: ThinkContext) -> None:
 
 
 def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> ActionRequest | None:
-    """The command that checks a step, as a request like any other."""
+    """Return the command that checks a step, as a request like any other."""
     if plan is None or (call["args"].get("status") or "done") != "done":
         return None
     step = find(plan, str(call["args"].get("step") or ""))

@@ -42,8 +42,10 @@ _CANCEL = b"\x18"
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """Limits of kept output: `text` characters for the model, a quarter of them from the head;
-    `file` bytes on disk for each command."""
+    """Limits of the output that is kept of each command.
+
+    `text` characters are for the model, a quarter of them from the head; `file` bytes stay on disk.
+    """
 
     text: int = 16_000
     file: int = 256 << 20

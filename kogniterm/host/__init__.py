@@ -1,1 +1,1 @@
-"""This machine: programs found in system folders, git, and files opened safely."""
+"""The machine: programs found in system folders, git, and files opened safely."""

@@ -125,7 +125,7 @@ def load_tracing() -> ModuleType:
 
 
 def _deferred_class(module: str, name: str) -> type:
-    """A class of LangSmith that is loaded when the first object of it is made."""
+    """Return a class of LangSmith that is loaded when the first object of it is made."""
 
     def make(cls: type, *values: Any, **named: Any) -> Any:
         load_tracing()

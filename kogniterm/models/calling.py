@@ -82,7 +82,7 @@ class Caller:
     jitter: Callable[[], float] = random.random
 
     async def call(self, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
-        """The events of one call. Raises the last attempt's error when tries or time run out."""
+        """Return one call's events. Raises the last attempt's error when tries or time run out."""
         deadline = asyncio.get_running_loop().time() + self.options.deadline
         waited = 0.0
         for number in range(1, self.options.tries + 1):

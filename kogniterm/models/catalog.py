@@ -38,7 +38,7 @@ PRICES = {name: Price(*dollars) for name, dollars in _TABLES["prices"].items()}
 
 
 def price_of(name: str) -> Price | None:
-    """The price of `provider:model`; None when it is not known."""
+    """Return the price of `provider:model`; None when it is not known."""
     provider = name.partition(":")[0]
     if provider in FREE_PROVIDERS:
         return FREE
@@ -104,12 +104,12 @@ def window_of(provider: str, model: str) -> tuple[int, int]:
 
 
 def images_of(provider: str, model: str) -> tuple[str, ...]:
-    """The media types of images that a model takes; none for one that is not in the table."""
+    """Return the media types of images that a model takes; none for an unknown model."""
     return _IMAGES[_fitting(model, _TABLES["images"].get(provider, {}).items()) or "none"]
 
 
 def _fitting(model: str, rows: Iterable[tuple[str, Row]]) -> Row | None:
-    """The row of the longest beginning that fits the model's name."""
+    """Return the row of the longest beginning that fits the model's name."""
     name = model.removeprefix("models/")
     found = {start: row for start, row in rows if name.startswith(start)}
     return found[max(found, key=len)] if found else None

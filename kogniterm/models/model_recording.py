@@ -99,7 +99,7 @@ class RecordingModel(WrappedModel):
 
 
 def open_replay(path: Path) -> ReplayModel:
-    """The model recorded at `path`. Raises `UsageError` naming the file and the line."""
+    """Return the model recorded at `path`. Raises `UsageError` naming the file and the line."""
     from kogniterm.models.script_file import read_text
 
     lines = read_text(path, WHAT).splitlines()
@@ -220,7 +220,7 @@ def asked(request: ModelRequest) -> dict[str, Any]:
 
 
 def _identity(message: BaseMessage) -> list[object]:
-    """The parts of a message that a model is shown; ids and counts are not among them."""
+    """Return the parts of a message that a model is shown; ids and counts are not among them."""
     calls = [(call["name"], call["args"]) for call in getattr(message, "tool_calls", ())]
     return [message.type, message.content, calls]
 

@@ -29,7 +29,7 @@ from kogniterm.types import ModelInfo
 
 
 def open_model(name: str, options: ModelOptions) -> Model:
-    """The model called `name` (`provider:model`; `local` alone means its default weights).
+    """Return the model called `name` (`provider:model`; `local` alone means its default weights).
 
     Raises `UsageError` for a name, file or extra that is not there, `ModelAuthError` for a
     missing key; both say in one sentence what to do.
@@ -49,7 +49,7 @@ def open_model(name: str, options: ModelOptions) -> Model:
 
 
 def parse_name(name: str) -> tuple[Provider, str]:
-    """Provider and argument of a model's name. Raises `UsageError` with a suggestion."""
+    """Return the provider and argument of a model's name. Raises `UsageError` with a suggestion."""
     start, colon, argument = name.strip().partition(":")
     provider = BY_NAME.get(start)
     if provider is None:

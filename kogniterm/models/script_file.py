@@ -61,7 +61,7 @@ class Scalar(str):
 
 
 def plain(value: Any) -> Any:
-    """The value as YAML means it, in what JSON knows."""
+    """Return the value as YAML means it, in what JSON knows."""
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def plain(value: Any) -> Any:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of `path`; `what` names the kind of file in complaints. Raises `UsageError`."""
+    """Return the text of `path`. Raises `UsageError`, which calls the file `what`."""
     values: dict[str, object] = {"what": what, "path": path}
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -95,7 +95,7 @@ class YamlFile:
     lines: dict[Place, int] = field(default_factory=dict)
 
     def error(self, place: Sequence[str | int], problem: str) -> UsageError:
-        """A complaint about the value at `place`: file, line and key, then `problem`."""
+        """Return a complaint about the value at `place`: file, line and key, then `problem`."""
         line = next(self.lines[near] for near in _upwards(tuple(place)) if near in self.lines)
         key = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place)
         return UsageError(
@@ -139,7 +139,7 @@ def read_yaml(path: Path, what: str) -> YamlFile:
 def _load(
     file: YamlFile, node: yaml.Node, named: yaml.Node, place: Place, loader: yaml.SafeLoader
 ) -> Any:
-    """The value of `node`, whose line is that of `named`: its key, where it has one."""
+    """Return the value of `node`, whose line is that of `named`: its key, where it has one."""
     import yaml
 
     file.lines[place] = named.start_mark.line + 1
@@ -297,7 +297,7 @@ class StepCheck(Part):
 
 
 def _steps(value: Any) -> Any:
-    """Steps with ids; one written as plain text gets the next id and no more."""
+    """Return steps with ids; one written as plain text gets the next id and no more."""
     if not isinstance(value, list):
         return value
     given = ({"what": step} if isinstance(step, str) else step for step in value)
@@ -439,12 +439,12 @@ class Script(Part):
         return self._file.path
 
     def line(self, number: int) -> int:
-        """The line where the reply of that number (from 0) begins."""
+        """Return the line where the reply of that number (from 0) begins."""
         return self._file.lines[("replies", number)]
 
 
 def read_script(path: Path) -> Script:
-    """The script at `path`. Raises `UsageError` naming file, line and key."""
+    """Return the script at `path`. Raises `UsageError` naming file, line and key."""
     file = read_yaml(path, "script")
     try:
         script = Script.model_validate(file.data)

@@ -40,7 +40,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def open_scripted(path: Path, options: ModelOptions) -> ScriptedModel:
-    """The model of the script at `path`. Raises `UsageError` for an error in the file."""
+    """Return the model of the script at `path`. Raises `UsageError` for an error in the file."""
     return ScriptedModel(read_script(path), options)
 
 
@@ -161,7 +161,7 @@ class ScriptedModel:
         )
 
     def _free_id(self, taken: set[str]) -> str:
-        """The next `call_N` that the history does not hold: a resumed session has some."""
+        """Return the next `call_N` that the history does not hold: a resumed session has some."""
         while True:
             self._ids += 1
             if f"call_{self._ids}" not in taken:
@@ -178,7 +178,7 @@ def _last_text(request: ModelRequest) -> str:
 
 
 def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[str, str] | None:
-    """The first part that does not hold: its key, the wanted value, the value there is."""
+    """Return the first part that does not hold: its key, the wanted value, the value there is."""
     messages, last = request.messages, _last_text(request)
     offered = [tool.name for tool in request.tools]
     checks: Mapping[str, Callable[[Any], tuple[bool, object]]] = {
@@ -261,7 +261,7 @@ def _pieces(text: str, size: int | None) -> Iterator[str]:
 
 
 def _usage(request: ModelRequest, reply: ScriptedReply) -> Usage:
-    """The tokens the reply claims, or an estimate in the right order of size."""
+    """Return the tokens the reply claims, or an estimate in the right order of size."""
     if reply.usage is not None:
         return Usage(calls=1, **reply.usage.model_dump())
     shown = sum(len(message.text) for message in request.messages)

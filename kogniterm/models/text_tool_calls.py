@@ -106,7 +106,7 @@ def parse(reply: str) -> ParsedReply:
 
 
 def _call_at(text: str, position: int) -> tuple[TextCall, int]:
-    """The call whose JSON starts at `position`, and the position behind its closing mark."""
+    """Return the call whose JSON starts at `position`, and the position behind its closing mark."""
     decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
     position = _skip_space(text, position)
     try:
@@ -208,8 +208,10 @@ class TextCallModel(WrappedModel):
         yield Reply(_message(second.message, better), usage)
 
     def _as_text(self, request: ModelRequest) -> tuple[BaseMessage, ...]:
-        """The history with tool calls and results as text, each message by itself: what was
-        sent once is sent the same again."""
+        """Return the history with tool calls and results as text.
+
+        Each message is written by itself, so that what was sent once is sent the same again.
+        """
         from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
         rendered: list[BaseMessage] = []
@@ -245,7 +247,7 @@ def _described(tools: Sequence[ToolSpec]) -> str:
 
 
 def _written(message: AIMessage) -> str:
-    """A message with calls as the model wrote it, or would have."""
+    """Return a message with calls as the model wrote it, or would have."""
     calls = [
         json.dumps({"name": call["name"], "arguments": call["args"]}, ensure_ascii=False)
         for call in message.tool_calls

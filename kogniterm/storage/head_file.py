@@ -43,8 +43,10 @@ was found changed when it was opened; and for memory, that its ledger will reach
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line to write about the journal `id`, or about the memory of the user `id`: then `before`
-    is the entry at which its ledger still may be."""
+    """One line to write about the journal `id`, or about the memory of the user `id`.
+
+    For memory, `before` is the entry at which its ledger still may be.
+    """
 
     what: What
     id: str
@@ -74,8 +76,11 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Knowledge of one journal: the place reached last, what was announced after that
-    and perhaps not done, and the place where it was found changed."""
+    """Knowledge of one journal.
+
+    That is the place reached last, what was announced after that and perhaps not done, and the
+    place where it was found changed.
+    """
 
     reached: Note | None = None
     announced: Note | None = None
@@ -108,8 +113,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The content of a head file. `broken` is the number of the first line that was changed or does
-    not follow the one before it; `gone` counts the sessions that were removed on purpose."""
+    """The content of a head file.
+
+    `broken` is the number of the first line that was changed or does not follow the one before it;
+    `gone` counts the sessions that were removed on purpose.
+    """
 
     id: str
     first: int
@@ -237,7 +245,7 @@ class HeadFile:
         return mark
 
     def _written(self, data: bytes) -> Path:
-        """A new file with `data` beside it, on the disk."""
+        """Return a new file with `data` beside it, on the disk."""
         path = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

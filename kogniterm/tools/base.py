@@ -55,7 +55,7 @@ class SchemaTool(Generic[A]):
         return self._spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, settled and with defaults; raises `ToolError` naming each problem."""
+        """Return settled arguments with defaults; raise `ToolError` naming each problem."""
         parsed = self._parse(arguments)
         return (self._settle(parsed) if self._settle else parsed).model_dump()
 
@@ -95,7 +95,7 @@ _BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum", "minItems",
 
 
 def compact_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema without titles and defaults that cost tokens and say nothing."""
+    """Return the JSON schema without titles and defaults that cost tokens and say nothing."""
     schema = model.model_json_schema()
     schema.pop("description", None)
     schema.pop("title", None)

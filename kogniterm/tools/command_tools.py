@@ -37,7 +37,7 @@ async def _never(arguments: CommandArguments) -> str:
 
 
 def execute_command() -> SchemaTool[CommandArguments]:
-    """The tool every session offers."""
+    """Return the tool every session offers."""
     return SchemaTool(
         "execute_command",
         "Run a command in the person's shell after they approve it.",
@@ -90,7 +90,7 @@ class JobArguments(Arguments):
 
 
 def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
-    """The one tool for background jobs."""
+    """Return the one tool for background jobs."""
 
     def act(arguments: JobArguments) -> str:
         match arguments.action:

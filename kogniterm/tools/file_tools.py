@@ -52,7 +52,7 @@ def read_file(
     is_secret: Callable[[str], bool],
     versions: FileVersions,
 ) -> SchemaTool[ReadArguments]:
-    """The tool, reading below `workspace` freely; elsewhere and secrets only after approval."""
+    """Return the tool; what is outside `workspace`, or secret, is read after approval only."""
 
     def place(arguments: ReadArguments) -> Path:
         return judged_path(cwd(), arguments.path)
@@ -82,7 +82,7 @@ def read_file(
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The regular file at a judged path. Raises `ToolError` for what is missing or none."""
+    """Return the regular file at a judged path. Raises `ToolError` for what is missing or none."""
     mode = mode_of(path)
     if mode is None:
         raise ToolError("There is no file {path}.", path=path)
@@ -107,7 +107,7 @@ def _text(
 
 
 def read_image(file: BinaryIO, path: Path) -> Observation | None:
-    """The image in the open `file` at `path`; None for anything that is none.
+    """Return the image in the open `file` at `path`; None for anything that is none.
 
     Raises `ToolError` for one that no provider would take.
     """
@@ -202,7 +202,7 @@ class FileVersions:
 
 
 def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
-    """The tool that makes a file or replaces all of it."""
+    """Return the tool that makes a file or replaces all of it."""
 
     def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, str]:
         path, before = _load(cwd(), arguments.path)
@@ -220,7 +220,7 @@ def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any
 
 
 def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
-    """The tool that replaces one piece of text."""
+    """Return the tool that replaces one piece of text."""
 
     def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
         path, before = _load(cwd(), arguments.path)
@@ -277,7 +277,7 @@ def _file_tool(
 
 
 def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
-    """The judged path and its content; None when there is no such file yet."""
+    """Return the judged path and its content; None when there is no such file yet."""
     path = judged_path(cwd, name)
     mode = mode_of(path)
     if mode is None:

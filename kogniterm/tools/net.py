@@ -196,7 +196,7 @@ class NetClient:
         return WebPage(url, response.status_code, response.headers, body, cut)
 
     async def _request(self, url: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
-        """The URL with the checked address in place of the name, and how to greet it."""
+        """Return the URL with the checked address in place of the name, and how to greet it."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -216,7 +216,7 @@ class NetClient:
         return f"{parts.scheme}://{shown}{shown_port}{path}{query}", {"sni_hostname": name}
 
     async def _checked(self, host: str, port: int) -> tuple[str, str]:
-        """The host's name as it is looked up, and the address to connect to."""
+        """Return the host's name as it is looked up, and the address to connect to."""
         try:
             name = canonical_host(host)
         except ValueError as error:

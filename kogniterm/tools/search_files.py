@@ -54,7 +54,7 @@ class FindArguments(Arguments):
 def search_text(
     cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool]
 ) -> SchemaTool[TextArguments]:
-    """The tool that finds lines in files, but for those that may hold secrets.
+    """Return the tool that finds lines in files, but for those that may hold secrets.
 
     Reading one of these is asked for, and a search never is.
     """
@@ -77,7 +77,7 @@ def search_text(
 
 
 def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArguments]:
-    """The tool that finds files by name."""
+    """Return the tool that finds files by name."""
 
     async def run(arguments: FindArguments) -> str:
         root = _inside(cwd(), workspace, arguments.path)
@@ -190,7 +190,7 @@ async def _output(program: str, words: list[str], base: Path) -> dict[str, list[
 
 
 def _lines_of(path: Path, name: str, wanted: list[int]) -> list[str]:
-    """The lines of these numbers, read by us: ripgrep may have been led through a link."""
+    """Return the lines of these numbers, read by us: ripgrep may have been led through a link."""
     try:
         data = read_regular(path)
     except OSError:
@@ -206,7 +206,7 @@ def _lines_of(path: Path, name: str, wanted: list[int]) -> list[str]:
 def own_search(
     root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
 ) -> Iterator[str]:
-    """The same lines without ripgrep: `path:line: text`, sorted by path."""
+    """Return the same lines without ripgrep: `path:line: text`, sorted by path."""
     pattern = Pattern(arguments.pattern, ignore_case=arguments.ignore_case)
     mode = mode_of(root)
     is_folder = mode is not None and stat.S_ISDIR(mode)
@@ -252,7 +252,7 @@ def _walked(root: Path) -> Iterator[Path]:
 
 
 def _inside_folder(path: Path) -> tuple[list[str], list[str]]:
-    """The names of the folders that are searched, and of the regular files. Raises `OSError`."""
+    """Return names of folders to search, and of regular files. Raises `OSError`."""
     with listable(path) as listed:
         with os.scandir(listed) as found:
             entries = sorted(found, key=lambda entry: entry.name)

@@ -20,10 +20,10 @@ class HistoryPort(Protocol):
     """The session's whole past."""
 
     def search(self, words: str) -> str:
-        """The entries that hold `words`, newest first, with their numbers; empty if none does."""
+        """Return the entries that hold `words`, newest first, with their numbers."""
 
     def entry(self, number: int) -> str:
-        """The full text of one entry. Raises `ToolError` when there is none."""
+        """Return the full text of one entry. Raises `ToolError` when there is none."""
 
 
 class HistoryArguments(Arguments):
@@ -34,7 +34,7 @@ class HistoryArguments(Arguments):
 
 
 def recall_history(history: HistoryPort) -> SchemaTool[HistoryArguments]:
-    """The tool over one session's journal."""
+    """Return the tool over one session's journal."""
 
     async def run(arguments: HistoryArguments) -> str:
         if arguments.entry is not None:
@@ -103,7 +103,7 @@ class OutputArguments(Arguments):
 
 
 def read_output(outputs: Outputs) -> SchemaTool[OutputArguments]:
-    """The tool over the kept outputs."""
+    """Return the tool over the kept outputs."""
 
     async def run(arguments: OutputArguments) -> str:
         if arguments.pattern is not None:
@@ -213,7 +213,7 @@ class ForgetArguments(Arguments):
 
 
 def recall(memory: MemoryPort) -> SchemaTool[RecallArguments]:
-    """The tool that looks facts up."""
+    """Return the tool that looks facts up."""
 
     async def run(arguments: RecallArguments) -> str:
         found = await asyncio.to_thread(memory.recall, arguments.question, arguments.limit)

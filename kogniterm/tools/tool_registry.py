@@ -45,7 +45,7 @@ class ToolPorts:
 def session_tools(
     ports: ToolPorts, *, brave_key: str | None = None, github_token: str | None = None
 ) -> Mapping[str, Tool]:
-    """The tools by name. The web is searched only where there is a key for it."""
+    """Return the tools by name. The web is searched only where there is a key for it."""
     versions = FileVersions()
     client = NetClient()
     tools: list[Tool] = [

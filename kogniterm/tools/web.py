@@ -35,7 +35,7 @@ class SearchArguments(Arguments):
 
 
 def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
-    """The tool that reads a page."""
+    """Return the tool that reads a page."""
 
     async def run(arguments: FetchArguments) -> str:
         page = await client.get(arguments.url)
@@ -56,7 +56,7 @@ def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
 
 
 def web_search(client: NetClient, key: str, url: str = BRAVE_URL) -> SchemaTool[SearchArguments]:
-    """The tool that searches with Brave; offered only when there is a key."""
+    """Return the tool that searches with Brave; offered only when there is a key."""
 
     async def run(arguments: SearchArguments) -> str:
         address = f"{url}?q={quote_plus(arguments.query)}&count={arguments.count}"
@@ -93,7 +93,7 @@ def _results(body: bytes) -> str:
 
 
 def page_text(page: WebPage) -> str:
-    """The readable text of a page. Raises `ToolError` for what is no text."""
+    """Return the readable text of a page. Raises `ToolError` for what is no text."""
     kind = page.headers.get("content-type", "text/plain").lower()
     if not kind.startswith(TEXT_TYPES) and "+json" not in kind and "+xml" not in kind:
         raise ToolError("{url} is {kind}, not text.", url=page.url, kind=kind.partition(";")[0])

@@ -32,7 +32,7 @@ def with_real_path(cwd: str, arguments: P) -> P:
 
 
 def real_path(cwd: str, name: str) -> Path:
-    """The path that `name` means from `cwd`, with links followed as far as they lead anywhere.
+    """Return the path that `name` means from `cwd`, with links followed as far as they lead.
 
     Raises `ToolError` for what can be no file's name, and where a link may not be read.
     """
@@ -46,12 +46,12 @@ def real_path(cwd: str, name: str) -> Path:
 
 
 def judged_path(cwd: str, name: str) -> Path:
-    """The resolved path in checked arguments, as it was judged; a relative one is resolved now."""
+    """Return the resolved path in checked arguments as it was judged, or resolve it now."""
     return Path(os.path.normpath(name)) if name.startswith("/") else real_path(cwd, name)
 
 
 def mode_of(path: Path) -> int | None:
-    """The type and mode of what is at the resolved `path`, as `st_mode`; None for nothing.
+    """Return the type and mode of what is at the resolved `path`, as `st_mode`; None for nothing.
 
     Raises `ToolError` when that cannot be told: a folder above may not be entered, the name is
     too long. (`Path.exists` and its like let some of these errors through and hide others.)
@@ -68,12 +68,12 @@ def mode_of(path: Path) -> int | None:
 
 
 def unreadable(path: Path, error: OSError) -> ToolError:
-    """That `path` cannot be read, and why."""
+    """Return the error that `path` cannot be read, with the reason."""
     return _changed(error) or ToolError("{path} cannot be read: {why}.", path=path, why=why(error))
 
 
 def unwritable(path: Path, error: OSError) -> ToolError:
-    """That `path` cannot be written, and why."""
+    """Return the error that `path` cannot be written, with the reason."""
     return _changed(error) or ToolError(
         "{path} cannot be written: {why}.", path=path, why=why(error)
     )

@@ -42,7 +42,7 @@ FAIL_AFTER = 6
 
 
 def check_command(step: PlanStep) -> str | None:
-    """The shell command that proves `step`, if its check is one."""
+    """Return the shell command that proves `step`, if its check is one."""
     if step.check is None:
         return None
     if step.check.kind == "command":
@@ -58,7 +58,7 @@ async def complete(
     messages: Sequence[BaseMessage],
     judge: Judging,
 ) -> tuple[Plan, str]:
-    """The plan after a `complete_step` call that needs no command, and the observation.
+    """Return the plan after a `complete_step` call that needs no command, and the observation.
 
     `judge` is asked only about a step that is to be judged, and only when the cheap signals do
     not speak against it. Raises `ToolError` when the step is unknown or there is nothing to
@@ -108,7 +108,7 @@ async def complete(
 def _given_up(
     plan: Plan, step: PlanStep, status: StepStatus, note: str, messages: Sequence[BaseMessage]
 ) -> tuple[Plan, str]:
-    """A step the model gives up: its fallback comes first, and what needs it is named."""
+    """Return a step the model gives up: its fallback comes first, and what needs it is named."""
     if not note:
         raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
     if status == "failed" and step.fallback and not step.on_fallback:
@@ -134,7 +134,7 @@ def _needed(plan: Plan, step: PlanStep) -> str:
 def _check_failed(
     plan: Plan, step: PlanStep, attempt: Evidence, messages: Sequence[BaseMessage]
 ) -> tuple[Plan, str]:
-    """The failure is kept as an attempt; what may be done next gets narrower with each.
+    """Return the failure is kept as an attempt; what may be done next gets narrower with each.
 
     Repeat, then the fallback, then another plan; in the end the step is closed as failed.
     """
@@ -201,7 +201,7 @@ def settle_check(
     result: CommandResult,
     messages: Sequence[BaseMessage] = (),
 ) -> tuple[Plan, str]:
-    """The plan after the check command of `step_id` ran, and the sentence for the model.
+    """Return the plan after the check command of `step_id` ran, and the sentence for the model.
 
     The command that did the step stays among its evidence, so that others can use its output.
     """
@@ -217,7 +217,7 @@ def settle_check(
 
 
 def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(what was verified, what was not) of a plan, a line a step.
+    """Return (what was verified, what was not) of a plan, a line a step.
 
     Verified is what a command or a check proved. A step that was judged is not, even if it is
     done: its line quotes the output that this rests on. Without a judge, the model that did it

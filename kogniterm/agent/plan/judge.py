@@ -173,7 +173,7 @@ def _what(message: ToolMessage, calls: Mapping[str, Any]) -> str:
 
 
 def as_text(case: JudgedCase, limit: int) -> str:
-    """The case for the model, with `limit` characters of outputs.
+    """Return the case for the model, with `limit` characters of outputs.
 
     The newest have the first claim to them; what is too long keeps its head and more of its end.
     No output can end its own quotation: the mark is made from all of them.
@@ -200,7 +200,7 @@ def _question(step: PlanStep) -> str:
 
 
 def read(reply: str, case: JudgedCase) -> Judgement | None:
-    """The judgement in `reply`; None when it is not of the form that was asked for.
+    """Return the judgement in `reply`; None when it is not of the form that was asked for.
 
     A quote that stands in no output turns every word into "cannot tell", and so does "met"
     without one.
@@ -236,7 +236,7 @@ _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n\s*```\Z", re.DOTALL)
 
 
 def _object(reply: str) -> Mapping[str, Any] | None:
-    """The one JSON object that a reply is, in a fence or not."""
+    """Return the one JSON object that a reply is, in a fence or not."""
     text = _THOUGHT.sub("", reply).strip()
     fenced = _FENCE.match(text)
     try:

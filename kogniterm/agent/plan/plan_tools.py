@@ -108,22 +108,22 @@ PLAN_TOOLS = (MAKE_PLAN.name, COMPLETE_STEP.name)
 
 
 def ids(plan: Plan) -> tuple[str, ...]:
-    """The step ids, in order."""
+    """Return the step ids, in order."""
     return tuple(step.id for step in plan.steps)
 
 
 def active_step(plan: Plan | None) -> PlanStep | None:
-    """The step being worked on."""
+    """Return the step being worked on."""
     return next((step for step in plan.steps if step.status == "active"), None) if plan else None
 
 
 def open_steps(plan: Plan | None) -> tuple[PlanStep, ...]:
-    """Steps that are neither done nor skipped nor failed."""
+    """Return the steps that are neither done nor skipped nor failed."""
     return tuple(s for s in plan.steps if s.status in ("pending", "active")) if plan else ()
 
 
 def activate_next(plan: Plan) -> Plan:
-    """The plan with its first open step active, unless one is active already."""
+    """Return the plan with its first open step active, unless one is active already."""
     if active_step(plan) is not None:
         return plan
     for step in plan.steps:
@@ -133,14 +133,14 @@ def activate_next(plan: Plan) -> Plan:
 
 
 def close_step(plan: Plan, step_id: str, status: StepStatus, evidence: Evidence | None) -> Plan:
-    """The plan after `step_id` ended with `status`; the next open step becomes active."""
+    """Return the plan after `step_id` ended with `status`; the next open step becomes active."""
     step = find(plan, step_id)
     proof = (*step.evidence, evidence) if evidence else step.evidence
     return activate_next(with_step(plan, replace(step, status=status, evidence=proof)))
 
 
 def find(plan: Plan, step_id: str) -> PlanStep:
-    """The step called `step_id`; raises `ToolError` naming the ids there are."""
+    """Return the step called `step_id`; raises `ToolError` naming the ids there are."""
     for step in plan.steps:
         if step.id == step_id:
             return step
@@ -150,12 +150,12 @@ def find(plan: Plan, step_id: str) -> PlanStep:
 
 
 def with_step(plan: Plan, step: PlanStep) -> Plan:
-    """The plan with the step of the same id replaced."""
+    """Return the plan with the step of the same id replaced."""
     return replace(plan, steps=tuple(step if s.id == step.id else s for s in plan.steps))
 
 
 def accepted(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
-    """The observation of a plan that is worked on from now on."""
+    """Return the observation of a plan that is worked on from now on."""
     return f"Plan accepted. {where_we_are(plan, messages)}"
 
 
@@ -270,7 +270,7 @@ def parse_plan(
     going_on: bool = False,
     tools: Collection[str] | None = None,
 ) -> Plan:
-    """The plan in a `make_plan` call.
+    """Return the plan in a `make_plan` call.
 
     With a reason it changes `previous`: finished steps are kept with their evidence. Without
     one it is a new plan, unless a plan is `going_on` in this turn: then the reason is asked for.
@@ -423,7 +423,7 @@ def _strings(
 def _parse_substeps(
     raw: Mapping[str, Any], step_id: str, problems: list[Phrase]
 ) -> tuple[PlanStep, ...]:
-    """The parts of a step: one level, texts or objects with `what`, closed with their step."""
+    """Return a step's parts: one level, texts or objects with `what`, closed with their step."""
     items = raw.get("substeps") or ()
     if isinstance(items, str) or not isinstance(items, Sequence):
         listed = {"key": "substeps", "step": step_id}
@@ -444,7 +444,7 @@ def _parse_substeps(
 
 
 def _bad_references(step_id: str, inputs: tuple[str, ...], known: list[str]) -> list[Phrase]:
-    """References may only point backwards, which also rules out cycles."""
+    """Check that references only point backwards, which also rules out cycles."""
     problems = []
     for reference in inputs:
         match = _REFERENCE.match(reference)

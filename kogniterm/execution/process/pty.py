@@ -135,7 +135,10 @@ def checked(result: int) -> int:
 
 
 def prctl(option: int, value: int) -> None:
-    """Call prctl(2); raises OSError. Exists because Python has no wrapper for it."""
+    """Set an attribute of this process with the system call prctl; raise OSError.
+
+    Python has no wrapper for it.
+    """
     checked(LIBC.prctl(option, value, 0, 0, 0))
 
 

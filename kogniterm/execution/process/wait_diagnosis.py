@@ -72,7 +72,7 @@ class Watch:
         return max(self._next, last_output + QUIET)
 
     def goes_on(self) -> None:
-        """The command has written or ended: whatever it waited for is over."""
+        """Return the command has written or ended: whatever it waited for is over."""
         self._input_since = None
         self.last = None
         if self._told is not None:

@@ -59,7 +59,7 @@ def open_local(
     weights_file: Path | None = None,
     extra_examples: Callable[[], Sequence[Example]] = tuple,
 ) -> LocalModel:
-    """The local model called `name`, from `weights_file` or the verified file in the folder.
+    """Return the local model called `name`, from `weights_file` or the verified file in the folder.
 
     `extra_examples` gives the user's own examples as they are by then. Nothing is loaded yet.
     Raises `ModelNotFoundError` for an unknown name, and `ModelUnavailableError` that says how to
@@ -271,7 +271,7 @@ def _reply(
     purpose: str = "",
     done: bool = True,
 ) -> Reply:
-    """The reply's message: text, or one tool call. `task_done` tells whether it succeeded."""
+    """Return the reply's message: text, or one tool call; `task_done` if the task succeeded."""
     from langchain_core.messages import AIMessage
 
     calls: list[Any] = []

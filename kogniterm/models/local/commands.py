@@ -240,7 +240,7 @@ class CommandWriter:
         return self.bank(language).known(text)
 
     async def propose(self, turn: TurnSoFar, part: str) -> Proposal:
-        """A command for `part`. Raises `ModelReplyError` when there is no usable reply at all."""
+        """Return a command for `part`. Raises `ModelReplyError` without any usable reply."""
         found: list[Proposal] = []
         usage = Usage()
         # After a failure the next-best examples: the best ones led to what failed.

@@ -124,7 +124,7 @@ def goes_on(text: str) -> bool:
 
 
 def small_talk(text: str) -> str | None:
-    """The answer to pure conversation, None if `text` is anything more than that."""
+    """Return the answer to pure conversation, None if `text` is anything more than that."""
     words = _folded(text)
     for name, pattern in _TALK.items():
         if pattern.fullmatch(words):

@@ -163,7 +163,7 @@ class _Process:
             tell()
 
     def last_words(self) -> str:
-        """The end of what the worker wrote to its standard error; nothing once it was closed."""
+        """Return the end of the worker's standard error; nothing once it was closed."""
         with contextlib.suppress(ValueError):
             self.errors.seek(0, os.SEEK_END)
             self.errors.seek(max(0, self.errors.tell() - 400))
@@ -229,7 +229,7 @@ class Runtime:
             self._process = self._end = None
 
     async def complete(self, prompt: Prompt) -> AsyncGenerator[str | Finished]:
-        """The completion as it streams, then `Finished`. Cancel the task to stop it.
+        """Return the completion as it streams, then `Finished`. Cancel the task to stop it.
 
         Raises `ContextOverflowError`, `ModelReplyError`, or `ModelUnavailableError` when the
         worker cannot run here. A worker that ended before its first word is replaced once.
@@ -290,7 +290,7 @@ class Runtime:
         )
 
     def _running(self) -> _Process:
-        """The worker, started if it is not running. Call with the lock held."""
+        """Return the worker, started if it is not running. Call with the lock held."""
         if self._process is not None and not self._process.gone:
             return self._process
         if self._end is not None:

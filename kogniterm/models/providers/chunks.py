@@ -121,7 +121,7 @@ def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
 
 
 def _strict_calls(merged: AIMessageChunk) -> tuple[list[ToolCall], list[InvalidToolCall]]:
-    """The tool calls whose arguments are whole JSON objects, and the others.
+    """Return the tool calls whose arguments are whole JSON objects, and the others.
 
     LangChain completes cut JSON while it streams, and would keep the completion: half a
     command would pass for a whole one. Here only what parses as it stands is a tool call.
@@ -144,7 +144,7 @@ def _strict_calls(merged: AIMessageChunk) -> tuple[list[ToolCall], list[InvalidT
 
 
 def _arguments(raw: str) -> tuple[dict[str, Any] | None, str | None]:
-    """The arguments in `raw`, or what is wrong with it; nothing at all means no arguments."""
+    """Return the arguments in `raw`, or what is wrong with it; empty text means none."""
     if not raw.strip():
         return {}, None
     try:

@@ -230,7 +230,7 @@ def _from_api(error: Any, model: str) -> ModelError:
 
 
 def _details(body: object) -> list[Mapping[str, Any]]:
-    """The `details` list of an API error, whatever shape the body has."""
+    """Return the `details` list of an API error, whatever shape the body has."""
     error = body.get("error", body) if isinstance(body, Mapping) else {}
     details = error.get("details") if isinstance(error, Mapping) else None
     items = details if isinstance(details, list) else []

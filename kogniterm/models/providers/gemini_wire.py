@@ -85,8 +85,9 @@ class History:
     asked: dict[str, int] = field(default_factory=dict)
 
     def grown_to(self, messages: tuple[BaseMessage, ...]) -> History | None:
-        """This history with what `messages` add to it; None when they do not continue it, or
-        hold a kind that the join does not know.
+        """Return the history continued by `messages`; None where that is not possible.
+
+        It is not where they do not continue it, or hold a kind that the join does not know.
 
         An answer goes with the model message that asked, wherever it stands in the history;
         an answer to no call and a user's empty message are not sent, as the client
@@ -242,7 +243,7 @@ class Wire(httpx.AsyncBaseTransport):
         return response
 
     def _join(self, call: WireCall, content: bytes) -> bytes:
-        """The whole request body, with the client's new part learnt."""
+        """Return the whole request body, with the client's new part learnt."""
         assert call.groups is not None
         assert call.head is not None
         body: dict[str, Any] = json.loads(content)
@@ -261,7 +262,7 @@ class Wire(httpx.AsyncBaseTransport):
         return b"{" + head + b'"contents":[' + contents + b"]}"
 
     def _head(self, key: HeadKey, body: dict[str, Any]) -> bytes:
-        """The constant part with a comma behind it; learnt from the first body that has it."""
+        """Return the constant part with a comma behind it, from the first body that has it."""
         for known, data in self._heads:
             if known == key:
                 return data
@@ -280,7 +281,7 @@ class Wire(httpx.AsyncBaseTransport):
         return self._client
 
     def close(self) -> None:
-        """The blocking twin the client's cleanup expects; there is nothing to close."""
+        """Return the blocking twin the client's cleanup expects; there is nothing to close."""
 
     async def aclose(self) -> None:
         if self._client is not None and self._loop is asyncio.get_running_loop():

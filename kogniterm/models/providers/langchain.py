@@ -99,7 +99,7 @@ class LangChainModel(ProviderModel[Client]):
                 yield chunk
 
     def _with_tools(self, client: Client, tools: tuple[ToolSpec, ...]) -> Runnable[Any, Any]:
-        """The chat model with `tools` bound; bound once for as long as they stay the same."""
+        """Return the chat model with `tools` bound, once as long as they stay the same."""
         from kogniterm.models.providers.chunks import tool_form
 
         if not tools:
@@ -299,7 +299,7 @@ def _from_status(
 
 
 def _message(error: Exception) -> str:
-    """The provider's own words, without the dump of the response around them."""
+    """Return the provider's own words, without the dump of the response around them."""
     body = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error")

@@ -255,7 +255,7 @@ def adjusted(
 
 
 def detail(text: object) -> str:
-    """A provider's words on one short line, without a closing full stop."""
+    """Return a provider's words on one short line, without a closing full stop."""
     line = " ".join(str(text).split())
     if len(line) > LONGEST_DETAIL:
         line = line[: LONGEST_DETAIL - 1] + "…"
@@ -278,7 +278,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def too_long(model: str, words: object) -> ContextOverflowError:
-    """The failure of a request that exceeds the context window, in the provider's words."""
+    """Return the failure of a request that exceeds the context window, in the provider's words."""
     return ContextOverflowError(
         "The conversation does not fit the context window of {model} ({detail}).",
         model=model,
@@ -295,7 +295,7 @@ def overflows(message: str) -> bool:
 def from_status(
     status: int, message: str, *, model: str, provider: str, wait: float | None = None
 ) -> ModelError:
-    """The failure behind an HTTP status; `wait` is the provider's wish in seconds."""
+    """Return the failure behind an HTTP status; `wait` is the provider's wish in seconds."""
     words = detail(message)
     values = {"model": model, "provider": provider, "detail": words, "status": status}
     if status == 413 or (status == 400 and overflows(message)):
@@ -323,7 +323,7 @@ def from_status(
 
 
 def from_transport(error: BaseException, *, provider: str, host: str) -> ModelError | None:
-    """The failure behind a connection that could not be made or broke; None for other errors.
+    """Return the failure behind a connection that failed or broke; None for other errors.
 
     Goes by the names of httpx's exception classes, because some provider packages bring a
     fork of httpx with the same classes under another module.
