@@ -64,10 +64,10 @@ class PlayedModes:
 
 @dataclass
 class PlayedStop:
-    wished: asyncio.Event = field(default_factory=asyncio.Event)
+    requested: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def wish(self) -> None:
-        self.wished.set()
+    def request(self) -> None:
+        self.requested.set()
 
 
 @dataclass
@@ -159,7 +159,7 @@ class PlayedSession:
 
     @property
     def command_stopped(self) -> asyncio.Event:
-        return self.runner.stopping.wished
+        return self.runner.stopping.requested
 
     async def run(
         self, user_input: UserInput | None, *, approver: Any, sink: Any, **_: Any
