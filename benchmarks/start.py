@@ -90,7 +90,7 @@ def main() -> None:
     show("to the prompt", [s.prompt for s in kogniterm], [s.prompt for s in floor], "s")
     show("peak memory after an answer", [s.peak for s in kogniterm], [s.peak for s in floor], "MB")
     answers = [s.answer for s in kogniterm if s.answer is not None]
-    imports = [time_of("import langgraph.graph, prompt_toolkit, pydantic")
+    imports = [time_of("import langgraph.graph, prompt_toolkit, pydantic_settings")
                for _ in range(runs)]  # fmt: skip
     show("to the first answer, beside its imports", answers, imports, "s")
     light = [time_of("pass") for _ in range(runs)]

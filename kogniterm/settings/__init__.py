@@ -5,7 +5,7 @@ Flags win over the environment, that over the user's configuration folder (`conf
 (`LANG`, `NO_COLOR`, `EDITOR`), that over the defaults. Nothing of the working folder is read.
 
 Importing this package costs the standard library only. `quick` reads what the first
-prompt needs; `load` checks everything and imports pydantic.
+prompt needs; `load` checks everything and imports pydantic-settings.
 """
 
 from __future__ import annotations

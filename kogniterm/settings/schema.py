@@ -1,7 +1,7 @@
 """Every setting: its name, type, limits, default, and one sentence on what it does.
 
 This table feeds the loader, `config show`, `.env.example` and docs/configuration.md. Importing
-it costs pydantic, so reach it through `kogniterm.settings` at run time.
+it costs pydantic-settings, so reach it through `kogniterm.settings` at run time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
+from pydantic import AfterValidator, Field, PrivateAttr, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
 
@@ -80,10 +81,10 @@ def _setting(
     return Field(default=default, description=description, json_schema_extra=extra, **limits)
 
 
-class Settings(BaseModel):
+class Settings(BaseSettings):
     """The settings of a user. Frozen; `origin` returns the layer that each value came from."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     model: str | None = _setting(
         None,
@@ -345,6 +346,18 @@ class Settings(BaseModel):
         settings = cls(**given)
         settings._origins = {name: value.origin for name, value in values.items()}
         return settings
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take the values of `layers` alone: the stock sources would read the working folder."""
+        return (init_settings,)
 
     def origin(self, name: str) -> SettingOrigin:
         """Return where the value of setting `name` came from."""

@@ -210,7 +210,7 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell, words: list[str]) -> Non
 def test_a_hostile_folder_cannot_replace_modules(shell: Shell) -> None:
     """`python -m` and an empty PYTHONPATH entry would put the folder first on the path."""
     witness = shell.home / "witness"
-    for name in ("rich", "pydantic", "dotenv", "prompt_toolkit", "yaml"):
+    for name in ("rich", "pydantic", "pydantic_settings", "dotenv", "prompt_toolkit", "yaml"):
         evil = shell.project / f"{name}.py"
         evil.write_text(f"open({str(witness)!r}, 'w').close()\nraise SystemExit(99)\n")
     for environ in ({}, {"PYTHONPATH": ":"}):

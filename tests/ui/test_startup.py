@@ -25,7 +25,7 @@ sys.argv = ["kogniterm"]
 sys.exit(main())
 """
 HEAVY = (
-    "rich", "pydantic", "langchain_core", "langgraph", "google", "openai",
+    "rich", "pydantic", "pydantic_settings", "langchain_core", "langgraph", "google", "openai",
     "anthropic", "httpx", "yaml", "sqlite3", "tree_sitter", "pygments", "markdown_it", "numpy",
     "kogniterm.runtime.session", "kogniterm.agent.graph", "kogniterm.models.model_registry",
 )  # fmt: skip
