@@ -79,9 +79,9 @@ class Findings:
     def effect(
         self, kind: EffectKind, target: str, *, outside: bool = False, source: str = ""
     ) -> None:
-        """Record an effect; the number kept is bounded."""
+        """Record an effect, unknown parts of its target as "…"; the number kept is bounded."""
         if len(self._effects) < _MAX_EFFECTS:
-            self._effects[Effect(kind, target, outside, source)] = None
+            self._effects[Effect(kind, _shown(target), outside, source)] = None
         else:
             self.unread()
 

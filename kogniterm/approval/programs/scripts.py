@@ -359,7 +359,7 @@ def source(call: Call) -> None:
     if call.stdin is not None and call.args and call.args[0].value.startswith("/dev/"):
         call.starts(call.stdin)
     for arg in call.args[:1]:
-        call.findings.effect("execute", arg.value.replace(HOLE, "…"))
+        call.findings.effect("execute", arg.value)
         comes_from_network(call, arg)
 
 

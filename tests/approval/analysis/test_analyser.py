@@ -216,3 +216,13 @@ def test_a_web_of_variables_is_followed_once() -> None:
            for n in range(12)]  # fmt: skip
     assert classify("; ".join([*web, "echo $((a6_0))"])).label == "safe_readonly"
     assert classify("; ".join(["read a0_3 < f", *web, "echo $((a6_0))"])).label == "needs_approval"
+
+
+@pytest.mark.parametrize(
+    "command", ["bash $X", "fd -x sh", r"find . -exec bash {} \;", 'sh "$DIR/run.sh"']
+)
+def test_unknown_parts_of_effects_are_shown(command: str) -> None:
+    """A NUL that stood for them could not be stored: PostgreSQL takes none in a text."""
+    report = classify(command)
+    assert all("\0" not in effect.target for effect in report.effects)
+    assert any("…" in effect.target for effect in report.effects)
