@@ -1,4 +1,4 @@
-"""Where KogniTerm keeps its files: the XDG rules, worked out from plain values, without I/O.
+"""The folders of KogniTerm's files: the XDG rules, worked out from plain values, without I/O.
 
 Three folders: configuration (what the user writes), data (what KogniTerm must not lose) and
 cache (what can be fetched again). Working them out looks neither at the disk nor at the

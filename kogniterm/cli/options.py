@@ -131,7 +131,7 @@ _MISTAKES: tuple[tuple[str, Phrase], ...] = (
         Phrase("{option} cannot be {value}; choose from {choices}."),
     ),
 )
-"""What argparse says (in English, for all versions), and our sentence for it."""
+"""Patterns of argparse's own messages, which are English, with our sentence for each."""
 
 
 class _HelpFormatter(argparse.HelpFormatter):

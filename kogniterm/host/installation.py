@@ -1,4 +1,4 @@
-"""Where this KogniTerm is installed, and how a package is added to it.
+"""The place of this installation, and the command that adds a package to it.
 
 Another program has the name kogniterm on the Python package index, so a hint never names an extra
 of ours there: it names the missing package itself, and the environment that it has to go to.

@@ -216,11 +216,11 @@ class MemoryDatabase(Database):
 
     @contextmanager
     def _noting(self) -> Iterator[Callable[[Note, bool], object]]:
-        """Give a function that notes in the head file, if there is one, where the ledger will be
-        after the commit, and then that it is there.
+        """Return a function that notes in the head file where the ledger will be.
 
-        The file is locked meanwhile: a crash leaves the ledger at one of the two entries that the
-        last line names.
+        It notes that before the commit, and after it that the ledger is there; without a head file
+        it does nothing. The file is locked meanwhile: a crash leaves the ledger at one of the two
+        entries that the last line names.
         """
         if self.heads is None or not self.heads.path.exists():
             yield lambda note, durable: None

@@ -146,10 +146,10 @@ class Updater:
         return cleaned
 
     def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:
-        """Return the known fact with its relation: an equal text is the same, an equal slot an
-        update.
+        """Return the known fact with its relation to the new one.
 
-        So is a correction that can take the place of one fact, and of no other.
+        An equal text is the same, an equal slot an update. So is a correction that can take the
+        place of one fact, and of no other.
         """
         same = self._repository.same_text(candidate.text, candidate.project)
         if same is not None:

@@ -120,7 +120,7 @@ def unknown_price(model: str, date: str) -> Phrase:
 
 @dataclass(slots=True)
 class TurnCount:
-    """What a turn has used so far. Durations by the monotonic clock.
+    """The use of budgets by a turn so far. Durations by the monotonic clock.
 
     `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
     model's questions that nobody was there to answer, and `refused` the reasons of refusals with

@@ -69,7 +69,7 @@ class Steering:
 
 
 SERVER_WAIT = 30.0
-"""How long a database server that is away may take to come back before the turn ends."""
+"""Seconds for a database server that is away to come back before the turn ends."""
 
 _PAUSE = 0.5
 

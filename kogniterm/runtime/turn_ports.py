@@ -1,4 +1,4 @@
-"""What a turn is given besides its journal: its driver, its modes, and ports of its services.
+"""The objects a turn gets besides its journal: its driver, its modes, and ports of its services.
 
 A live session and a replay put different objects behind `PolicyPort` and `ContextPort`.
 """
@@ -50,7 +50,7 @@ Ask = Callable[[Question, Sequence[str | Phrase]], Awaitable[str | None]]
 `Phrase`), the user's own words, or None for no answer."""
 
 RecoveryChoice = Literal["check", "again", "skip"]
-"""What to do about a command whose outcome is unknown."""
+"""The choices for a command whose outcome is unknown."""
 
 Recover = Callable[[Intent, str], Awaitable[RecoveryChoice]]
 """Ask the user about a command whose outcome is unknown, given its partial output."""
@@ -104,7 +104,7 @@ def relay(item: ModelEvent | ToolRan | str, sink: EventSink, count: TurnCount) -
 
 @dataclass(slots=True)
 class PlanSettings:
-    """How a session treats plans.
+    """The treatment of plans in a session.
 
     With `only` a turn ends with its plan, `given` is the plan for the next turn, and `approval`
     says which of the model's plans the user reviews.
@@ -131,7 +131,7 @@ class PlanSettings:
 
 @dataclass(slots=True)
 class SessionModes:
-    """What the user may change between turns; `window` is what the model was seen to take."""
+    """The modes that may change between turns; `window` is what the model was seen to take."""
 
     model: Model
     approval: ApprovalMode = "manual"

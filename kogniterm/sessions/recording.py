@@ -61,8 +61,10 @@ _VARYING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first difference of two runs: the turn, the kind of record, the path of the field in it,
-    and both values. A record of only one run has the path "" and None for the other value.
+    """The first difference of two runs: the turn, the record's kind, the field and its values.
+
+    The field is named by its path in the record. A record of only one run has the path "" and None
+    for the other value.
     """
 
     turn: int

@@ -85,11 +85,12 @@ def _record_line(stored: StoredRecord) -> str:
 def import_lines(
     store: SessionStore, lines: Iterable[str], *, as_new: bool = False, replacing: bool = False
 ) -> SessionInfo:
-    """Import an exported session: with `as_new` under another id, with `replacing` instead of the
-    session that has its id.
+    """Import an exported session.
 
-    Importing a session that is already present changes nothing. Raises `UsageError` for a file
-    that is cut, changed or of a newer format, naming the line, and when another session has its id.
+    With `as_new` it gets another id; with `replacing` it takes the place of the session that has
+    its id. Importing a session that is already present changes nothing. Raises `UsageError` for a
+    file that is cut, changed or of a newer format, naming the line, and when another session has
+    its id.
     """
     header, rows = read_closed(lines, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
     session_id = new_id() if as_new else str(header["id"])

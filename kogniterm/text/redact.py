@@ -174,7 +174,7 @@ def _vendor_tokens(text: str) -> Iterator[Secret]:
 
 
 def _stretches(lowered: str, words: tuple[str, ...], beyond: int) -> Iterator[tuple[int, int]]:
-    """The lines that hold one of `words`, and `beyond` characters after each; in order.
+    """Return the lines that hold one of `words`, and `beyond` characters after each; in order.
 
     A word in every other line makes one stretch of it all: then one search is the cheapest.
     """

@@ -52,7 +52,7 @@ VENDOR_STARTS = (
         r"(?:[0-9a-f]{31}-|(?<=[MNO])[A-Za-z\d_-]{23,27}\.|\d{7,9}:AA)"
     ),
 )
-"""Where a vendor's token may start: far quicker than trying every shape at every word."""
+"""The beginnings of vendors' tokens: far quicker than trying every shape at every word."""
 
 _QUOTE = r"[\"']?"
 _PIECES = {

@@ -1,9 +1,9 @@
-"""Text of others as it is shown: nothing in it deceives the eye or controls the terminal.
+r"""Text of others as it is shown: nothing in it deceives the eye or controls the terminal.
 
 A command is shown character by character: `render` is injective, so that two different commands
 never look the same, and `unrender` gives the command back. A hidden character appears as
-`\\u{200B}`; a run that would push text out of sight (spaces, blank lines) as `\\u{20*300}`; and a
-literal `\\u{` of the command as `\\u{5C}u{`. From prose, `clean` takes out what cannot be shown.
+`\u{200B}`; a run that would push text out of sight (spaces, blank lines) as `\u{20*300}`; and a
+literal `\u{` of the command as `\u{5C}u{`. From prose, `clean` takes out what cannot be shown.
 Lone surrogates, which JSON can carry and no file, terminal or provider takes, are replaced by
 `whole`. The output of commands keeps its colours: see `sanitize`.
 """

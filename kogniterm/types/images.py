@@ -27,7 +27,7 @@ class ImageHeader:
 
     @property
     def kind(self) -> str:
-        """Return the name of the format: PNG, JPEG, …"""
+        """Return the name of the format, such as PNG or JPEG."""
         return self.media_type.partition("/")[2].upper()
 
     @property

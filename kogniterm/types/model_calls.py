@@ -93,7 +93,7 @@ class ModelLoading:
 
 
 UNUSABLE = "unusable"
-"""Where the response metadata of a message says why it can be neither shown nor acted on."""
+"""Key of a message's response metadata with the reason why it can be neither shown nor acted on."""
 
 
 @dataclass(frozen=True, slots=True)

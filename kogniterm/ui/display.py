@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """One place for what is drawn and for what /theme, /lang and the terminal's background
-    change. Until `open` has loaded what draws, sentences are plain and the rest waits.
+    """The drawing of everything, and what /theme, /lang and the background change of it.
 
-    `front` is set by who puts a REPL together; a one-shot run has none.
+    Until `open` has loaded what draws, sentences are plain and the rest waits. `front` is set by
+    the code that puts a REPL together; a one-shot run has none.
     """
 
     front: Front

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Front(Protocol):
-    """Where lines are typed, questions are asked, and the terminal is lent to programs."""
+    """The terminal in use: lines are typed, questions asked, and programs given the keyboard."""
 
     @property
     def surface(self) -> Surface:
-        """Where to draw."""
+        """The surface to draw on."""
 
     @property
     def questions(self) -> Asker:
@@ -100,8 +100,7 @@ def banner(
 
 
 def _gradient(line: str, theme: Theme) -> str:
-    """Return `line` in colours that run from the theme's first to its second; 256-colour
-    palette."""
+    """Return `line` in colours from the theme's first to its second; 256-colour palette."""
     start, end = theme.gradient
     pieces, last = [], -1
     for index, char in enumerate(line):
@@ -115,8 +114,7 @@ def _gradient(line: str, theme: Theme) -> str:
 
 
 def _palette(red: int, green: int, blue: int) -> int:
-    """Return the nearest colour of xterm's 6x6x6 cube, whose levels are 0, 95, 135, 175, 215,
-    255."""
+    """Return the nearest colour of xterm's 6x6x6 cube (levels 0, 95, 135, 175, 215, 255)."""
 
     def level(value: int) -> int:
         return 0 if value < 48 else 1 if value < 115 else (value - 35) // 40

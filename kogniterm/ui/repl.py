@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
 LAST_WORDS = 300
 LAST_LINES = 12
-"""How much of the last turn a resumed session shows: characters said, lines answered."""
+"""Size of the last turn in a resumed session: characters said, lines answered."""
 APPROVAL_MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 BROKEN = Phrase("Something went wrong inside KogniTerm; the log file has the details.")
 
@@ -78,10 +78,11 @@ class Wiring:
 
 
 class Repl:
-    """One user, one terminal, one session at a time: opens sessions, runs their turns and the slash
-    commands, which get it as their first argument.
+    """One user, one terminal, one session at a time.
 
-    `front` and `submit`, which takes a line, are set by who puts the REPL together.
+    It opens sessions and runs their turns and the slash commands, which get it as their first
+    argument. `front` and `submit`, which takes a line, are set by the code that puts the REPL
+    together.
     """
 
     front: Front

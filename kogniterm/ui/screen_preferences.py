@@ -101,7 +101,7 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
 
 _EDITORS = (("vi",), ("nano",))
 _PAGERS = (("less", "-R"), ("more",), ("cat",))
-"""What is used where the user names none: the first that is installed."""
+"""Programs to use where the user names none: the first that is installed."""
 
 
 def _found(
@@ -190,8 +190,7 @@ _THEMES = {
 
 
 def choose_theme(name: str, *, color: bool, background: Background | None) -> Theme:
-    """Return the theme to draw with: `name` settles it, except that "auto" follows the
-    background."""
+    """Return the theme called `name`; "auto" follows the background."""
     if not color or name == "plain":
         return _THEMES["plain"]
     if name == "auto" and background is not None:
@@ -200,8 +199,7 @@ def choose_theme(name: str, *, color: bool, background: Background | None) -> Th
 
 
 def background_from_colorfgbg(value: str) -> Background | None:
-    """Return the background rxvt, konsole and others announce: "foreground;background" by
-    number."""
+    """Return the background that rxvt, konsole and others announce as "foreground;background"."""
     last = value.rpartition(";")[2]
     if not last.isdigit():
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
 
 DRAFT_SECONDS = 2.0
-"""How long what is being typed may be out of date on the disk."""
+"""Seconds for which the draft on the disk may be out of date."""
 
 
 class Drafts:
@@ -70,8 +70,10 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One entry of the queue: an input, a command of the user's own (`shell`), or neither:
-    go on with the turn that was open when the session was resumed."""
+    """One entry of the queue: an input, or a command of the user's own (`shell`).
+
+    With neither, the turn goes on that was open when the session was resumed.
+    """
 
     input: UserInput | None = None
     shell: str | None = None

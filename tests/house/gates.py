@@ -352,13 +352,24 @@ def sizes(tree: Tree) -> list[str]:
     return found
 
 
+RIDDLES = frozenset(
+    ("What", "Whether", "How", "Who", "Whoever", "Where", "Why", "When", "Nobody", "Nothing")
+)
+
+
 def docstrings(tree: Tree) -> list[str]:
-    """Every module, public function and public class says what it is for.
+    """Every module, public function and public class has a docstring; none begins as a riddle.
 
     Methods are left to their class: most of them fulfil a protocol that says it once.
     """
     found = []
     for module in tree:
+        for node in ast.walk(module.tree):
+            text = _text(node)
+            if text.partition(" ")[0].strip(",.") in RIDDLES:
+                found.append(
+                    f"{module.at(node.lineno)}: begin with a noun or a verb: {text[:40]!r}"
+                )
         if ast.get_docstring(module.tree) is None:
             found.append(f"{module.path}: no module docstring")
         for node in module.tree.body:
@@ -482,6 +493,12 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node
+
+
+def _text(node: ast.AST) -> str:
+    """The text of `node` where it is a docstring, or one that stands below an assignment."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
 def _is_name(node: ast.AST, field: str, name: str) -> bool:

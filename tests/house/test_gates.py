@@ -60,6 +60,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.sizes, "runtime/x.py", "def f(x):\n" + "    if x:\n        x = 1\n" * 15),
     (gates.docstrings, "runtime/x.py", "def public():\n    pass\n"),
     (gates.docstrings, "runtime/x.py", "class Public:\n    pass\n"),
+    (gates.docstrings, "runtime/x.py", "LIMIT = 1\n'Whether it is enough.'\n"),
 )
 
 

@@ -69,7 +69,7 @@ class Parsed:
 
     @property
     def has_unknown(self) -> bool:
-        """Whether the name of an option is only known when it runs."""
+        """Return whether the name of an option is only known when it runs."""
         return any(HOLE in name for name in self.names)
 
     def has(self, *names: str) -> bool:

@@ -195,7 +195,7 @@ def is_secret(path: str, *, glob: bool = False) -> bool:
 
 
 def secret_sought(pattern: str) -> str | None:
-    """A pattern of find that reaches a secret, as the shell would write it; None if it does not.
+    """Return a pattern of find that reaches a secret as the shell would write it, or None.
 
     find's wildcards match a leading dot, the shell's do not.
     """

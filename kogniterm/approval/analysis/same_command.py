@@ -57,8 +57,11 @@ def _unnumbered(command: str) -> str:
 
 
 def _acts(command: str, folder: str) -> set[_Act]:
-    """Return the acts of a command: each program that does more than read, with each folder it may
-    run in, and each changed file with the programs that only read."""
+    """Return the acts of a command.
+
+    These are each program that does more than read, with each folder it may run in, and each
+    changed file with the programs that only read.
+    """
     report = classify(command, cwd=folder)
     sure, folders = _is_straight(parse(command)), [posixpath.normpath(folder)]
     acts: set[_Act] = set()
@@ -112,7 +115,7 @@ def _form(command: str, folder: str) -> tuple[object, ...]:
 
 
 def _statements(node: Node) -> list[tuple[str, Node]]:
-    """The statements of a sequence in order, each with the operator in front of it.
+    """Return the statements of a sequence in order, each with the operator in front of it.
 
     The parser nests what a redirection stands behind.
     """

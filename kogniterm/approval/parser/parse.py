@@ -184,7 +184,7 @@ def _body(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _function(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """A function, judged where it is defined and where it is called."""
+    """Return a function, which is judged where it is defined and where it is called."""
     name = next(c for c in node.children if c.type == "word")
     redirects = [c for c in node.children if c.type.endswith("redirect")]
     body = next(c for c in reversed(node.children) if c not in redirects)
@@ -420,7 +420,7 @@ class _Builder:
         parts.redirects.append(Redirect(op, targets[0] if targets else None))
 
     def _heredoc(self, node: TreeNode, parts: _Parts, depth: int) -> Redirect:
-        """A heredoc, with what stands behind it on its first line."""
+        """Read a heredoc, with what stands behind it on its first line."""
         pieces = {child.type: child for child in node.children}
         op, join = "<<-" if "<<-" in pieces else "<<", ""
         for child in node.children:
@@ -514,7 +514,7 @@ class _Builder:
         return Spans(substitutions, expansions)
 
     def _inside(self, node: TreeNode, depth: int) -> Node:
-        """The statements of a substitution."""
+        """Return the statements of a substitution."""
         if depth >= MAX_DEPTH:
             raise UnreadError("it is nested too deeply")
         start, last = node.children[0], node.children[-1]
@@ -606,7 +606,7 @@ def _with_rest(first: Node, rest: list[tuple[str, Node]]) -> Node:
 
 
 def _redirect_last(body: Node | None, last: Simple) -> Node:
-    """The tree hangs redirections over a whole list or pipeline; they belong to its last part."""
+    """Move redirections, which the tree hangs over a whole list, to its last part."""
     if body is None:
         return last
     if isinstance(body, Simple):

@@ -137,10 +137,11 @@ _AWK_KEYWORDS = frozenset({"print", "printf", "return", "in", "case", "else", "d
 
 
 def awk_skeleton(program: str) -> str | None:
-    """The program with strings as `""` and regular expressions as `R`; None if unreadable.
+    """Return the program with strings as `""` and regular expressions as `R`, or None.
 
-    Whether a slash divides or begins a regular expression depends on what stands before it.
-    Where that does not tell, nothing may stand anywhere that could do harm.
+    None means that it is unreadable. Whether a slash divides or begins a regular expression depends
+    on what stands before it. Where that does not tell, nothing may stand anywhere that could do
+    harm.
     """
     pieces: list[str] = []
     previous = ""

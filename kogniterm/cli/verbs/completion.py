@@ -21,9 +21,9 @@ from kogniterm.errors import KognitermError, UsageError
 from kogniterm.ui.locale import _, mark
 
 Listed = Literal["sessions", "models", "recipes"]
-"""What is listed for the scripts."""
+"""The lists that the scripts ask for."""
 Kind = Literal["", "file", "folder", "sessions", "models", "recipes"]
-"""What a value or a word that may be anything is the name of."""
+"""The kind of thing that a free value or word is the name of."""
 
 _KINDS: Mapping[str, Kind] = {
     "cwd": "folder",
@@ -46,8 +46,10 @@ _KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option: its names, one line of help, whether it takes a value, and which it may be: one
-    of `values`, or something of a `kind`."""
+    """An option: its names, one line of help, and whether it takes a value.
+
+    The value may be one of `values`, or something of a `kind`.
+    """
 
     names: tuple[str, ...]
     help: str
@@ -58,8 +60,11 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A verb or action: the words that may follow (with help), its options, and what any other
-    word is the name of. `path` is made of the words that lead here: `/memory/add`."""
+    """A verb or action: the words that may follow, with help, and its options.
+
+    Any other word is the name of something of `kind`. `path` is made of the words that lead here:
+    `/memory/add`.
+    """
 
     path: str
     words: Mapping[str, str]
@@ -236,8 +241,7 @@ def zsh(found: Sequence[Place]) -> str:
 
 
 def _walk(found: Sequence[Place]) -> str:
-    """Return the part that bash and zsh share: find the place, and complete the value of an
-    option."""
+    """Return what bash and zsh share: find the place, and complete an option's value."""
     valued = _valued(found)
     lines = [
         f"            {'|'.join(valued)}) ((i++)); continue ;;",
@@ -363,7 +367,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script, or a list for it; returns the exit status."""
-
     if args.list is not None:
         _write_list(args, args.list)
         return 0

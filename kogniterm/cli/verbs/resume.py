@@ -74,7 +74,7 @@ def pick(infos: list[SessionInfo]) -> SessionInfo:
 
 
 def _list(infos: list[SessionInfo]) -> None:
-    """The last of `infos` with their numbers, a line of the terminal each, and the question."""
+    """Return the last of `infos` with their numbers, a terminal line each, and the question."""
     from kogniterm.ui.screen.surface import stream_size
 
     columns = stream_size(sys.stderr)[1]

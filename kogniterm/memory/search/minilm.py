@@ -217,7 +217,7 @@ def _normed(state: Matrix, weight: Matrix, bias: Matrix) -> Matrix:
 
 
 def _gelu(state: Matrix) -> Matrix:
-    """x Φ(x), in blocks of rows: intermediate results stay in the processor's cache."""
+    """Return x Φ(x), in blocks of rows: intermediate results stay in the processor's cache."""
     import numpy
 
     flat = state.reshape(-1, state.shape[-1])

@@ -74,7 +74,7 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """How much was played, and where the replay first differs from the record, if anywhere."""
+    """The number of turns played, and the first difference from the record, if any."""
 
     turns: int
     commands: int

@@ -36,7 +36,7 @@ BEFORE = 40
 """Records before the last one read that are shown again, as context for new ones."""
 
 CLOSING_SECONDS = 8.0
-"""How long the last extraction of a session may delay the exit."""
+"""Seconds by which the last extraction of a session may delay the exit."""
 
 
 @dataclass(slots=True)

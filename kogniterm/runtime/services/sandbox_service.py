@@ -52,7 +52,7 @@ _FIRST = {
 
 @dataclass(frozen=True, slots=True)
 class SandboxFindings:
-    """What to report after a command: `note` to the model, `notices` to the user."""
+    """The report after a command: `note` to the model, `notices` to the user."""
 
     note: str = ""
     notices: tuple[Phrase, ...] = ()

@@ -21,7 +21,7 @@ from kogniterm.types import RiskReport
 MAX_HASHED = 32 * 1024 * 1024
 """A larger file is known by its size, inode and times."""
 MAX_TOTAL = 128 * 1024 * 1024
-"""What may be read for one command; beyond it, files are known by size, inode and times."""
+"""Bytes that may be read for one command; beyond them, files are known by size, inode and times."""
 MAX_MATCHES = 200
 ABSENT = "absent"
 _PROGRAM_FOLDERS = (".venv/bin", "venv/bin", "env/bin", "node_modules/.bin", "vendor/bin", "bin")

@@ -15,7 +15,7 @@ from kogniterm.ui.repl import Repl
 MODES: Sequence[PlanMode] = get_args(PlanMode)
 APPROVALS: Sequence[PlanApproval] = get_args(PlanApproval)
 EMPTY = "goal: \nsteps:\n  - id: s1\n    what: \n"
-"""What the editor starts from where there is no plan yet."""
+"""The text that the editor starts with where there is no plan yet."""
 
 _WHEN = {
     "auto": Phrase("Plans: auto. The model decides whether a task needs one."),
@@ -105,8 +105,7 @@ def _put(repl: Repl, changed: Plan) -> None:
 
 
 async def _edit(repl: Repl) -> None:
-    """Open the editor, again with every mistake named, until the plan can be used or is given
-    up."""
+    """Open the editor until the plan can be used or is given up; mistakes are named."""
     from kogniterm.runtime.plan_edits import PlanDraft, plan_from_text
     from kogniterm.runtime.session_plans import plannable_tools
 

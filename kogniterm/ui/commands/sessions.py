@@ -69,8 +69,7 @@ def _saved(repl: Repl) -> Sequence[SessionInfo]:
 
 
 def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
-    """Return the sessions that `argument` can mean: an id's beginning, a title, or words of
-    titles."""
+    """Return the sessions that `argument` can mean: by id, title, or words of titles."""
     from kogniterm.sessions.session_search import holds_words
     from kogniterm.text.language import fold_case
 

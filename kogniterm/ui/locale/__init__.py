@@ -33,8 +33,7 @@ class _Current:
 
 @cache
 def catalogue(language: str) -> Catalogue | None:
-    """Return the catalogue of `language`, or None for English and for languages there is none
-    of."""
+    """Return the catalogue of `language`, or None for English and unknown languages."""
     file = Path(__file__).with_name(f"{language}.po")
     if language == "en" or language not in LANGUAGES:
         return None

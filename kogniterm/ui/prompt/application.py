@@ -36,7 +36,7 @@ from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.screen_preferences import Narrowing
 
 SETTLED_SECONDS = 0.3
-"""How long a size must last to be drawn for: tmux passes the sizes of a drag on every 0.25 s."""
+"""Seconds for which a size must last: tmux passes on the sizes of a drag every 0.25 s."""
 
 
 def open_application(
@@ -82,8 +82,11 @@ def open_application(
 
 
 class ResizableApplication(Application[int]):
-    """An application that waits for a window to keep its size, and then erases the whole of what
-    it drew: as high as `narrowing` says that the terminal has made it. `settled` is in seconds."""
+    """An application that waits for a window to keep its size before it draws again.
+
+    Then it erases the whole of what it drew: as high as `narrowing` says that the terminal has made
+    it. `settled` is in seconds.
+    """
 
     def __init__(
         self, *, narrowing: Narrowing, settled: float = SETTLED_SECONDS, **parts: Any
@@ -137,8 +140,7 @@ class ResizableApplication(Application[int]):
         self._redraw()
 
     def _begin(self, _app: object) -> None:
-        """Note that a frame is about to be drawn: over the last one, or on rows that were
-        erased."""
+        """Note that a frame is about to be drawn, over the last one or on erased rows."""
         fresh = self.renderer.last_rendered_screen is None
         if fresh and self.loop is not None:
             self._begun = self.loop.time()

@@ -178,8 +178,7 @@ JOB = "job:"
 
 
 def mentions(line: str, folder: str = "") -> tuple[str, ...]:
-    """Return the files named with @ in `line` that exist, seen from `folder` (or from where we
-    are)."""
+    """Return the existing files named with @ in `line`, seen from `folder` or the current one."""
     found = (quoted or word.strip(_AROUND) for quoted, word in _NAMED.findall(line))
     return tuple(dict.fromkeys(name for name in found if name and _is_there(folder, name)))
 

@@ -171,7 +171,7 @@ class InputLine:
 
     @property
     def vi_waits(self) -> bool:
-        """Whether letters are vi's commands now."""
+        """Return whether letters are vi's commands now."""
         return self.vi and self.app.vi_state.input_mode is InputMode.NAVIGATION
 
     def use_insert_mode(self) -> None:
@@ -289,8 +289,11 @@ def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:
 
 
 def fuzzy(typed: str, path: str) -> tuple[int, int, int, str] | None:
-    """Return how well `typed` fits `path` (smaller is better), or None if its letters do not appear
-    in order. A run of letters beats scattered ones, the file's name beats its folders."""
+    """Return how well `typed` fits `path` (smaller is better), or None.
+
+    None means that its letters do not appear in order. A run of letters beats scattered ones, the
+    file's name beats its folders.
+    """
     needle, hay = typed.lower(), path.lower()
     name_at = hay.rfind("/") + 1
     found = hay.find(needle, name_at)

@@ -173,8 +173,7 @@ class PlainLines(LineSurface):
         self._controls.repl.leave_when_done()
 
     def _is_command(self, line: str) -> bool:
-        """Return whether a line at a question is for KogniTerm; to the model's a path is an
-        answer."""
+        """Return whether a line at a question is a command; to the model's a path is an answer."""
         return is_slash_command(line) and (not self._free or self._controls.knows_command(line))
 
 
@@ -273,8 +272,7 @@ class PlainFront:
             self.surface.listen()
 
     async def edit_text(self, text: str) -> str | None:
-        """Return `text` as it was saved in the user's editor. Raises `UsageError` without a
-        terminal."""
+        """Return `text` as saved in the user's editor. Raises `UsageError` without a terminal."""
         if not os.isatty(self._fd):
             raise UsageError("An editor needs a terminal.")
         async with self._still():

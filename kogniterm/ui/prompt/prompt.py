@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kogniterm.ui.screen.paint import Painter
 
 UNREAD_SECONDS = 0.02
-"""When to look again while keys wait to be read: they come before any pause."""
+"""Seconds until the next look while keys wait to be read: they come before any pause."""
 
 
 class PromptSurface:
@@ -204,8 +204,10 @@ class Prompt:
 
     @property
     def question_keys(self) -> bool:
-        """Return whether a key goes to the question: the line is empty, nothing else has the
-        keyboard."""
+        """Return whether a key goes to the question.
+
+        It does when the line is empty and nothing else has the keyboard.
+        """
         if not self.questions.open or self.question_entry:
             return False
         return not self.line.buffer.text and not self.app.layout.is_searching
@@ -311,7 +313,7 @@ class Prompt:
         self.focus()
 
     def drawn(self) -> None:
-        """The frame stands on the screen, the open question with it."""
+        """Note that the frame stands on the screen, with the open question."""
         if self.questions.open:
             self.keys.drawn()
             if self._settling is None:

@@ -42,7 +42,7 @@ ON_ITS_WAY_SECONDS = 0.05
 ANSWER_SECONDS = 1.0
 """Within which a terminal that answers at all has answered, however far away it is."""
 LEAVE_SECONDS = 0.15
-"""How much longer the keyboard is read for an answer before leaving."""
+"""Seconds for which the keyboard is still read for an answer before leaving."""
 
 
 class TerminalFront:

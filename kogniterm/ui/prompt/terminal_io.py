@@ -109,7 +109,7 @@ LONGEST = 64
 """Characters an answer has at most; what is longer is something else."""
 
 _BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[rgba:0-9a-fA-F/]*\x1b?)?)?)?)?\Z")
-"""What an answer that is not all there yet ends the data with."""
+"""The end of data in which an answer is not all there yet."""
 _TERMS = (
     "xterm", "tmux", "screen", "rxvt", "alacritty", "foot", "kitty", "wezterm", "ghostty",
     "contour", "konsole", "st-", "vte",

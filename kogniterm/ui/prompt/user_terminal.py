@@ -80,7 +80,7 @@ class UserTerminal:
 
 
 PATIENCE_SECONDS = 10.0
-"""How long a thread waits for the loop. A loop that is gone must not hold a command for ever."""
+"""Seconds for which a thread waits for the loop, which may be gone."""
 
 
 class Lending:

@@ -1,4 +1,4 @@
-"""When a key answers a question: the state machine that the keys of every question go through.
+"""The state machine that the keys of every question go through, until one answers.
 
 A key answers only if the user can have seen the question and meant the key: the question was
 drawn, no key came for a pause, the key is one of its options, and no other key follows within

@@ -79,8 +79,7 @@ class Subject:
 
     @property
     def editable(self) -> bool:
-        """Return whether it is a command: other tools' arguments are data, not to be edited in
-        place."""
+        """Return whether it is a command, which can be edited; arguments of tools are data."""
         return self.request.effect == "command"
 
     @property

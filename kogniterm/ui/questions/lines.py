@@ -30,7 +30,7 @@ from kogniterm.ui.screen.paint import Painter
 
 
 class Lines(Protocol):
-    """Where lines are read and written."""
+    """The terminal that lines are read from and written to."""
 
     @property
     def painter(self) -> Painter:

@@ -168,8 +168,7 @@ class QuestionPanel:
         return [*shown, *foot]
 
     def _foot(self, top: _Open, line: Line) -> list[str]:
-        """Return a sentence about the last key, if there is one, and the keys, which always
-        stay."""
+        """Return the keys, which always stay, after any sentence about the last key."""
         from rich.text import Text
 
         painter, question = self._place.painter, top.question

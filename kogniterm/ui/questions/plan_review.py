@@ -42,7 +42,7 @@ _STEPS: dict[str, Callable[[PlanDraft], None]] = {
     "left": lambda draft: draft.shift(-1),
     "right": lambda draft: draft.shift(1),
 }
-"""What the arrows do to a draft."""
+"""The changes that the arrows make to a draft."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,7 @@ class PlanQuestion(Question[PlanReview]):
         return [title, *([reason] if plan.reason else []), *mistakes]
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
-        """Return every step in full if there is room, else only the selected one in full, else a
-        part."""
+        """Return every step in full if there is room, else only the selected one or a part."""
         blocks = self._blocks(painter, columns, everything=True)
         if sum(map(len, blocks)) > room:
             blocks = self._blocks(painter, columns, everything=False)

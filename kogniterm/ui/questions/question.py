@@ -88,9 +88,9 @@ class Question(ABC, Generic[Value]):
     note: str = ""
 
     free: ClassVar[bool] = False
-    """Whether words on the input line are the answer."""
+    """True where words on the input line are the answer."""
     reasons: ClassVar[bool] = False
-    """Whether words on the input line reject, as the reason."""
+    """True where words on the input line reject, as the reason."""
     reading: ClassVar[Collection[str]] = ()
     """Keys that move in a question longer than the screen."""
 
@@ -174,8 +174,11 @@ Step: TypeAlias = "Question[Value] | Answered[Value] | Stopped | Editing"
 
 
 class Asker(Protocol):
-    """A driver. `can_edit` says whether there is an editor, `stays` whether what was asked
-    remains on the screen when it is answered."""
+    """A driver of questions.
+
+    `can_edit` tells whether there is an editor, `stays` whether a question remains on the screen
+    when it is answered.
+    """
 
     can_edit: bool
     stays: bool

@@ -61,7 +61,7 @@ class OutputTail:
 
     @property
     def moves_cursor(self) -> bool:
-        """Whether plain lines would not show what a screen does."""
+        """Return whether plain lines would not show what a screen does."""
         return bool(_MOVES_CURSOR.search(self.head) or _MOVES_CURSOR.search(self._tail))
 
 

@@ -102,8 +102,7 @@ class Painter:
         return self.paint(renderable, width, end="").split("\n")
 
     def key_parts(self, parts: Sequence[Text], width: int) -> list[str]:
-        """Return keys with their words, two blanks apart, in lines that part no key from its
-        words."""
+        """Return keys with their words, two blanks apart, in lines that keep both together."""
         rows: list[Text] = []
         for part in parts:
             if rows and cell_len(f"{rows[-1].plain}  {part.plain}") <= width:

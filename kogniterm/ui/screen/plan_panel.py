@@ -18,8 +18,7 @@ _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "
 
 
 def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> RenderableType:
-    """Return the plan as it is written once, when it is made or rewritten: then with what
-    changed."""
+    """Return the plan as it is written when it is made, or rewritten with its changes."""
     head = Text()
     title = _("Plan") if plan.revision == 1 else _("Plan, revision {n}").format(n=plan.revision)
     head.append(title, "heading")
@@ -42,8 +41,7 @@ def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> Rendera
 def full(
     plan: Plan, painter: Painter, previous: Plan | None = None, *, working: bool = False
 ) -> RenderableType:
-    """Return the plan with everything it says about its steps; `working` shows the one in
-    progress."""
+    """Return the plan with all that it holds of its steps; `working` marks the current one."""
     parts: list[RenderableType] = [*_why(plan)]
     parts += [
         step_rows(plan, index, painter, previous, selected=working and step.status == "active")
@@ -194,7 +192,7 @@ def same_steps(previous: Plan, plan: Plan) -> bool:
 
 
 def walk(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
-    """Return every step with its number: 1, 2, 2.1, 2.2, 3 …"""
+    """Return every step with its number, as in 1, 2, 2.1."""
 
     def deeper(steps: tuple[PlanStep, ...], prefix: str) -> Iterator[tuple[str, PlanStep]]:
         for index, step in enumerate(steps, start=1):

@@ -1,4 +1,4 @@
-"""Where drawing goes: lines that stay, and a live region at the bottom that is redrawn.
+"""The target of drawing: lines that stay, and a live region at the bottom that is redrawn.
 
 `Surface` is the seam. `LineSurface` writes lines in order and nothing else (pipes, TERM=dumb,
 screen readers). `LiveSurface` keeps a live region under the lines on a terminal that nobody
@@ -36,7 +36,7 @@ class Surface(Protocol):
         """Write `text` for good, above the live region."""
 
     def refresh(self) -> None:
-        """The live region changed; it is drawn again soon, many calls at once."""
+        """Note that the live region changed; it is drawn again soon, many calls at once."""
 
     def animate(self, on: bool) -> None:
         """Return whether the live region moves by itself (spinner, elapsed time)."""
@@ -100,16 +100,16 @@ class LineSurface:
             discard_output(self._stream)
 
     def refresh(self) -> None:
-        """Nothing to redraw."""
+        """Do nothing: there is nothing to redraw."""
 
     def animate(self, on: bool) -> None:
-        """Nothing moves."""
+        """Do nothing: nothing moves."""
 
     def control(self, sequence: str) -> None:
         """Plain lines carry no control sequences."""
 
     def attach(self, live: LiveRegion) -> None:
-        """The live region is not shown."""
+        """Note that the live region is not shown."""
 
 
 class LiveSurface:

@@ -20,8 +20,7 @@ DELEGATE = "delegate"
 def tool_line(
     painter: Painter, name: str, arguments: str, observation: str, *, failed: bool
 ) -> Text:
-    """Return the line of a tool that ran: its name, what it was given, and what came of it
-    where that tells more."""
+    """Return the line of a tool that ran: its name, its arguments, and a telling result."""
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
@@ -91,8 +90,7 @@ class AgentLines:
         return INDENT if request_id in self._asked else 0
 
     def inside(self, agent: str, line: Text) -> Text:
-        """Return `line` as something that `agent` did; with its number where several are at
-        work."""
+        """Return `line` as done by `agent`, with its number where several are at work."""
         if not agent:
             return line
         number, _task = self._open.get(agent, (0, ""))
@@ -119,8 +117,7 @@ Given = Mapping[str, Any]
 
 
 def tool_words(name: str, arguments: str) -> str:
-    """Return one line for `arguments`, a JSON object, of the tool `name`; empty if it was given
-    none."""
+    """Return `arguments`, a JSON object, of the tool `name` on one line; empty without any."""
     try:
         given = json.loads(arguments)
     except ValueError:
