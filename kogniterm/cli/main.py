@@ -1,10 +1,6 @@
 """The command line's outermost frame: parse, dispatch, and turn every failure into a sentence.
 
 The one broad `except` of the command line lives here. `--help` costs the standard library only.
-
-Signals unwind the stack, but never in the middle of an import. An exception out of an import can
-come out as another one (a class that is being made, a library that tries a module and does without
-it), or not at all. So a signal waits until the modules that are being read have been read.
 """
 
 from __future__ import annotations
@@ -12,119 +8,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import io
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import NoReturn
 
 from kogniterm import __version__
 from kogniterm.cli import options
 from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options, unknown_option
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system, why
+from kogniterm.cli.streams_and_signals import (
+    complain,
+    end_on_signals,
+    flushed,
+    hold_standard_streams,
+    status_of_signal,
+    write_what_the_encoding_lacks,
+)
+from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
 from kogniterm.host.installation import program_folder
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, translate, use_language
-
-_LOOK_AGAIN = 0.01
-"""Seconds until it is looked again whether an import is over."""
-_IMPORTING = "<frozen importlib._bootstrap>"
-_received: list[int] = []
-
-
-def hold_standard_streams() -> None:
-    """Let no other file take the place of a standard stream that was closed at the start.
-
-    With `>&-` the database could become descriptor 1 or 2, and the next message corrupt it.
-    """
-    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            if descriptor != number:
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
-
-
-def write_what_the_encoding_lacks() -> None:
-    """Write characters that the output's encoding has not, or half ones, as backslashes and hex.
-
-    An answer with one of them would be lost whole otherwise.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def complain(text: Phrase) -> None:
-    """Write one sentence on standard error, without control characters."""
-    line = "".join(c if c.isprintable() or c == "\n" else "�" for c in translate(text))
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"kogniterm: {line}\n")
-        sys.stderr.flush()
-
-
-def flushed(status: int) -> int:
-    """Return `status`, once standard output has taken everything; what it cannot take is said here.
-
-    A reader that has left is not worth a word: other programs of a pipe end quietly too.
-    """
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        status = status or 128 + signal.SIGPIPE
-    except OSError as error:
-        complain(Phrase("Standard output cannot be written: {why}.", {"why": why(error)}))
-        status = status or EXIT_NOT_DONE
-    else:
-        return status
-    # Python flushes once more when it ends, and would complain in its own way.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    return status
-
-
-def end_on_signals() -> None:
-    """Let INT, TERM and HUP unwind the stack: commands are ended, the journal is closed."""
-    _received.clear()
-    signal.signal(signal.SIGALRM, _again)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # nohup starts us with HUP ignored, and that is to stay; a shell's "&" with INT.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
-
-
-def status_of_signal() -> int | None:
-    """Return the exit status for the first signal that was received; None without one."""
-    return 128 + _received[0] if _received else None
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    _received.append(number)
-    _unwind(frame)
-
-
-def _again(_number: int, frame: FrameType | None) -> None:
-    _unwind(frame)
-
-
-def _unwind(frame: FrameType | None) -> None:
-    if _imports(frame):
-        signal.setitimer(signal.ITIMER_REAL, _LOOK_AGAIN)
-    elif _received[-1:] == [signal.SIGINT]:
-        raise KeyboardInterrupt
-    elif _received:
-        raise SystemExit(128 + _received[-1])
-
-
-def _imports(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING:
-            return True
-        frame = frame.f_back
-    return False
-
+from kogniterm.ui.locale import _, use_language
 
 DESCRIPTION = (
     "A terminal agent: it plans, asks before it acts, runs commands in a real terminal, reads "
