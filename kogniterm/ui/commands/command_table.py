@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.types import Phrase
-from kogniterm.ui.commands import general, memory, plan, policy, sessions, workspace
+from kogniterm.ui.commands import budget, general, memory, plan, policy, sessions, workspace
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.repl import APPROVAL_MODES
@@ -47,9 +47,9 @@ COMMANDS = (
             "[revoke ID|all]", policy.lease_choices),
     Command("trust", Phrase("show what this folder brings, and trust it or not"), policy.trust,
             "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
-    Command("budget", Phrase("show or set what a turn and the session may use up"), policy.budget,
-            "[[session] NAME VALUE|off]", policy.choices),
-    Command("cost", Phrase("show the tokens this session has used, and their price"), policy.cost),
+    Command("budget", Phrase("show or set what a turn and the session may use up"), budget.budget,
+            "[[session] NAME VALUE|off]", budget.choices),
+    Command("cost", Phrase("show the tokens this session has used, and their price"), budget.cost),
     Command("sessions", Phrase("list the saved sessions"), sessions.show_sessions),
     Command("resume", Phrase("go on with another session"), sessions.resume, "[ID]",
             sessions.resume_choices, while_running=False),

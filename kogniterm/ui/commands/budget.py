@@ -1,0 +1,93 @@
+"""/budget and /cost: limits of turn and session, and what was used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kogniterm.errors import UsageError
+from kogniterm.runtime.budgets import OF_SESSION, UNITS, Limits, parse_amount, session_spent
+from kogniterm.types import Phrase
+from kogniterm.ui.commands.registry import first_word, table
+from kogniterm.ui.locale import _, amount
+from kogniterm.ui.repl import Repl
+
+OFF = "off"
+SESSION = "session"
+
+
+def budget(repl: Repl, argument: str) -> None:
+    """Run /budget [[session] NAME VALUE|off]."""
+    name, value = first_word(argument)
+    held = repl.session.budget
+    if name == SESSION:
+        name, value = first_word(value)
+        held.session = replace(held.session, **_changed(name, value, OF_SESSION))
+    elif name:
+        held.limits = replace(held.limits, **_changed(name, value, tuple(UNITS)))
+    turn, session = held.spent(), _session_spent(repl)
+    rows = [(_("budget"), _("this turn"), _("limit"), _("session"), _("limit"))]
+    for one in UNITS:
+        most, in_all = _limit(held.limits, one), _limit(held.session, one)
+        rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
+    repl.display.write(table(rows, ("accent", "", "", "", "")))
+    repl.display.say(
+        Phrase(
+            "/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it; "
+            "/budget session NAME VALUE that of the whole session ({names}).",
+            {"names": ", ".join(OF_SESSION)},
+        )
+    )
+
+
+def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
+    if name not in allowed:
+        raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(allowed))
+    return {name: None if value == OFF else parse_amount(name, value)}
+
+
+def _limit(limits: Limits, name: str) -> str:
+    limit = getattr(limits, name)
+    return amount(name, limit) if limit is not None else _("no limit")
+
+
+def _session_spent(repl: Repl) -> Mapping[str, float]:
+    spent, usage = session_spent(repl.session.journal.records())
+    return {**spent, "dollars": repl.session.budget.price(usage) or 0.0}
+
+
+def choices(repl: Repl) -> Iterable[str]:
+    """Return the limits that can be set."""
+    yield from UNITS
+    yield from (f"{name} {OFF}" for name in UNITS)
+    yield from (f"{SESSION} {name}" for name in OF_SESSION)
+
+
+def cost(repl: Repl, argument: str) -> None:
+    """Run /cost."""
+    from kogniterm.models.catalog import PRICES_DATE
+    from kogniterm.ui.locale import tokens
+
+    usage = repl.session.state.usage
+    values: dict[str, object] = {
+        "calls": usage.calls,
+        "input": tokens(usage.input),
+        "cached": tokens(usage.cached),
+        "share": round(100 * usage.cached / usage.input) if usage.input else 0,
+        "output": tokens(usage.output),
+    }
+    repl.display.say(
+        Phrase(
+            "This session: {calls} model calls, {input} tokens in ({cached} of them, {share} %, "
+            "from the cache), {output} out.",
+            values,
+        )
+    )
+    about: dict[str, object] = {"model": repl.session.model.name, "date": PRICES_DATE}
+    text = Phrase("The price of {model} is not known (table of {date}).", about)
+    dollars = repl.session.budget.price(usage)
+    if dollars is not None:
+        about["dollars"] = f"{dollars:.4f}"
+        text = Phrase("About {dollars} US dollars, by the list prices of {date}.", about)
+    repl.display.say(text)
