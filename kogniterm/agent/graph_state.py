@@ -65,7 +65,7 @@ class ThinkContext:
     clean: Callable[[str], str] = str
     """Make what a tool inside the graph returned fit to be kept and sent."""
     has_room: Callable[[Sequence[BaseMessage]], bool] = _always_room
-    """Tells whether a history may grow; if not, the graph ends for the runtime to compact it."""
+    """A check of whether a history may grow; if not, the graph ends to have it compacted."""
     plan_only: bool = False
     """Offer and request nothing that acts, and end once a plan is made."""
     review_plans: bool = False

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from kogniterm import __version__
 from kogniterm.cli import options
-from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options, unknown_option
+from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options
 from kogniterm.cli.streams_and_signals import (
     complain,
     end_on_signals,
@@ -136,7 +136,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     verb = options.find(word) if word else None
     task = None
     if at is not None and word is not None and verb is None:
-        _check_options(argv[:at])
+        build_parser().check_options(argv[:at])
         if not any(map(str.isspace, word)):
             _unknown_verb(word)
         task = word
@@ -152,20 +152,11 @@ def _dispatch(argv: Sequence[str]) -> int:
 def _as_verb(argv: Sequence[str]) -> list[str]:
     """Return `argv` with `-p TASK` as `run TASK`, as other agents spell it."""
     before = list(argv[: _first_word(argv)])
-    for name in ("-p", "--prompt"):
-        if name in before:
-            at = before.index(name)
-            return ["run", *before[:at], *argv[at + 1 :]]
+    for at, option in enumerate(before):
+        name, given, task = option.partition("=")
+        if name in ("-p", "--prompt"):
+            return ["run", *before[:at], *([task] if given else []), *argv[at + 1 :]]
     return list(argv)
-
-
-def _check_options(words: Sequence[str]) -> None:
-    """Raise `UsageError` for an option that no session has: its value is no command."""
-    known = {"-h", "--help", "-V", "--version", "-p", "--prompt", "--"}
-    known |= {name for option in (*GENERAL, *SESSION) for name in option.names}
-    for word in words:
-        if word.startswith("-") and word.partition("=")[0] not in known:
-            raise unknown_option(word, known)
 
 
 def _first_word(argv: Sequence[str]) -> int | None:

@@ -168,12 +168,19 @@ class Parser(argparse.ArgumentParser):
 
         unknown = re.fullmatch(r"unrecognized arguments: (-\S*).*", message)
         if unknown:
-            raise unknown_option(unknown[1], self._known(), self.prog)
+            raise self._unknown_option(unknown[1])
         for pattern, text in _MISTAKES:
             match = re.fullmatch(pattern, message)
             if match:
                 raise UsageError(text.template, program=self.prog, **match.groupdict())
         raise UsageError("{message}; see {program} --help.", message=message, program=self.prog)
+
+    def check_options(self, words: Iterable[str]) -> None:
+        """Raise `UsageError` for an option that does not exist: its value is no command."""
+        known = {*self._known(), "--"}
+        for word in words:
+            if word.startswith("-") and word.partition("=")[0] not in known:
+                raise self._unknown_option(word)
 
     def _known(self) -> set[str]:
         """Return the options of this parser and of the verbs and actions below it."""
@@ -184,20 +191,18 @@ class Parser(argparse.ArgumentParser):
                     known |= below._known()
         return known
 
+    def _unknown_option(self, word: str) -> UsageError:
+        from difflib import get_close_matches
 
-def unknown_option(word: str, known: Iterable[str], program: str = "kogniterm") -> UsageError:
-    """Return the error for an option that does not exist, with the most similar one of `known`."""
-    from difflib import get_close_matches
-
-    option = word.partition("=")[0]
-    near = get_close_matches(option, list(known), n=1, cutoff=0.7)
-    if near:
+        option = word.partition("=")[0]
+        near = get_close_matches(option, list(self._known()), n=1, cutoff=0.7)
+        if near:
+            return UsageError(
+                "Unknown option {option}. Did you mean {near}?", option=option, near=near[0]
+            )
         return UsageError(
-            "Unknown option {option}. Did you mean {near}?", option=option, near=near[0]
+            "Unknown option {option}; see {program} --help.", option=option, program=self.prog
         )
-    return UsageError(
-        "Unknown option {option}; see {program} --help.", option=option, program=program
-    )
 
 
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument]) -> None:

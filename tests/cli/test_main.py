@@ -118,8 +118,9 @@ def test_a_task_without_a_terminal_is_told_how(shell: Shell) -> None:
 
 def test_p_is_the_verb_run(shell: Shell) -> None:
     model = shell.script("replies: [{text: Hello.}]")
-    for words in (("-p", "greet me", "--model", model), ("--model", model, "--prompt", "greet me")):
-        result = shell.run(*words)
+    for words in (["-p", "greet me"], ["--prompt", "greet me"], ["--prompt=greet me"]):
+        result = shell.run("--model", model, *words)
+        assert result.stdout == shell.run(*words, "--model", model).stdout
         assert (result.returncode, result.stdout) == (0, "Hello.\n"), result.stderr
 
 
