@@ -142,7 +142,7 @@ def compacted(
     """Return the new history: what the user said, the summary, the plan, and the kept rounds."""
     said = within(what_was_said(older), int(window * SAID_SHARE * CHARS_PER_TOKEN))
     parts = [SUMMARY_OPEN]
-    parts.extend(f"The person said:\n{words}" for words in said)
+    parts.extend(f"The user said:\n{words}" for words in said)
     parts.append(f"What happened:\n{summary}")
     if plan is not None:
         parts.append(plan_text(plan))
@@ -224,7 +224,7 @@ def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
         elif isinstance(message, ToolMessage):
             lines.append(f"RESULT: {clip(message.text, 1500)}")
         else:
-            lines.append(f"PERSON: {message.text}")
+            lines.append(f"USER: {message.text}")
     return clip("\n".join(lines), limit)
 
 

@@ -165,7 +165,7 @@ ONLY_A_PLAN = "only a plan is wanted, so nothing may act; write what is to be do
 
 GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
 
-LOOKED_AT = "(The images that the tools above looked at, in their order.)"
+LOOKED_AT = "(The images from the tool results above, in order.)"
 
 NOTE = "kogniterm_note"
 """Marks a human message that the user did not write: a hint, a repair, a command they ran."""
@@ -180,7 +180,7 @@ def note(text: str, images: Sequence[ImageBlock] = ()) -> HumanMessage:
 
 def steering_message(text: str) -> HumanMessage:
     """Return the user's words given while the turn ran; they steer the turn and begin none."""
-    return note(f"(Meanwhile the person says; take it into account from here on:)\n{text}")
+    return note(f"(Meanwhile the user says this; follow it from now on:)\n{text}")
 
 
 def is_input(message: BaseMessage) -> bool:
@@ -264,7 +264,7 @@ def _ending(result: CommandResult) -> str:
     if result.ended == "exited":
         return f"[exit {result.exit_code}{took}]"
     if result.ended == "signaled":
-        return f"[died of {result.signal}, exit {result.exit_code}{took}]"
+        return f"[killed by {result.signal}, exit {result.exit_code}{took}]"
     if result.ended == "timeout":
         return f"[stopped by its time limit{took}; outcome incomplete]"
     if result.ended == "detached":
@@ -283,8 +283,7 @@ _WAITS = {
     "stopped": "{program} was stopped by a signal",
 }
 _UNANSWERED = (
-    ". Nobody typed anything: run it so that it asks nothing (an option, or its input in a pipe or "
-    "a file)"
+    ". Nobody answered: run it non-interactively (with an option, or input from a pipe or a file)"
 )
 
 
@@ -302,7 +301,7 @@ def command_message(
     """Return the observation of an approved command that ran."""
     parts = []
     if decision.command != request.command:
-        parts.append(f"[the person changed the command to: {decision.command}]")
+        parts.append(f"[the user changed the command to: {decision.command}]")
     parts.append(command_text(result))
     if note:
         parts.append(note)
@@ -316,18 +315,22 @@ def command_message(
     return tool_message(request.call_id, request.tool, "\n".join(parts), artifact=artifact)
 
 
+_DECIDERS = {"person": "the user", "unattended": "policy, as no user is present"}
+"""Deciders as the model reads them; others by the name they have in the journal."""
+
+
 def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
     """Return the observation of a request that was refused, with the reason if there is one."""
     why = f": {decision.reason}" if decision.reason else ""
-    text = f"[not run: refused by {decision.by}{why}] Do not retry it unchanged."
+    text = f"[not run: refused by {_DECIDERS.get(decision.by, decision.by)}{why}] Do not repeat it."
     return tool_message(request.call_id, request.tool, text, failed=True)
 
 
 def changed_message(request: ActionRequest, file: str) -> ToolMessage:
     """Return the observation of an approved request that was not started because `file` changed."""
     text = (
-        f"[not run: {file} changed after the command was judged. Look at the file; if the command "
-        "is still right, propose it again and it is judged anew.]"
+        f"[not run: {file} changed after the command was checked. Read the file; if the command "
+        "is still right, propose it again.]"
     )
     return tool_message(request.call_id, request.tool, text, failed=True)
 

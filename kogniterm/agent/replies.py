@@ -97,8 +97,8 @@ MAX_MALFORMED_ROUNDS = 3
 _DURATION = re.compile(r" after \d+ s\]")
 
 HINT = (
-    "(The same call gave the same result {count} times. Do something else, "
-    "or answer with what is known.)"
+    "(The same call gave the same result {count} times. Try something else, "
+    "or answer with what you know.)"
 )
 
 

@@ -63,16 +63,16 @@ SHORT_TASK = 80
 DELEGATE = ToolSpec(
     name="delegate",
     description=(
-        "Hand a task to a sub-agent and get its result. read and search look, several at once; "
-        "edit changes files, run also runs commands."
+        "Give a task to a sub-agent and get its result. read and search cannot change anything "
+        "and run in parallel; edit changes files, run also runs commands."
     ),
     parameters={
         "type": "object",
         "properties": {
-            "task": {"type": "string", "description": "all it must know"},
+            "task": {"type": "string", "description": "all it needs to know"},
             "tools": {"type": "string", "enum": list(TOOL_SETS)},
             "tokens": {"type": "integer"},
-            "step": {"type": "string", "description": "the plan step it does"},
+            "step": {"type": "string", "description": "id of the plan step it does"},
         },
         "required": ["task"],
     },
@@ -111,7 +111,7 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
     """Return the task in a `delegate` call. Raises `ToolError` that says what is wrong."""
     text = arguments.get("task")
     if not isinstance(text, str) or not text.strip():
-        raise ToolError("delegate needs a task.")
+        raise ToolError("delegate needs a task: all that the sub-agent needs to know.")
     unknown = set(arguments) - {"task", "tools", "tokens", "step"}
     if unknown:
         raise ToolError("delegate has no {names}.", names=", ".join(sorted(unknown)))

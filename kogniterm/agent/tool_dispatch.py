@@ -116,7 +116,7 @@ def as_request(
     if tool is None:
         if name not in {spec.name for spec in offered_tools(context)}:
             names = ", ".join(spec.name for spec in offered_tools(context))
-            raise ToolError("There is no tool {name}; there are: {names}.", name=name, names=names)
+            raise ToolError("There is no tool {name}; use one of: {names}.", name=name, names=names)
         if name == MAKE_PLAN.name and context.review_plans:
             return _plan_request(call, plan, messages, context)
         return None
@@ -266,7 +266,7 @@ async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
     if tool.effect_of(checked) != "none":
         # Where a name leads may have changed since the call was found to need no approval.
         raise ToolError(
-            "{name} would use something else than a moment ago; call it again.",
+            "{name} was not run because its target just changed; call it again.",
             name=tool.spec.name,
         )
     try:

@@ -73,8 +73,8 @@ class ToolMemory:
         spoken = raw_words(quote) and any(statements.holds_words(one, quote) for one in own)
         if not spoken or not statements.frame("forget").search(quote):
             raise ToolError(
-                "Only the person may ask to forget, and the quote has to be their own words; they "
-                "can type /forget."
+                "Only the user can ask to forget; quote their own words, or tell them to type "
+                "/forget."
             )
 
 

@@ -26,7 +26,7 @@ PARTIAL_CHARS = 2_000
 PARTIAL_BYTES = 64 * 1024
 _TRUTH = (
     "[outcome unknown: KogniTerm was stopped while this command ran; it may have finished, "
-    "failed, or done a part. It was not run again.]"
+    "failed, or done part of its work. It was not run again.]"
 )
 
 
@@ -102,9 +102,9 @@ def _message(
     if partial:
         lines.append(f"Output up to then:\n{partial}")
     if choice == "again":
-        lines.append("The person wants it run again: propose it again.")
+        lines.append("The user wants it run again: propose it again.")
     elif choice == "check":
-        lines.append("The person wants you to check what it did before anything else.")
+        lines.append("The user wants you to check what it did before anything else.")
     else:
         lines.append("Do not run it again without checking what it did.")
     text = "\n".join(lines)

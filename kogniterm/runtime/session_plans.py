@@ -31,7 +31,7 @@ from kogniterm.sessions.records import Decided, NodeRan, Outcome
 from kogniterm.types import ActionRequest, Decision, NodeUpdate, Plan, PlanReview, events
 
 UNATTENDED = "Nobody was there to approve the plan."
-CHANGED = "The person changed the plan; it is now:"
+CHANGED = "The user changed the plan; it is now:"
 
 
 async def review_plan(
@@ -95,10 +95,10 @@ async def _reviewed(
 def _refusal(review: PlanReview) -> str:
     why = f": {review.reason}" if review.reason else ""
     if review.by == "unattended":
-        return f"[plan refused{why}] Plans have to be approved here; end the turn and say so."
+        return f"[plan refused{why}] Plans need approval here; end your turn and say so."
     return (
-        f"[the person rejected the plan{why}] Do nothing of it. Make another one with make_plan, "
-        "or ask what they want."
+        f"[the user rejected the plan{why}] Do not work on it. Write another with make_plan, or "
+        "ask what they want."
     )
 
 

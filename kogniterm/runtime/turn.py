@@ -92,7 +92,7 @@ async def run_turn(services: TurnServices, user_input: UserInput | None, io: Tur
     except asyncio.CancelledError as stopped:
         if LEFT_OPEN in stopped.args:
             raise
-        cancel_open(journal, "the person stopped the turn")
+        cancel_open(journal, "the user stopped the turn")
         answer = interrupted(count)
     except OutcomeNotWrittenError:
         raise  # the journal takes no record after the missing one: the turn stays open
@@ -105,7 +105,7 @@ async def run_turn(services: TurnServices, user_input: UserInput | None, io: Tur
 def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     """Arrow 2: journal the input, with the message that the model will see."""
     journal, modes = services.journal, services.modes
-    cancel_open(journal, "the person went on with something else")
+    cancel_open(journal, "the user continued with something else")
     clean = journal.redact_input(user_input)
     given, before = modes.plans.take(), journal.state.plan
     beside = services.context.recall(clean)

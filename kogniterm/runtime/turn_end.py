@@ -143,7 +143,7 @@ def _left_over(state: SessionState) -> str:
 
 _STARTED = (
     "[outcome unknown: this was started, and then {why}; it may have finished, failed, or done "
-    "a part. Do not run it again without checking what it did.]"
+    "part of its work. Do not run it again without checking what it did.]"
 )
 
 

@@ -76,8 +76,8 @@ class AskPort:
         """Return the user's answer, None for no answer. Raises `ToolError` where nobody is."""
         if self.ask_now is None:
             raise ToolError(
-                "Nobody is there to answer. Decide by what the task says, or end and say what "
-                "has to be known."
+                "No user is present to answer; decide by the task, or end your turn and say "
+                "what you need to know."
             )
         return await self.ask_now(question, answers)
 

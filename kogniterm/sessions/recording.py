@@ -143,7 +143,7 @@ THINKING = ("create_plan", "decide_action")
 STOPPED = "stopped"
 """The node of messages that answer a sub-agent's open calls from outside."""
 
-CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was judged\.")
+CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was (?:checked|judged)\.")
 """The message of `agent.messages` that an approved command was withheld."""
 UNUSABLE = "(Your reply could not be used:"
 """The beginning of the note that replaces a reply without any text in the journal."""

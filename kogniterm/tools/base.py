@@ -86,7 +86,7 @@ class SchemaTool(Generic[A]):
                 for item in error.errors(include_url=False)
             )
             raise ToolError(
-                "Wrong arguments for {name}: {problems}.", name=self._spec.name, problems=problems
+                "Invalid arguments for {name}: {problems}.", name=self._spec.name, problems=problems
             ) from None
 
 

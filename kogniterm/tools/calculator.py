@@ -41,7 +41,7 @@ async def _calculate(arguments: Formula) -> str:
         value = _value(ast.parse(arguments.formula.strip(), mode="eval").body)
         return str(value)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ToolError("This is no formula: {formula}", formula=arguments.formula) from error
+        raise ToolError("{formula} is not a formula.", formula=arguments.formula) from error
     except ArithmeticError as error:
         raise ToolError("The formula has no value: {why}.", why=error) from error
 
@@ -60,7 +60,7 @@ def _value(node: ast.expr) -> float:
             if isinstance(result, complex):
                 raise ToolError("The formula has no real value.")
             return result
-    raise ToolError("A formula has numbers, + - * / // % ** and ( ) only.")
+    raise ToolError("Use only numbers, + - * / // % ** and ( ).")
 
 
 def _refuse_huge(base: float, exponent: float) -> None:

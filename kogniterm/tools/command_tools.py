@@ -17,8 +17,10 @@ MAX_COMMAND = 100_000
 class CommandArguments(Arguments):
     """One shell command and what it is for."""
 
-    command: str = Field(description="bash; may be several lines")
-    purpose: str = Field(default="", description="one sentence for the person")
+    command: str
+    purpose: str = Field(
+        default="", description="its effect, in one sentence in the user's language"
+    )
 
     @field_validator("command")
     @classmethod
@@ -40,7 +42,8 @@ def execute_command() -> SchemaTool[CommandArguments]:
     """Return the tool every session offers."""
     return SchemaTool(
         "execute_command",
-        "Run a command in the person's shell after they approve it.",
+        "Run bash in the user's shell: the smallest command for one purpose. Folder, variables "
+        "and functions carry over. Nobody answers prompts: use non-interactive options.",
         CommandArguments,
         _never,
         effect="command",
@@ -77,15 +80,15 @@ class JobArguments(Arguments):
     """An action on a job."""
 
     action: Literal["list", "read", "wait", "stop", "send", "keep"]
-    id: str = Field(default="", description="such as j1")
-    keys: str = Field(default="", max_length=2000, description="to send; \\n is Enter")
+    id: str = Field(default="", description="job id, such as j1")
+    keys: str = Field(default="", max_length=2000, description="for send; \\n is Enter")
 
     @model_validator(mode="after")
     def _complete(self) -> JobArguments:
         if self.action != "list" and not self.id:
             raise ValueError("id is missing")
         if (self.action == "send") != bool(self.keys):
-            raise ValueError("keys belong to send, and to nothing else")
+            raise ValueError("keys are required for send, and only allowed there")
         return self
 
 
@@ -104,10 +107,10 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
                 return _line(jobs.stop_job(arguments.id))
             case "keep":
                 jobs.keep_job(arguments.id)
-                return f"[{arguments.id} runs on when KogniTerm ends]"
+                return f"[{arguments.id} keeps running when KogniTerm ends]"
             case "send":
                 jobs.send_keys(arguments.id, arguments.keys)
-                return f"[typed into {arguments.id}; read shows what it does with it]"
+                return f"[typed into {arguments.id}; use read to see the reaction]"
 
     async def run(arguments: JobArguments) -> str:
         try:
@@ -133,8 +136,8 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
 
     return SchemaTool(
         "jobs",
-        "List, read, wait for (60 s), stop, type into or keep what commands left running. "
-        "It ends with KogniTerm unless kept or detached (nohup).",
+        "Manage background jobs. wait takes at most 60 s; send types keys. Jobs end with "
+        "KogniTerm unless kept or started with nohup.",
         JobArguments,
         run,
         describe=describe,

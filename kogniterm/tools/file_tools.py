@@ -72,7 +72,7 @@ def read_file(
 
     return SchemaTool(
         "read_file",
-        "Read lines of a text file, or see an image.",
+        "Read lines of a text file, or view an image.",
         ReadArguments,
         run,
         effect_of=effect_of,
@@ -85,14 +85,14 @@ def _opened(path: Path) -> BinaryIO:
     """Return the regular file at a judged path. Raises `ToolError` for what is missing or none."""
     mode = mode_of(path)
     if mode is None:
-        raise ToolError("There is no file {path}.", path=path)
+        raise ToolError("There is no file {path}; use find_files to look for it.", path=path)
     if not stat.S_ISREG(mode):
-        kind = "a folder; list it with a command" if stat.S_ISDIR(mode) else "no regular file"
+        kind = "a folder; use find_files" if stat.S_ISDIR(mode) else "not a regular file"
         raise ToolError("{path} is {kind}.", path=path, kind=kind)
     file = os.fdopen(open_file(path), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise ToolError("{path} is {kind}.", path=path, kind="no regular file")
+        raise ToolError("{path} is {kind}.", path=path, kind="not a regular file")
     return file
 
 
@@ -120,7 +120,7 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
     what = header.described(size)
     if not header.fits(size):
         raise ToolError(
-            "{path} is too large to look at ({what}); make a smaller copy with a command.",
+            "{path} is too large to view ({what}); make a smaller copy with a command.",
             path=path,
             what=what,
         )
@@ -211,7 +211,7 @@ def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any
 
     return _file_tool(
         "write_file",
-        "Create a file or replace its whole content.",
+        "Create a file or replace its content.",
         WriteArguments,
         plan,
         cwd,
@@ -225,14 +225,12 @@ def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]
     def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
         path, before = _load(cwd(), arguments.path)
         if before is None:
-            raise ToolError("There is no file {path}; make it with write_file.", path=path)
+            raise ToolError("There is no file {path}; create it with write_file.", path=path)
         versions.check(path, before)
         text = _decode(path, before)
         return path, before, _replaced(text, arguments, path)
 
-    return _file_tool(
-        "edit_file", "Replace a piece of text in a file.", EditArguments, plan, cwd, versions
-    )
+    return _file_tool("edit_file", "Replace text in a file.", EditArguments, plan, cwd, versions)
 
 
 def _file_tool(
@@ -283,11 +281,11 @@ def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
     if mode is None:
         return path, None
     if not stat.S_ISREG(mode):
-        raise ToolError("{path} is no regular file.", path=path)
+        raise ToolError("{path} is not a regular file.", path=path)
     if not _writable(path):
         # Renaming another over it would be possible, and not what its owner meant.
         raise ToolError(
-            "{path} is write-protected; if it is to be changed, make it writable with a command.",
+            "{path} is write-protected; to change it, make it writable with a command.",
             path=path,
         )
     try:
@@ -313,7 +311,7 @@ def _decode(path: Path, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ToolError("{path} is no UTF-8 text; use a command.", path=path) from error
+        raise ToolError("{path} is not UTF-8 text; use a command.", path=path) from error
 
 
 def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
@@ -324,18 +322,18 @@ def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
     found = text.count(old)
     if not found:
         raise ToolError(
-            "The old text does not stand in {path} exactly like that{hint}; read the file again.",
+            "The old text is not in {path} exactly as given{hint}; read the file again.",
             path=path,
             hint=_nearest(text, old),
         )
     if found > 1 and not arguments.every:
         raise ToolError(
-            "The old text stands {count} times in {path}; give more of it, or set every.",
+            "The old text occurs {count} times in {path}; give more of it, or set every.",
             count=found,
             path=path,
         )
     if old == new:
-        raise ToolError("Old and new text are the same; nothing to do.")
+        raise ToolError("The old and new text are the same; nothing to change.")
     return text.replace(old, new)
 
 
@@ -344,7 +342,7 @@ def _nearest(text: str, old: str) -> str:
     wanted = old.strip().splitlines()[0].strip() if old.strip() else ""
     lines = [line.strip() for line in text.splitlines()]
     close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []
-    return f" (line {lines.index(close[0]) + 1} is much like it)" if close else ""
+    return f" (line {lines.index(close[0]) + 1} is similar)" if close else ""
 
 
 def _unified(path: Path, before: bytes | None, after: str) -> list[str]:

@@ -55,7 +55,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
         try:
             return json.loads(page.body)
         except ValueError as error:
-            raise ToolError("GitHub's answer is too large or no JSON; narrow it down.") from error
+            raise ToolError("GitHub's answer is too large or not JSON; ask for less.") from error
 
     async def run(arguments: GithubArguments) -> str:
         base = f"/repos/{arguments.repo}"
@@ -77,7 +77,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
 
     return SchemaTool(
         "github",
-        "Read a GitHub repository: tree (below path), file, issues, issue (number).",
+        "Read a GitHub repository: tree (below path), file, open issues, or an issue by number.",
         GithubArguments,
         run,
         effect="network",
@@ -99,7 +99,7 @@ def _raise_for(page: WebPage) -> None:
             wait=wait or "some",
         )
     if page.status == 404:
-        raise ToolError("GitHub does not know this, or it is private.")
+        raise ToolError("GitHub answered 404: it does not exist or is private; check the name.")
     if page.status == 401:
         raise ToolError("GitHub refused the token; set github_token.")
     raise ToolError("GitHub answered {status}.", status=page.status)
@@ -127,7 +127,7 @@ def _file(answer: Any) -> str:
     try:
         return base64.b64decode(answer["content"]).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise ToolError("{path} is no text.", path=answer.get("path")) from error
+        raise ToolError("{path} is not text.", path=answer.get("path")) from error
 
 
 def _issues(answer: Any) -> str:

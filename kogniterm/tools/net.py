@@ -169,7 +169,7 @@ class NetClient:
                 url = urljoin(url, target)
                 here = _origin(url)
             except ValueError as error:
-                raise ToolError("{url} is no http or https address.", url=target) from error
+                raise ToolError("{url} is not an http or https URL.", url=target) from error
             if here != before:
                 # Keys and tokens are for the host they were given for, and not for plain HTTP.
                 headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS_HEADERS}
@@ -201,9 +201,9 @@ class NetClient:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError as error:
-            raise ToolError("{url} is no http or https address.", url=url) from error
+            raise ToolError("{url} is not an http or https URL.", url=url) from error
         if parts.scheme not in ("http", "https") or not host or _STRANGE.search(url):
-            raise ToolError("{url} is no http or https address.", url=url)
+            raise ToolError("{url} is not an http or https URL.", url=url)
         if "@" in parts.netloc:
             raise ToolError("Addresses with a user name or password are refused.")
         name, address = await self._checked(host, port or (443 if parts.scheme == "https" else 80))
@@ -220,20 +220,18 @@ class NetClient:
         try:
             name = canonical_host(host)
         except ValueError as error:
-            raise ToolError(
-                "{host} is not written as a host's name or address usually is.", host=host
-            ) from error
+            raise ToolError("{host} is not a valid host name or address.", host=host) from error
         try:
             addresses = [name] if _is_address(name) else await self._resolve(name, port)
         except OSError as error:
-            raise ToolError("The host {host} is not known.", host=name) from error
+            raise ToolError("The host {host} was not found.", host=name) from error
         if not addresses:
-            raise ToolError("The host {host} is not known.", host=name)
+            raise ToolError("The host {host} was not found.", host=name)
         if name not in self._allowed:
             for address in addresses:
                 if not is_public(address):
                     raise ToolError(
-                        "{host} is a private address ({address}); tools do not go there.",
+                        "{host} is a private address ({address}), which web tools cannot reach.",
                         host=name,
                         address=address,
                     )

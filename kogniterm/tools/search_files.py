@@ -38,16 +38,16 @@ NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv"
 class TextArguments(Arguments):
     """A search in files."""
 
-    pattern: str = Field(min_length=1, description="regular expression")
+    pattern: str = Field(min_length=1)
     path: str = Field(default=".", description="folder or file")
-    glob: str | None = Field(default=None, description="only files like *.py")
+    glob: str | None = Field(default=None, description="only these files, such as *.py")
     ignore_case: bool = False
 
 
 class FindArguments(Arguments):
     """A search for files by name."""
 
-    glob: str = Field(default="*", description="name like *.py or path like src/*/test_*.py")
+    glob: str = Field(default="*", description="such as *.py or src/*/test_*.py")
     path: str = "."
 
 
@@ -62,7 +62,9 @@ def search_text(
     async def run(arguments: TextArguments) -> str:
         root = _inside(cwd(), workspace, arguments.path)
         if is_secret(str(root)):
-            raise ToolError("{path} may hold secrets; read_file asks the person first.", path=root)
+            raise ToolError(
+                "{path} may contain secrets; use read_file, which asks the user first.", path=root
+            )
         Pattern(arguments.pattern)  # refused here, before a program is asked
         try:
             async with asyncio.timeout(SECONDS):
@@ -73,7 +75,9 @@ def search_text(
                 seconds=SECONDS,
             ) from None
 
-    return SchemaTool("search_text", "Find lines in files below a folder.", TextArguments, run)
+    return SchemaTool(
+        "search_text", "Find lines in files by a regular expression.", TextArguments, run
+    )
 
 
 def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArguments]:
@@ -90,22 +94,22 @@ def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArgumen
         ]
         return _listing(sorted(found)[: MAX_RESULTS + 1], "no such file")
 
-    return SchemaTool("find_files", "List files below a folder by name.", FindArguments, run)
+    return SchemaTool("find_files", "List files by name.", FindArguments, run)
 
 
 def _inside(cwd: str, workspace: str, name: str) -> Path:
     path = real_path(cwd, name)
     if not path.is_relative_to(os.path.realpath(workspace)):
         raise ToolError(
-            "{path} lies outside the workspace {workspace}; use a command for that.",
+            "{path} is outside the workspace {workspace}; use a command.",
             path=path,
             workspace=workspace,
         )
     mode = mode_of(path)
     if mode is None:
-        raise ToolError("There is no {path}.", path=path)
+        raise ToolError("{path} does not exist; use find_files to look for it.", path=path)
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise ToolError("{path} is no regular file.", path=path)
+        raise ToolError("{path} is not a regular file.", path=path)
     try:
         # A search below would come back with nothing, as if nothing were there.
         os.close(open_file(path))

@@ -22,7 +22,7 @@ class FetchArguments(Arguments):
     """A page."""
 
     url: str
-    start: int = Field(default=0, ge=0, description="character to go on from")
+    start: int = Field(default=0, ge=0, description="first character")
     purpose: str = ""
 
 

@@ -42,7 +42,7 @@ def real_path(cwd: str, name: str) -> Path:
     except OSError as error:
         raise unreadable(path, error) from error
     except ValueError:  # a NUL, or half a character
-        raise ToolError("{path} can be no file's name.", path=ascii(name)) from None
+        raise ToolError("{path} is not a valid file name.", path=ascii(name)) from None
 
 
 def judged_path(cwd: str, name: str) -> Path:

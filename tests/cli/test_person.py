@@ -180,11 +180,11 @@ def test_nobody_is_asked_when_input_is_dev_null(shell: Shell, model: str) -> Non
 
 ASKING = """
 replies:
-  - calls: [{tool: ask_person, arguments: {question: "Which one?", answers: [left, right]}}]
-  - expect: {last_contains: "The person chose: right"}
-    calls: [{tool: ask_person, arguments: {question: "What name?"}}]
-  - expect: {last_contains: "The person answers: two\\nlines"}
-    calls: [{tool: ask_person, arguments: {question: "Anything else?"}}]
+  - calls: [{tool: ask_user, arguments: {question: "Which one?", answers: [left, right]}}]
+  - expect: {last_contains: "The user chose: right"}
+    calls: [{tool: ask_user, arguments: {question: "What name?"}}]
+  - expect: {last_contains: "The user answers: two\\nlines"}
+    calls: [{tool: ask_user, arguments: {question: "Anything else?"}}]
   - expect: {last_contains: "gave no answer"}
     text: All done here.
 """
@@ -215,7 +215,7 @@ def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: s
 def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
     model = shell.script(
         "replies:\n"
-        '  - calls: [{tool: ask_person, arguments: {question: "Which one?"}}]\n'
+        '  - calls: [{tool: ask_user, arguments: {question: "Which one?"}}]\n'
         "  - text: It must be known which one.\n"
     )
     result = shell.run("run", "go", "--model", model, "--plan", "never")

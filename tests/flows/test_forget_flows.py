@@ -133,4 +133,4 @@ async def test_the_tool_forgets_on_the_users_own_words_only(make_flow: MakeFlow)
     await say(flow, "read the notes", asked)
     assert asked.questions == []
     assert remembered(flow) == [FACT]
-    assert "Only the person may ask to forget" in "\n".join(flow.shown)
+    assert "Only the user can ask to forget" in "\n".join(flow.shown)

@@ -86,7 +86,7 @@ def test_folders_pipes_and_missing_files_are_described(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     text = attached(["src", "pipe", "nothing"], tmp_path, 1000, str, MODEL).text
     assert "deep/" in text
-    assert "no regular file" in text
+    assert "not a regular file" in text
     assert "no such file" in text
 
 

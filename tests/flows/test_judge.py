@@ -89,7 +89,7 @@ async def test_what_is_not_met_is_done_again(make_flow: MakeFlow) -> None:
     )
     flow, answer, asked = await judged(make_flow, replies, "Hi.\n")
     assert len(asked) == 2
-    assert any("Check failed (judged not met: It is cold): s1 is not done" in m for m in flow.shown)
+    assert any("Check failed (not met: It is cold): s1 is not done" in m for m in flow.shown)
     assert (step_of(flow).status, step_of(flow).failed_checks) == ("done", 1)
     assert '("Welcome, friend"' in answer.not_verified[0]
 
@@ -97,11 +97,11 @@ async def test_what_is_not_met_is_done_again(make_flow: MakeFlow) -> None:
 @pytest.mark.parametrize(
     ("word", "quote", "why"),
     [
-        ("met", "Welcome home", "what was quoted stands in no output"),
-        ("not met", "Go away", "what was quoted stands in no output"),
-        ("met", "", "nothing in the outputs was named"),
-        ("met", "e", "what was quoted stands in no output"),
-        ("met", "cat greeting", "what was quoted stands in no output"),
+        ("met", "Welcome home", "the quote is not in any output"),
+        ("not met", "Go away", "the quote is not in any output"),
+        ("met", "", "no output was quoted"),
+        ("met", "e", "the quote is not in any output"),
+        ("met", "cat greeting", "the quote is not in any output"),
         ("cannot tell", "Hello", "It greets"),
     ],
 )
@@ -109,9 +109,9 @@ async def test_only_a_quote_that_stands_counts(
     make_flow: MakeFlow, word: str, quote: str, why: str
 ) -> None:
     flow, answer, _ = await judged(make_flow, SAY + verdict(word, quote))
-    (told,) = (text for text in flow.shown if "judged cannot tell" in text)
-    assert told.startswith(f"Check failed (judged cannot tell: {why}")
-    assert told.endswith("show it in one.")
+    (told,) = (text for text in flow.shown if "cannot tell" in text)
+    assert told.startswith(f"Check failed (cannot tell: {why}")
+    assert told.endswith("show the evidence in one.")
     assert (step_of(flow).status, answer.stop) == ("active", "not_done")
 
 
@@ -204,5 +204,5 @@ def test_plain_lines_say_why_a_step_is_not_done(make_flow: MakeFlow, forge: Forg
     plan.write_text(PLAN)
     started = start_run(forge, flow, "--auto-approve", "--plan", str(plan))
     assert started.wait() == 1
-    line = "s1. Write a greeting (check failed: judged not met: It is cold)"
+    line = "s1. Write a greeting (check failed: not met: It is cold)"
     assert line in started.err.read_text()

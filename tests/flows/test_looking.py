@@ -85,7 +85,7 @@ async def test_one_outside_the_workspace_is_seen_once_it_is_approved(
     ("data", "said"),
     [
         (png()[:18], "is a damaged PNG image"),
-        (jpeg(9_000, 10), "is too large to look at (JPEG image, 9000x10 pixels"),
+        (jpeg(9_000, 10), "is too large to view (JPEG image, 9000x10 pixels"),
     ],
 )
 async def test_what_no_provider_takes_is_told(make_flow: MakeFlow, data: bytes, said: str) -> None:

@@ -75,7 +75,7 @@ replies:
     answer = await flow.run()
     assert (answer.text, answer.exit_code) == ("Done.", 0)
     assert not (flow.folder / "old").exists()
-    assert "The person changed the plan; it is now:" in flow.shown[2]
+    assert "The user changed the plan; it is now:" in flow.shown[2]
     assert "the plan was changed" in flow.shown[3]
     plan = flow.session.state.plan  # type: ignore[union-attr]
     assert plan is not None

@@ -134,7 +134,7 @@ steps:
         ("s1", "pending"),
     ]
     assert flow.of(events.PlanChanged)[-1].previous == before
-    assert "The person changed the plan" in flow.shown[-1]
+    assert "The user changed the plan" in flow.shown[-1]
     moved = """
 goal: Make it
 steps:

@@ -24,7 +24,7 @@ __all__ = ["shell"]
 
 PLAN = "{plan: {goal: Make it, steps: [{id: s1, what: Create it, tools: [execute_command]}]}}"
 ACT = "{run: touch acted, purpose: Act}"
-ACTS = ("execute_command", "write_file", "edit_file", "web_fetch", "ask_person", "complete_step")
+ACTS = ("execute_command", "write_file", "edit_file", "web_fetch", "ask_user", "complete_step")
 
 
 def acted(flow: Flow) -> bool:

@@ -298,11 +298,11 @@ async def test_a_question_that_a_kill_left_open_is_asked_again(
     make_flow: MakeFlow,
     program: Program,
 ) -> None:
-    question = 'calls: [{tool: ask_person, arguments: {question: "Which one?", answers: [a, b]}}]'
+    question = 'calls: [{tool: ask_user, arguments: {question: "Which one?", answers: [a, b]}}]'
     program.kill(make_flow(f"replies: [{{{question}}}, {{text: Done.}}]"), "kill:after-decision")
     flow = make_flow(ANSWER, decisions=[])
     session = flow.open("last")
-    assert [request.tool for request in session.state.waiting] == ["ask_person"]
+    assert [request.tool for request in session.state.waiting] == ["ask_user"]
     asked: list[str] = []
 
     async def ask(words: str, answers: Sequence[str]) -> str | None:
@@ -312,6 +312,6 @@ async def test_a_question_that_a_kill_left_open_is_asked_again(
     assert flow.person is not None
     answer = await session.run(None, approver=flow.person, sink=flow.tell, ask=ask)
     assert asked == ["Which one?"]
-    assert flow.shown[2] == "The person chose: b"
+    assert flow.shown[2] == "The user chose: b"
     assert (answer.exit_code, answer.text) == (0, "Told.")
     assert notices(flow) == ""

@@ -303,7 +303,7 @@ replies:
   - {when: {last_contains: Read the first}, calls: [{tool: read_file, arguments: {path: .env}}]}
   - {when: {last_contains: Read the second}, calls: [{tool: read_file, arguments: {path: plain}}]}
   - {when: {last_contains: Read the third}, calls: [{tool: read_file, arguments: {path: .env}}]}
-  - {when: {last_contains: refused by person, any_contains: the first}, text: I may not.}
+  - {when: {last_contains: refused by the user, any_contains: the first}, text: I may not.}
   - {when: {last_contains: open words}, text: It says open words.}
   - {when: {last_contains: COLOUR=, any_contains: the third}, text: It sets a colour.}
   - {when: {tool: delegate}, text: Compared.}
@@ -395,11 +395,11 @@ replies:
     answer = await task
     assert (answer.stop, answer.exit_code) == ("interrupted", 130)
     first, second = flow.shown[2:4]
-    assert first.startswith("[stopped: the person stopped the turn]\nWhat it did:\n")
+    assert first.startswith("[stopped: the user stopped the turn]\nWhat it did:\n")
     assert "- execute_command: touch first -> [exit 0]" in first
     assert "echo on; sleep 600 -> on\n[stopped" in first
-    assert "touch never -> [not run: the person stopped the turn]" in first
-    assert second == "[not run: the person stopped the turn]"
+    assert "touch never -> [not run: the user stopped the turn]" in first
+    assert second == "[not run: the user stopped the turn]"
     assert flow.session is not None
     assert not flow.session.state.agents
     assert not flow.session.state.pending
@@ -578,7 +578,7 @@ async def test_sub_agents_side_by_side_prove_nothing_where_their_steps_are_not_n
         (flow.folder / name).write_text("secret\n")
     answer = await flow.run("look")
     assert answer.verified == ()
-    assert any("the step that was named when it was asked" in text for text in flow.shown)
+    assert any("only for the step named in its delegate call" in text for text in flow.shown)
 
 
 async def test_a_sub_agent_that_used_no_tool_proves_nothing(make_flow: MakeFlow) -> None:

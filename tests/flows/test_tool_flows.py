@@ -73,16 +73,16 @@ replies:
 """
     flow = make_flow(script)
     await flow.run()
-    assert "keys belong to send" in flow.shown[2]
+    assert "keys are required for send" in flow.shown[2]
     assert "id is missing" in flow.shown[4]
 
 
 async def test_the_person_is_asked_and_the_choice_reaches_the_model(make_flow: MakeFlow) -> None:
     script = f"""
 replies:
-  - {call("ask_person", '{question: "Which one?", answers: [left, right]}')}
-  - {call("ask_person", '{question: "And why?", answers: [fast, cheap]}')}
-  - {call("ask_person", '{question: "What name?"}')}
+  - {call("ask_user", '{question: "Which one?", answers: [left, right]}')}
+  - {call("ask_user", '{question: "And why?", answers: [fast, cheap]}')}
+  - {call("ask_user", '{question: "What name?"}')}
   - {{text: Done.}}
 """
     flow = make_flow(script, decisions=[])
@@ -101,9 +101,9 @@ replies:
         ("And why?", ["fast", "cheap"]),
         ("What name?", []),
     ]
-    assert flow.shown[2] == "The person chose: right"
-    assert flow.shown[4] == "The person answers: both\nof them"
-    assert flow.shown[6].startswith("The person gave no answer.")
+    assert flow.shown[2] == "The user chose: right"
+    assert flow.shown[4] == "The user answers: both\nof them"
+    assert flow.shown[6].startswith("The user gave no answer.")
     assert flow.person.asked == []
     assert answer.exit_code == 0
 
@@ -111,12 +111,12 @@ replies:
 async def test_where_nobody_is_the_model_is_told(make_flow: MakeFlow) -> None:
     script = f"""
 replies:
-  - {call("ask_person", '{question: "Which one?", answers: [left, right]}')}
+  - {call("ask_user", '{question: "Which one?", answers: [left, right]}')}
   - {{text: I chose left.}}
 """
     flow = make_flow(script)
     answer = await flow.run()
-    assert "Nobody is there to answer" in flow.shown[2]
+    assert "No user is present to answer" in flow.shown[2]
     assert answer.text == "I chose left."
     assert (answer.stop, answer.exit_code) == ("refused", 3)
     assert "Which one?" in str(answer.reason)

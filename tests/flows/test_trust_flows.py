@@ -43,7 +43,7 @@ async def test_trust_takes_effect_at_once_and_so_does_taking_it_back(make_flow: 
 
     assert "no longer" in await repl.type("/trust revoke")
     assert repl.own == ()
-    assert "leave them aside" in flow.shown[-1]
+    assert "ignore them" in flow.shown[-1]
     await flow.run("touch b")
     assert (flow.folder / "b").exists()
 

@@ -53,7 +53,7 @@ async def test_a_rejection_reaches_the_model_with_its_reason(make_flow: MakeFlow
     flow = make_flow(ONE % "touch made", decisions=[no("use a temporary folder")])
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("refused", 3)
-    assert "refused by person: use a temporary folder" in flow.shown[2]
+    assert "refused by the user: use a temporary folder" in flow.shown[2]
     assert not (flow.folder / "made").exists()
 
 
@@ -75,7 +75,7 @@ async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow
     flow = make_flow(ONE % "echo long", decisions=[change_to("echo short"), yes])
     await flow.run()
     assert [r.command for r, _, _ in flow.person.asked] == ["echo long", "echo short"]  # type: ignore[union-attr]
-    assert flow.shown[2].startswith("[the person changed the command to: echo short]\nshort")
+    assert flow.shown[2].startswith("[the user changed the command to: echo short]\nshort")
 
 
 async def test_the_default_asks_before_every_command(make_flow: MakeFlow) -> None:
@@ -228,7 +228,7 @@ async def test_stopping_while_a_person_is_asked_leaves_a_valid_history(
     await waiting.wait()
     task.cancel()
     assert (await task).exit_code == 130
-    assert "the person stopped the turn" in flow.shown[2]
+    assert "the user stopped the turn" in flow.shown[2]
     flow.person = person
     assert (await flow.run("other")).text == "Next."
 
@@ -246,7 +246,7 @@ async def test_a_script_that_changed_after_approval_does_not_run(make_flow: Make
     flow.person = Slow()  # type: ignore[assignment]
     flow.flags["approval_mode"] = "manual"
     answer = await flow.run()
-    assert "deploy.sh changed after the command was judged" in flow.shown[2]
+    assert "deploy.sh changed after the command was checked" in flow.shown[2]
     assert not flow.results
     assert (answer.stop, answer.exit_code) == ("refused", 3)
     assert [event.decision.by for event in flow.of(events.ActionDecided)] == [
@@ -412,7 +412,7 @@ async def test_the_model_is_told_what_a_command_waited_for(
     flow = make_flow(script, **{flag: 1.5})
     await flow.run()
     assert told in flow.shown[2]
-    assert ("Nobody typed anything" in flow.shown[2]) == (flag == "input_wait_limit")
+    assert ("Nobody answered" in flow.shown[2]) == (flag == "input_wait_limit")
 
 
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:

@@ -129,7 +129,7 @@ def test_the_model_asks_what_only_the_user_can_decide(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     replies = """replies:
-  - calls: [{tool: ask_person, arguments: {question: "Which colour?", answers: [red, blue]}}]
+  - calls: [{tool: ask_user, arguments: {question: "Which colour?", answers: [red, blue]}}]
   - {when: {last_contains: blue}, text: "Blue it is."}
   - {when: {last_contains: ""}, text: "Nobody decided."}
 """

@@ -50,10 +50,10 @@ def test_the_diff_is_what_would_be_written(tmp_path: Path, versions: FileVersion
 @pytest.mark.parametrize(
     ("old", "new", "part"),
     [
-        ("missing", "x", "does not stand"),
-        ("def f(y):", "x", r"line 2 is much like it"),
-        ("x", "y", "stands 2 times"),
-        ("# one", "# one", "nothing to do"),
+        ("missing", "x", "is not in"),
+        ("def f(y):", "x", r"line 2 is similar"),
+        ("x", "y", "occurs 2 times"),
+        ("# one", "# one", "nothing to change"),
     ],
 )
 async def test_an_edit_that_does_not_fit_says_why(
@@ -120,7 +120,7 @@ async def test_links_are_followed_and_stay_links(tmp_path: Path, versions: FileV
 
 @pytest.mark.parametrize(
     ("content", "part"),
-    [(b"\xff\xfe\x00", "no UTF-8"), (b"x" * (2 * 1024 * 1024 + 1), "too large")],
+    [(b"\xff\xfe\x00", "not UTF-8"), (b"x" * (2 * 1024 * 1024 + 1), "too large")],
 )
 async def test_what_is_no_small_text_is_refused(
     tmp_path: Path, versions: FileVersions, content: bytes, part: str
@@ -131,5 +131,5 @@ async def test_what_is_no_small_text_is_refused(
 
 
 async def test_a_folder_is_refused(tmp_path: Path, versions: FileVersions) -> None:
-    with pytest.raises(ToolError, match="no regular file"):
+    with pytest.raises(ToolError, match="not a regular file"):
         await edit(tmp_path, versions, path=".", old="x", new="y")

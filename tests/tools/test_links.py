@@ -143,7 +143,7 @@ async def test_a_pipe_in_place_of_the_file_keeps_nobody_waiting(places: Places) 
         file = places.work / "sub" / "a.txt"
         file.unlink()
         os.mkfifo(file)
-        with pytest.raises(ToolError, match="no regular file"):
+        with pytest.raises(ToolError, match="not a regular file"):
             await tool.run(checked)
         file.unlink()
         file.write_text("inside\n")

@@ -80,7 +80,7 @@ async def test_a_flood_of_matches_is_cut(work: Path) -> None:
     [
         ({"pattern": "("}, "no regular expression"),
         ({"pattern": "x", "path": "/etc"}, "outside the workspace"),
-        ({"pattern": "x", "path": "nope"}, "There is no"),
+        ({"pattern": "x", "path": "nope"}, "does not exist"),
         ({"pattern": ""}, "at least 1 character"),
     ],
 )
@@ -150,10 +150,10 @@ async def test_what_may_not_be_read_is_not_told_as_no_match(closed: Path, name: 
     [
         ("round", "too many symbolic links"),
         ("a" * 300, "the name is too long"),
-        ("~nobody-of-this-name/x", "There is no .*/~nobody-of-this-name/x"),
-        ("a\0b", r"'a\\x00b' can be no file's name"),
-        ("\ud800", r"'\\ud800' can be no file's name"),
-        ("pipe", "no regular file"),
+        ("~nobody-of-this-name/x", ".*/~nobody-of-this-name/x does not exist"),
+        ("a\0b", r"'a\\x00b' is not a valid file name"),
+        ("\ud800", r"'\\ud800' is not a valid file name"),
+        ("pipe", "not a regular file"),
     ],
 )
 async def test_names_that_cannot_be_searched_say_why(work: Path, name: str, part: str) -> None:
@@ -176,9 +176,9 @@ async def test_files_that_may_hold_secrets_are_left_to_who_asks(
         (work / "bin" / "git").symlink_to(git)
         monkeypatch.setenv("PATH", str(work / "bin"))
     assert await text(work, pattern="hola") == "src/b.txt:1:hola mundo"
-    with pytest.raises(ToolError, match="read_file asks"):
+    with pytest.raises(ToolError, match="use read_file, which asks"):
         await text(work, pattern="hola", path=".env")
-    with pytest.raises(ToolError, match="read_file asks"):
+    with pytest.raises(ToolError, match="use read_file, which asks"):
         await text(work, pattern="hola", path="link.txt")
 
 

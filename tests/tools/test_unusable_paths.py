@@ -19,9 +19,9 @@ NAMES = [
     ("mute.txt", "permission denied|write-protected"),
     ("round", "too many symbolic links"),
     ("a" * 300, "the name is too long"),
-    ("a.txt\0", r"'a.txt\\x00' can be no file's name"),
-    ("\udcff\ud800", "can be no file's name"),
-    ("pipe", "no regular file"),
+    ("a.txt\0", r"'a.txt\\x00' is not a valid file name"),
+    ("\udcff\ud800", "is not a valid file name"),
+    ("pipe", "not a regular file"),
     ("dir", "folder|regular file"),
 ]
 

@@ -33,7 +33,7 @@ Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement 
 """Judge a step by its outputs alone; None without a judge."""
 
 OPEN_STEPS = "the plan has open steps:"
-SHOW_IT = " Whoever judges sees the outputs of the step's work and nothing else: show it in one."
+SHOW_IT = " Only the outputs of the step's work count: show the evidence in one."
 CHANGE_AFTER = 3
 """Failed checks of one step after which repeating is no longer offered."""
 
@@ -78,8 +78,8 @@ async def complete(
     found = fresh_evidence(plan, messages, step)
     if found is None:
         raise ToolError(
-            "{id} has no evidence: run a command that does it or shows it is done. A sub-agent "
-            "proves the step that was named when it was asked, by the tools it used.",
+            "{id} has no evidence; run a command that does it or shows that it is done. A "
+            "sub-agent's work counts only for the step named in its delegate call.",
             id=step.id,
         )
     judged = step.check is not None and step.check.kind == "judgement"
@@ -95,7 +95,7 @@ async def complete(
     if judged:
         judgement = await judge(plan, step, messages)
         if judgement is not None and judgement.verdict != "met":
-            failed = replace(evidence, note=f"judged {judgement.verdict}: {judgement}")
+            failed = replace(evidence, note=f"{judgement.verdict}: {judgement}")
             again = judgement.verdict == "cannot tell" and step.failed_checks + 1 < CHANGE_AFTER
             plan, text = _check_failed(plan, step, failed, messages)
             return plan, text + (SHOW_IT if again else "")
@@ -113,7 +113,7 @@ def _given_up(
         raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
     if status == "failed" and step.fallback and not step.on_fallback:
         plan = _fall_back(plan, step, note)
-        return plan, f"{step.id} is not given up yet. {where_we_are(plan, messages)}"
+        return plan, f"{step.id} stays open. {where_we_are(plan, messages)}"
     updated = close_step(plan, step.id, status, Evidence(None, None, note))
     needed = _needed(updated, step)
     return updated, f"{step.id} {status}. {needed}{where_we_are(updated, messages)}"
@@ -150,15 +150,16 @@ def _check_failed(
     known = f"Before that: {before}. " if before else ""
     if step.failed_checks < CHANGE_AFTER:
         return plan, (
-            f"{text}{known}Find out why, mend it and complete it again; or change the plan, or "
-            "close it as failed with a note."
+            f"{text}{known}Find the cause, fix it and complete the step again; or change the plan, "
+            "or close the step as failed with a note."
         )
     if step.fallback and not step.on_fallback:
         plan = _fall_back(plan, step, f"check failed {step.failed_checks} times")
         return plan, f"{text}{known}Do not repeat it. {where_we_are(plan, messages)}"
     return plan, (
-        f"{text}{known}That was failure {step.failed_checks}. Do not try the same; change the "
-        "plan with make_plan and a reason, or close the step as failed with a note."
+        f"{text}{known}That was failure {step.failed_checks}. Do not try the same "
+        "again; change the plan with make_plan and a reason, or close the step as failed with a "
+        "note."
     )
 
 

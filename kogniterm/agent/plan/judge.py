@@ -195,7 +195,7 @@ def _question(step: PlanStep) -> str:
     if step.expect:
         lines.append(f"Expected: {step.expect}")
     if step.check is not None:
-        lines.append(f"To be judged: {step.check.value}")
+        lines.append(f"Check: {step.check.value}")
     return "\n".join(lines)
 
 
@@ -214,9 +214,9 @@ def read(reply: str, case: JudgedCase) -> Judgement | None:
     quote = " ".join(str(data.get("quote") or "").split())
     found = Judgement(verdict, reason or verdict, quote)
     if quote and not stands(quote, case.outputs):
-        return Judgement("cannot tell", "what was quoted stands in no output")
+        return Judgement("cannot tell", "the quote is not in any output")
     if verdict == "met" and not quote:
-        return Judgement("cannot tell", "nothing in the outputs was named that shows it")
+        return Judgement("cannot tell", "no output was quoted that shows it")
     return found if verdict != "cannot tell" else replace(found, quote="")
 
 

@@ -43,8 +43,8 @@ KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
 MAKE_PLAN = ToolSpec(
     name="make_plan",
     description=(
-        "Write the plan. To change it give the reason and the steps still to do. Then work on "
-        "the first open step."
+        "Write a plan for work of three or more steps, then work on the first open step. "
+        "To change it, give the reason and the steps still to do."
     ),
     parameters={
         "type": "object",
@@ -89,8 +89,8 @@ MAKE_PLAN = ToolSpec(
 COMPLETE_STEP = ToolSpec(
     name="complete_step",
     description=(
-        "Close a plan step: its check runs now, else its last command is the evidence. "
-        "A judgement, failed and skipped need a note."
+        "Close a plan step once it has evidence: its check runs now, else its last command "
+        "counts. A judgement, failed and skipped need a note."
     ),
     parameters={
         "type": "object",
@@ -195,7 +195,7 @@ def _value(reference: str, plan: Plan, messages: Sequence[BaseMessage]) -> str:
         if message is None or message.name == COMPLETE_STEP.name:
             continue
         return str(proof.exit_code) if part == "exit_code" else clip(message.text, INPUT_CHARS)
-    return "not in sight any more; look it up with recall_history" if proofs else "nothing"
+    return "no longer shown; use recall_history" if proofs else "nothing"
 
 
 def fresh_evidence(
@@ -314,7 +314,7 @@ def parse_plan(
 
 
 def _refused(problems: Sequence[Phrase]) -> ToolError:
-    return ToolError("Plan refused: {problems}.", problems=tuple(problems))
+    return ToolError("Invalid plan: {problems}.", problems=tuple(problems))
 
 
 def unknown_tools(steps: Iterable[PlanStep], tools: Collection[str] | None) -> list[Phrase]:

@@ -319,7 +319,7 @@ class HandOver:
         """Return notes for the model: that the user was there, never what was typed."""
         lasted = time.monotonic() - self._began
         did = "typed into the program" if self._typed else "watched and typed nothing"
-        notes = [f"A person had the keyboard for {lasted:.0f} s and {did}."]
+        notes = [f"The user had the keyboard for {lasted:.0f} s and {did}."]
         if self._secret:
             notes.append("A secret was entered with echo off; it was not recorded.")
         return notes

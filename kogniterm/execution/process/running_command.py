@@ -196,7 +196,7 @@ class RunningCommand:
             if self._hand.hung_up:
                 self._begin_end("stopped", now)
             elif self._suspended():
-                self.notes.append("The person suspended it; it goes on as a job.")
+                self.notes.append("The user suspended it; it continues as a job.")
                 self._ending = Ending("detached", None, left_running=True)
             return
         self._send_due_keys(now)

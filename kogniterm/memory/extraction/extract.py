@@ -399,13 +399,13 @@ async def _read(model: Model, request: ModelRequest) -> statements.Reading:
         except ValueError as error:
             if attempt == _ATTEMPTS - 1:
                 raise
-            hint = HumanMessage(f"That was not usable ({error}). Answer with the JSON object only.")
+            hint = HumanMessage(f"Invalid reply ({error}). Answer with the JSON object only.")
             request = replace(request, messages=(*request.messages, hint))
     raise ValueError("no reply")
 
 
 def _shown(message: Message, mark: str) -> str:
-    who = "PERSON" if message.role == "person" else "ASSISTANT"
+    who = "USER" if message.role == "person" else "ASSISTANT"
     text = " ".join(message.text.split())
     if len(text) > LONGEST_MESSAGE:
         text = text[:LONGEST_MESSAGE] + "…"

@@ -350,7 +350,7 @@ def check(
         return Rejection("", unfit)
     message = _source(quote, persons)
     if message is None:
-        return Rejection(text, Phrase("its quote does not stand in the person's own words"))
+        return Rejection(text, Phrase("its quote is not in the user's own words"))
     if not _rests_on(text, quote):
         return Rejection(text, Phrase("its quote says something else"))
     confidence = _number(raw.get("confidence"))

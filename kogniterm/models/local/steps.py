@@ -106,7 +106,7 @@ _APPENDED = re.compile(r"\n\n<\w+[^>\n]*>\n|\n\n\(Make a plan ")
 _DATA = re.compile(r"<stdin>\n(.*)\n</stdin>", re.DOTALL)
 _NOTE = re.compile(r"\[[^\]\n]*\]")
 _EXIT = re.compile(r"\[exit (\d+)")
-_CHANGED = re.compile(r"\[the person changed the command to: (.*)\]\n?")
+_CHANGED = re.compile(r"\[the (?:user|person) changed the command to: (.*)\]\n?")
 _SEARCHES = re.compile(
     r"(^|[|;&(]\s*)(grep|egrep|fgrep|rg|pgrep|pidof|find|git grep|diff|cmp|test)\b"
 )

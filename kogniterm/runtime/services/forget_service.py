@@ -77,7 +77,7 @@ class ForgetService:
             raise ToolError("{reason}", reason=str(error)) from error
         receipt = await self._ask_and_forget(forgetter, request, what, self._asked)
         if receipt is None:
-            return "The person wants to keep it; nothing was forgotten."
+            return "The user chose to keep it; nothing was forgotten."
         return "\n".join(str(text) for text, _level in told(receipt))
 
     def requested_in(self, user_input: UserInput) -> ForgetRequest | None:

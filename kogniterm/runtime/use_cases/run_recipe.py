@@ -74,14 +74,14 @@ async def run_in_session(
     values = checked_inputs(recipe, inputs)
     count = services.new_count()
     await recover(journal, io, count)
-    cancel_open(journal, "the person went on with a recipe")
+    cancel_open(journal, "the user continued with a recipe")
     _begin(session, recipe, values, io)
     ports = SessionRecipePorts(session, io, count)
     try:
         outputs = await run_recipe(recipe, values, ports)
         answer = Answer(_shown(outputs), usage=count.usage)
     except asyncio.CancelledError:
-        cancel_open(journal, "the person stopped the recipe")
+        cancel_open(journal, "the user stopped the recipe")
         answer = interrupted(count)
     except OutcomeNotWrittenError:
         raise

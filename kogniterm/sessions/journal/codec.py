@@ -69,7 +69,7 @@ def dumps(value: object) -> str:
 def decode(kind: str, payload: str) -> RecordBody:
     """Return the body that `encode` wrote. Raises `StorageCorruptError` if it cannot be read."""
     try:
-        value = json.loads(payload)
+        value = loads(payload)
         body = KINDS.get(kind)
         if body is None:
             return Noted(f"unknown.{kind}", value)
@@ -162,6 +162,34 @@ def _json_only(value: Any) -> Any:
 
 
 # --- reading ---------------------------------------------------------------------------------
+
+
+RENAMED_TOOLS = {"ask_person": "ask_user"}
+"""Names of tools in journals of earlier versions. Only reading changes them, never the journal."""
+
+_CALL_KEYS = {"args", "arguments", "input", "tool_call_id"}
+"""The keys of which a call of a tool, in any provider's form, or its answer has one."""
+
+
+def loads(text: str) -> Any:
+    """Return the plain values of a stored text, with tools under the names they have now."""
+    old = any(name in text for name in RENAMED_TOOLS)
+    return json.loads(text, object_hook=_with_current_tool if old else None)
+
+
+def _with_current_tool(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object of a payload; a call, answer, request or step names the tool as of now."""
+    if "tool" in value and "call_id" in value:
+        value["tool"] = _current_name(value["tool"])
+    elif "name" in value and not _CALL_KEYS.isdisjoint(value):
+        value["name"] = _current_name(value["name"])
+    elif "what" in value and isinstance(value.get("tools"), list):
+        value["tools"] = [_current_name(name) for name in value["tools"]]
+    return value
+
+
+def _current_name(name: Any) -> Any:
+    return RENAMED_TOOLS.get(name, name) if isinstance(name, str) else name
 
 
 class _Message:

@@ -11,7 +11,6 @@ written and not committed (`written-intent`), when it is committed and not yet i
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -392,7 +391,7 @@ def snapshot_of(state: SessionState) -> str:
 def read_snapshot(snapshot: str | None) -> SessionState | None:
     """Return the state in a snapshot; None if there is none, or it cannot be read."""
     try:
-        return codec.from_fields(SessionState, json.loads(snapshot or "null"))
+        return codec.from_fields(SessionState, codec.loads(snapshot or "null"))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -322,7 +322,7 @@ class ScreenSink:
         self.surface.commit(drawn)
 
     def _action_ended(self, event: ev.ActionEnded) -> None:
-        if event.tool == "ask_person" and not event.failed:
+        if event.tool == "ask_user" and not event.failed:
             return  # whoever asked has shown question and answer
         ended = event.tool, event.arguments, event.observation
         line = tool_line(self.painter, *ended, failed=event.failed)

@@ -167,7 +167,7 @@ def test_repeat_then_the_fallback_then_another_plan_then_the_end() -> None:
     for number in range(6):
         plan, text = complete(plan, {"step": "s1"}, ran(number + 1, request_id=f"r{number}"))
         said.append(text)
-    assert "Find out why" in said[0]
+    assert "Find the cause" in said[0]
     assert "Before that: the last command ended with exit 1" in said[1]
     assert "Now s1: use curl (instead of: a)" in said[2]
     assert "change the plan with make_plan" in said[3]
@@ -207,7 +207,7 @@ def test_a_step_is_shown_what_it_uses_of_earlier_ones() -> None:
     assert " characters left out" in text
     assert " end\nsteps.s1.exit_code: 0\nsession.cwd: /there" in text
     assert len(text) < 2_000
-    assert "steps.s1.output: not in sight any more" in where_we_are(plan)
+    assert "steps.s1.output: no longer shown" in where_we_are(plan)
 
 
 def test_the_output_of_a_checked_step_is_that_of_its_work() -> None:
@@ -291,7 +291,7 @@ def test_giving_up_needs_a_reason_and_the_fallback_comes_first() -> None:
     failed = {"step": "s1", "status": "failed", "note": "no wget"}
     tried, observation = complete(plan, failed, ran(1))
     assert (tried.steps[0].status, tried.steps[0].on_fallback) == ("active", True)
-    assert "s1 is not given up yet. Now s1: use curl" in observation
+    assert "s1 stays open. Now s1: use curl" in observation
     after, _ = complete(tried, {**failed, "note": "no curl"}, ran(1))
     assert after.steps[0].status == "failed"
     assert [one.note for one in after.steps[0].evidence] == ["no wget", "no curl"]

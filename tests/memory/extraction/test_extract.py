@@ -355,7 +355,7 @@ async def test_the_request_quotes_known_facts_and_hides_tool_output(memory: Memo
     await Extractor(memory, model).after_turn("s1", messages, ending=True)
     sent = str(model.asked[0].messages[1].content)
     assert "1. Ana prefers long answers" in sent
-    assert "NEW PERSON: I prefer short answers" in sent
+    assert "NEW USER: I prefer short answers" in sent
     assert "SECRET OUTPUT" not in sent
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from kogniterm.models.local.steps import answer, turn_so_far, unrun_answer
@@ -82,7 +83,7 @@ def test_failed_part_ends_the_turn_and_names_what_is_left() -> None:
 
 
 def test_refused_command_is_not_tried_again() -> None:
-    refusal = ran("rm -r x", "[not run: refused by person: no] Do not.", status="error")
+    refusal = ran("rm -r x", "[not run: refused by the user: no] Do not.", status="error")
     turn = turn_so_far([asked("delete x"), *refusal])
     assert turn.part is None
     assert answer(turn) == "`rm -r x` was not run, so there is no result."
@@ -107,8 +108,9 @@ def test_output_that_looks_like_a_note_stays() -> None:
     assert turn.done[0].output == "[section]\na=1\n[end]"
 
 
-def test_edited_command_is_the_one_that_is_named() -> None:
-    observation = "[the person changed the command to: ls -l]\na\n[exit 0]"
+@pytest.mark.parametrize("who", ["user", "person"])  # "person": written by earlier versions
+def test_edited_command_is_the_one_that_is_named(who: str) -> None:
+    observation = f"[the {who} changed the command to: ls -l]\na\n[exit 0]"
     turn = turn_so_far([asked("list"), *ran("ls", observation, code=0)])
     assert answer(turn).startswith("`ls -l` gave:")
 

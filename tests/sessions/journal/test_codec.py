@@ -208,6 +208,29 @@ def test_any_arguments_and_text_survive(arguments: dict[str, Any], text: str) ->
     assert decode("node", encode(body)) == body
 
 
+def test_a_renamed_tool_has_its_present_name_wherever_a_record_names_it() -> None:
+    call = {"name": "ask_person", "args": {"name": "ask_person"}, "id": "c1", "type": "tool_call"}
+    content = [{"type": "tool_use", "name": "ask_person", "input": {}, "id": "c1"}]
+    request = ActionRequest("r1", "c1", "ask_person", "Which?", arguments={"tool": "ask_person"})
+    plan = Plan("goal", (PlanStep("s1", "Ask", tools=("ask_person", "read_file")),))
+    messages = (
+        AIMessage(content, tool_calls=[call]),
+        ToolMessage("b", tool_call_id="c1", name="ask_person"),
+    )
+    stored = encode(NodeRan(NodeUpdate("execute_tool", messages, plan, (request,))))
+    body = decode("node", stored)
+    assert isinstance(body, NodeRan)
+    asked, answered = body.update.messages
+    assert isinstance(asked, AIMessage)
+    assert asked.tool_calls == [{**call, "name": "ask_user"}]  # what the model gave stays
+    assert asked.content == [{**content[0], "name": "ask_user"}]
+    assert answered.name == "ask_user"
+    assert body.update.pending == (replace(request, tool="ask_user"),)
+    assert body.update.plan is not None
+    assert body.update.plan.steps[0].tools == ("ask_user", "read_file")
+    assert decode("node", encode(body)) == body
+
+
 def test_the_hash_covers_each_part() -> None:
     digest = payload_digest("salt", "payload")
     base = (1, 2.5, "input", digest, "0" * 64)

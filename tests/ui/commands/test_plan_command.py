@@ -49,7 +49,7 @@ async def test_steps_are_dropped_moved_and_added(make_flow: MakeFlow) -> None:
     plan = flow.session.state.plan
     assert plan is not None
     assert [step.what for step in plan.steps] == ["Say so", "Create", "Look"]
-    assert flow.shown[-1].startswith("(The person changed the plan")
+    assert flow.shown[-1].startswith("(The user changed the plan")
     for line, part in (("/plan drop s1", "refers to s1"), ("/plan move s1", "by number"),
                        ("/plan drop s9", "it has"), ("/plan hope", "none of")):  # fmt: skip
         with pytest.raises(UsageError, match=part):
