@@ -167,7 +167,7 @@ def test_each_check_finds_what_it_looks_for() -> None:
     assert len(list(unknown_paths(page, "`tests/none/x.py` `agent/none.route`"))) == 2
     assert list(long_lines(page, f"{'x' * LONGEST}\n{fenced}")) == []
     assert list(long_lines(page, "x" * (LONGEST + 1))) == [f"README.md:1: {LONGEST + 1} characters"]
-    assert list(banned_words(page, f"`/leases` and [it](tape.md)\n{fenced}")) == []
+    assert list(banned_words(page, f"`/permissions` and [it](tape.md)\n{fenced}")) == []
     assert len(list(banned_words(page, "A Lease on the\nfloor for the\nperson."))) == 3
 
 

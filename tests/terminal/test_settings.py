@@ -173,7 +173,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
         ("/theme plain", "plain"),
         ("/lang es", "español"),
         ("/lang en", "English"),
-        ("/leases", "lease"),
+        ("/permissions", "lease"),
         ("/budget", "tokens"),
         ("/budget tokens 200k", "200"),
         ("/budget session dollars 5", "$5"),

@@ -72,10 +72,10 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     terminal.send("1")
     terminal.until("Done.")
     assert terminal.text.count("╭ $ touch made.txt\n") == 4
-    say(terminal, "/leases", touch)
-    say(terminal, "/leases revoke all")
+    say(terminal, "/permissions", touch)
+    say(terminal, "/permissions revoke all")
     terminal.pause(0.5)
-    say(terminal, "/leases", "There is no lease")
+    say(terminal, "/permissions", "There is no lease")
     assert leave(terminal) == 0
 
 
@@ -98,7 +98,7 @@ def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
     terminal.until("The turn was stopped.")
     terminal.send("\x03")
     terminal.pause(0.3)
-    say(terminal, "/leases", " ".join(sentence.split()[1:5]))
+    say(terminal, "/permissions", " ".join(sentence.split()[1:5]))
     assert leave(terminal) == 0
     open_prompt(terminal, f"kogniterm -c --model {scripted(terminal, script(commands[3]))}")
     say(terminal, "go on")

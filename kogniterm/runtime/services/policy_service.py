@@ -234,7 +234,7 @@ class PolicyService:
             if lease.id == lease_id:
                 self.leases.remove(lease)
                 return lease
-        raise UsageError("There is no lease {lease}; /leases lists them.", lease=lease_id)
+        raise UsageError("There is no lease {lease}; /permissions lists them.", lease=lease_id)
 
 
 def open_policy(

@@ -1,4 +1,4 @@
-"""/leases and /trust: what may run unasked, and what of a folder takes effect."""
+"""/permissions and /trust: what may run unasked, and what of a folder takes effect."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TRUST_ACTIONS = ("show", "revoke")
 
 
-def leases(repl: Repl, argument: str) -> None:
-    """Run /leases [revoke ID|all]."""
+def permissions(repl: Repl, argument: str) -> None:
+    """Run /permissions [revoke ID|all]."""
     word, rest = first_word(argument)
     session = repl.session
     if word == "revoke":
@@ -34,7 +34,7 @@ def leases(repl: Repl, argument: str) -> None:
             repl.display.say(Phrase("Taken back: {lease}", {"lease": lease.text}))
         return
     if word:
-        raise UsageError("/leases can: revoke ID, revoke all.")
+        raise UsageError("/permissions can: revoke ID, revoke all.")
     if not session.policy.leases:
         repl.display.say(Phrase("There is no lease; a question offers them with [l]."))
         return
@@ -54,7 +54,7 @@ def _limits(lease: Lease, now: float) -> str:
 
 
 def _why_asked(repl: Repl) -> None:
-    """Tell why no lease covered what was asked about last."""
+    """Report why no temporary permission covered what was asked about last."""
     last = _last_asked(repl)
     if last is None:
         return
@@ -125,8 +125,8 @@ async def trust(repl: Repl, argument: str) -> None:
         repl.display.say(Phrase("Nothing was changed."))
 
 
-def lease_choices(repl: Repl) -> Iterable[str]:
-    """Return the leases that can be taken back."""
+def permission_choices(repl: Repl) -> Iterable[str]:
+    """Return the permissions that can be revoked."""
     return [f"revoke {one.id}" for one in repl.session.policy.leases]
 
 

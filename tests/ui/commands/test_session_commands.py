@@ -123,7 +123,7 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
     flow = make_flow(script, decisions=[yes, yes])
     session = flow.open()
     repl = Commanded(session)
-    assert "There is no lease" in await repl.type("/leases")
+    assert "There is no lease" in await repl.type("/permissions")
     person = flow.person
     assert person is not None
 
@@ -134,13 +134,13 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
 
     person.decisions[0] = granting
     await flow.run()
-    told = await repl.type("/leases")
+    told = await repl.type("/permissions")
     assert "exactly this command: touch a" in told
     assert "You were asked about touch b: lease l1 did not hold" in told
-    assert "Taken back" in await repl.type("/leases revoke all")
+    assert "Taken back" in await repl.type("/permissions revoke all")
     assert not session.policy.leases
     with pytest.raises(UsageError, match="There is no lease l7"):
-        await repl.type("/leases revoke l7")
+        await repl.type("/permissions revoke l7")
 
 
 async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:
