@@ -62,18 +62,18 @@ _SYSTEM: Mapping[int, Phrase] = {
     errno.EACCES: Phrase("permission denied"),
     errno.EPERM: Phrase("operation not permitted"),
     errno.EISDIR: Phrase("it is a folder"),
-    errno.ENOTDIR: Phrase("part of its path is no folder"),
-    errno.ENOSPC: Phrase("no space is left"),
-    errno.EDQUOT: Phrase("the disk quota is used up"),
+    errno.ENOTDIR: Phrase("part of its path is not a folder"),
+    errno.ENOSPC: Phrase("no space left"),
+    errno.EDQUOT: Phrase("disk quota exceeded"),
     errno.EROFS: Phrase("the file system is read-only"),
     errno.ENAMETOOLONG: Phrase("the name is too long"),
-    errno.EIO: Phrase("the device failed"),
+    errno.EIO: Phrase("input/output error"),
     errno.ELOOP: Phrase("too many symbolic links"),
     errno.ECONNREFUSED: Phrase("connection refused"),
-    errno.EMFILE: Phrase("too many files are open (see ulimit -n)"),
-    errno.EFBIG: Phrase("the file would become too large (see ulimit -f)"),
-    errno.ENOMEM: Phrase("no memory is left"),
-    errno.EAGAIN: Phrase("the system has no room for it now (see ulimit -u)"),
+    errno.EMFILE: Phrase("too many open files (see ulimit -n)"),
+    errno.EFBIG: Phrase("the file would be too large (see ulimit -f)"),
+    errno.ENOMEM: Phrase("out of memory"),
+    errno.EAGAIN: Phrase("resource temporarily unavailable (see ulimit -u)"),
 }
 
 
@@ -93,9 +93,9 @@ def of_system(error: Exception) -> Phrase | None:
     None when the failure is one of the program.
     """
     if isinstance(error, MemoryError):
-        return Phrase("There is not enough memory (see ulimit -v).")
+        return Phrase("Not enough memory (see ulimit -v).")
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-        return Phrase("No more processes or threads may be started here (see ulimit -u).")
+        return Phrase("No more processes or threads can be started (see ulimit -u).")
     if not isinstance(error, OSError) or not error.strerror:
         return None
     if error.filename:

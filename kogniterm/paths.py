@@ -131,7 +131,7 @@ def _overridden(name: str, value: str, environ: Mapping[str, str]) -> Path:
         # A relative folder would change with the working folder, and a hostile project
         # could then supply the configuration.
         raise SettingsError(
-            "{name} is {value}, which is not an absolute path; give one that starts with /.",
+            "{name} must be an absolute path, not {value}; specify one that starts with / or ~/.",
             name=name,
             value=value,
         )
@@ -142,7 +142,8 @@ def _home(environ: Mapping[str, str]) -> Path:
     home = environ.get("HOME", "")
     if not home.startswith("/"):
         raise SettingsError(
-            "HOME is not set, so there is no place for KogniTerm's files; set HOME, or "
-            "KOGNITERM_CONFIG_DIR, KOGNITERM_DATA_DIR and KOGNITERM_CACHE_DIR."
+            "HOME is not set to an absolute path, so KogniTerm cannot locate "
+            "its files; set HOME, or KOGNITERM_CONFIG_DIR, "
+            "KOGNITERM_DATA_DIR and KOGNITERM_CACHE_DIR."
         )
     return Path(home)

@@ -310,8 +310,8 @@ def fitted(
     kept = _newest_rounds(kept, left)
     if estimate_tokens(kept) > left:
         raise ContextOverflowError(
-            "The model's window of {window} tokens is too small for this request; choose a "
-            "model with a larger one.",
+            "This request does not fit the model's context window of "
+            "{window} tokens; choose a model with a larger one.",
             window=limit,
         )
     return (system, *kept)

@@ -189,15 +189,16 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
         if _must_plan(context):
             raise _no_plan(MAX_MALFORMED_ROUNDS)
         raise ModelReplyError(
-            "The model made unusable tool calls {count} times in a row (the last: {problem}); "
-            "try again or choose another model with --model.",
+            "The model made invalid tool calls {count} times in a row (last: "
+            "{problem}); try again or choose another model with --model.",
             count=MAX_MALFORMED_ROUNDS,
             problem=messages[-1].text,
         )
     if repeated(messages) >= STOP_AFTER:
         raise LoopError(
-            "Stopped: the model made the same call with the same result {count} times in a row. "
-            "Say more exactly what you want, or try another model.",
+            "Stopped: the model made the same call with the same result "
+            "{count} times in a row. Describe the task more precisely, or "
+            "choose another model with --model.",
             count=STOP_AFTER,
         )
 
@@ -240,7 +241,7 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
         if isinstance(event, Reply):
             reply = event
     if reply is None:
-        raise ModelReplyError("The model ended its stream without a reply; try again.")
+        raise ModelReplyError("The model sent no reply; try again.")
     return reply
 
 

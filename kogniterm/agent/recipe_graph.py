@@ -85,11 +85,15 @@ class RecipeScope:
             return self.inputs[rest]
         if kind == "arguments":
             if rest not in self.arguments:
-                raise UsageError("The recipe's value {name} was not given.", name=reference)
+                raise UsageError(
+                    "The recipe uses {name}, but no value was specified for it.", name=reference
+                )
             return self.arguments[rest]
         node_id, _, part = rest.partition(".")
         if node_id not in self.results:
-            raise UsageError("The recipe's node {id} has not run.", id=node_id)
+            raise UsageError(
+                "The recipe uses the result of node {id}, which has not run.", id=node_id
+            )
         return self.results[node_id].part(part)
 
     def fill(self, text: str, write: Callable[[Any], str] = str) -> str:
@@ -132,7 +136,7 @@ class Runner:
         result = await getattr(self, f"_{node.kind}")(node, scope)
         if result.exit_code != 0 and not node.may_fail and node.kind in ("command", "tool"):
             raise KognitermError(
-                "The recipe stopped at {id}: it ended with exit {code}.",
+                "The recipe stopped: node {id} ended with exit code {code}.",
                 id=node.id,
                 code=result.exit_code,
             )
@@ -158,7 +162,8 @@ class Runner:
             items = str(items).splitlines()
         if len(items) > node.map.most:
             raise UsageError(
-                "The recipe's node {id} would repeat {count} times; at most {most} is allowed.",
+                "Node {id} of the recipe has {count} items to repeat over; "
+                "its key most allows {most}.",
                 id=node.id,
                 count=len(items),
                 most=node.map.most,
@@ -191,7 +196,8 @@ class Runner:
                 return NodeResult(message.text)
             messages += await self._answers(message, offered, scope)
         raise KognitermError(
-            "The recipe stopped at {id}: the model called tools {count} times without an answer.",
+            "The recipe stopped at node {id}: the model called tools {count} "
+            "times without a final reply.",
             id=node.id,
             count=MAX_TOOL_ROUNDS,
         )
@@ -206,7 +212,9 @@ class Runner:
             try:
                 node = nodes.get(call["name"])
                 if node is None:
-                    raise ToolError("There is no tool {name}.", name=call["name"])
+                    raise ToolError(
+                        "Unknown tool {name}; call one of the offered tools.", name=call["name"]
+                    )
                 arguments = _checked(node, call["args"])
                 result = await self.run(node, RecipeScope(self.inputs, scope.results, arguments))
                 text, failed = result.text, False
@@ -232,7 +240,9 @@ def _holds(condition: recipes.Condition, value: Any) -> bool:
     try:
         number = float(text)
     except ValueError as error:
-        raise UsageError("The recipe compares {value}, which is no number.", value=text) from error
+        raise UsageError(
+            "The recipe compares {value}, which is not a number.", value=text
+        ) from error
     if condition.below is not None:
         return number < condition.below
     return condition.above is not None and number > condition.above
@@ -261,7 +271,9 @@ def _checked(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
     missing = [n for n, one in node.parameters.items() if n not in given and one.default is None]
     if unknown or missing:
         raise ToolError(
-            "{id} takes {names}.", id=node.id, names=", ".join(node.parameters) or "nothing"
+            "Wrong arguments for {id}; it takes: {names}.",
+            id=node.id,
+            names=", ".join(node.parameters) or "nothing",
         )
     return {
         name: _typed(name, one, given[name]) if name in given else one.default
@@ -342,7 +354,7 @@ def checked_inputs(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in recipe.inputs:
             raise UsageError(
-                "The recipe {recipe} has no input {name}; it has: {names}.",
+                "Unknown input {name} for the recipe {recipe}; its inputs: {names}.",
                 recipe=recipe.name,
                 name=name,
                 names=", ".join(recipe.inputs) or "none",
@@ -352,7 +364,7 @@ def checked_inputs(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
         value = given.get(name, wanted.default)
         if value is None:
             raise UsageError(
-                "The recipe {recipe} needs {name}; give it as {name}=VALUE.",
+                "The recipe {recipe} needs the input {name}; add {name}=VALUE.",
                 recipe=recipe.name,
                 name=name,
             )

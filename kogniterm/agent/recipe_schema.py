@@ -293,9 +293,9 @@ def read_recipe(text: str) -> Recipe:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         detail = " ".join(str(error).split())
-        raise UsageError("The recipe is not YAML: {detail}", detail=detail) from error
+        raise UsageError("The recipe is not valid YAML: {detail}", detail=detail) from error
     if not isinstance(data, Mapping):
-        raise UsageError("A recipe needs a name and nodes.")
+        raise UsageError("A recipe must be a mapping with the keys name and nodes.")
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:

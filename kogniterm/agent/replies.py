@@ -72,8 +72,8 @@ def is_unusable(message: AIMessage) -> str | None:
 def no_usable_reply(problem: str) -> ModelReplyError:
     """Return the error of a model whose replies could not be used again and again."""
     return ModelReplyError(
-        "The model gave no usable reply {count} times in a row (the last time {problem}); "
-        "try again or choose another model with --model.",
+        "The model gave no usable reply {count} times in a row (last: "
+        "{problem}); try again or choose another model with --model.",
         count=MAX_UNUSABLE,
         problem=problem,
     )

@@ -114,13 +114,16 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
         raise ToolError("delegate needs a task: all that the sub-agent needs to know.")
     unknown = set(arguments) - {"task", "tools", "tokens", "step"}
     if unknown:
-        raise ToolError("delegate has no {names}.", names=", ".join(sorted(unknown)))
+        raise ToolError(
+            "Unknown arguments for delegate: {names}; use task, tools, tokens and step.",
+            names=", ".join(sorted(unknown)),
+        )
     kind = arguments.get("tools", "read")
     if kind not in TOOL_SETS:
-        raise ToolError("tools must be one of {names}.", names=", ".join(TOOL_SETS))
+        raise ToolError("tools must be one of: {names}.", names=", ".join(TOOL_SETS))
     tokens = arguments.get("tokens", DEFAULT_TOKENS[kind])
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= MAX_TOKENS:
-        raise ToolError("tokens must be a number from 1 to {most}.", most=MAX_TOKENS)
+        raise ToolError("tokens must be a whole number from 1 to {most}.", most=MAX_TOKENS)
     if not isinstance(arguments.get("step", ""), str):
         raise ToolError("step must be the id of a plan step.")
     return Task(text.strip(), kind, tokens)
@@ -234,9 +237,9 @@ class SubAgent:
             return stop
         used = self.state.usage + self._unbooked
         if used.input + used.output >= self.task.tokens:
-            return Phrase("Its budget of {tokens} tokens is used up.", {"tokens": self.task.tokens})
+            return Phrase("Its limit of {tokens} tokens is reached.", {"tokens": self.task.tokens})
         if used.calls >= MAX_ROUNDS:
-            return Phrase("Its {rounds} rounds are used up.", {"rounds": MAX_ROUNDS})
+            return Phrase("Its limit of {rounds} rounds is reached.", {"rounds": MAX_ROUNDS})
         return None
 
     def _add(self, update: NodeUpdate) -> None:

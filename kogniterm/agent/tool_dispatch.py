@@ -144,7 +144,8 @@ def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
     allowed = message.tool_calls[:MAX_CALLS] if message is not None else ()
     if call["id"] not in [one["id"] for one in allowed]:
         raise ToolError(
-            "Not run: at most {count} calls at once; make the rest in the next reply.",
+            "Not run: at most {count} calls per reply are allowed; make the "
+            "others in the next reply.",
             count=MAX_CALLS,
         )
 

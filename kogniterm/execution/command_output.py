@@ -362,7 +362,10 @@ class OutputStore:
         file = Path(path)
         file = file if file.is_absolute() else self._folder / file
         if not file.resolve().is_relative_to(self._folder.resolve()) or not file.is_file():
-            raise ToolError("{path} is not the output of a command.", path=str(path))
+            raise ToolError(
+                "{path} is not a saved command output; use a path from a command's result.",
+                path=str(path),
+            )
         return file
 
 

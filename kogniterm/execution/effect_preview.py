@@ -88,7 +88,9 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
     through = [e for e in found if e.outside and e not in report.effects]
     if not through or report.label not in ("safe_readonly", "workspace_write"):
         return changed
-    why = Phrase("It writes {path}, to which a link leads.", {"path": through[0].target})
+    why = Phrase(
+        "Writes {path}, outside the workspace, through a link.", {"path": through[0].target}
+    )
     return replace(changed, label="needs_approval", reasons=(why, *report.reasons))
 
 
@@ -213,13 +215,13 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
     if effect.kind == "network":
         return Phrase("Uses the network: {target}", values)
     if effect.kind == "privilege":
-        return Phrase("Gains privileges: {target}", values)
+        return Phrase("Runs with elevated privileges: {target}", values)
     if effect.kind == "secret":
         return Phrase("Reads a secret: {target}", values)
     values["target"] = _shown(effect)
     if "…" in effect.target:
         if effect.kind == "delete":
-            return Phrase("Deletes what is known only when it runs: {target}", values)
+            return Phrase("Deletes files known only at run time: {target}", values)
         return Phrase("Creates or changes files known only at run time: {target}", values)
     found = touched(effect.target, Path(workspace), deadline)
     files = Phrase("1 file") if found.files == 1 else Phrase("{n} files", {"n": found.files})
@@ -228,7 +230,7 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         if effect.kind == "delete":
             return _deleted(found, values)
         if found.there:
-            return Phrase("Changes {target}: an empty folder", values)
+            return Phrase("Changes {target}: empty folder", values)
         return Phrase("Creates {target}", values)
     template = {
         "delete": "Deletes {target}: {files}, {size}; {kept}",
@@ -240,10 +242,10 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
 
 def _deleted(found: Touched, values: dict[str, object]) -> Phrase:
     if found.closed:
-        return Phrase("Deletes {target}: what is there may not be read", values)
+        return Phrase("Deletes {target}: contents cannot be read", values)
     if found.there:
-        return Phrase("Deletes {target}: an empty folder", values)
-    return Phrase("Deletes {target}: nothing there", values)
+        return Phrase("Deletes {target}: empty folder", values)
+    return Phrase("Deletes {target}: does not exist", values)
 
 
 def _kept(found: Touched) -> Phrase:

@@ -104,7 +104,7 @@ class CommandExecutor:
         if not folder.is_dir():
             raise ExecutionError("Folder {path} does not exist.", path=str(folder))
         if not os.access(shell, os.X_OK):
-            raise ExecutionError("{shell} is needed to run commands; install bash.", shell=shell)
+            raise ExecutionError("Running commands requires {shell}; install bash.", shell=shell)
         variables, self._other_env = base_environment(env, secrets)
         self._shell = shell
         self._lineages = Lineages.first(first_state(variables, str(folder), umask()))
@@ -178,7 +178,9 @@ class CommandExecutor:
         try:
             encode(command)
         except UnicodeEncodeError as error:
-            raise ExecutionError("A command cannot contain half a character.") from error
+            raise ExecutionError(
+                "A command cannot contain an unpaired surrogate character."
+            ) from error
         with self._turn:
             if self._closed:
                 raise ExecutionError("The executor is closed.")
@@ -284,8 +286,9 @@ class CommandExecutor:
             return self._private.files(number)
         if self.sandbox.may_write(str(self._private.path)):
             raise ExecutionError(
-                "The sandbox cannot be used: it may write to {path}, where every folder for "
-                "temporary files is. Work in another folder, or set TMPDIR to one outside of it.",
+                "The sandbox cannot be used: it allows writes to {path}, "
+                "which contains all folders for temporary files. Work in "
+                "another folder, or set TMPDIR to a folder outside {path}.",
                 path=str(self._private.path.parent),
             )
         return SealedFiles(capture.capture_file(None))
@@ -450,7 +453,9 @@ class CommandExecutor:
         Raises ExecutionError for one that cannot.
         """
         if self._outlives == NOTHING:
-            raise ExecutionError("Everything ends with KogniTerm, as --end-jobs says.")
+            raise ExecutionError(
+                "The job cannot be kept: all jobs end with KogniTerm (--end-jobs)."
+            )
         self._launcher.keep(self._jobs.find(job_id).keep())
 
     # --- the end --------------------------------------------------------------------------

@@ -282,7 +282,7 @@ class PreimageStore:
             self._write(image)
         except OSError as error:
             raise StorageError(
-                "What this would change could not be kept for undoing: {why}.",
+                "The files to be changed could not be saved for /undo: {why}.",
                 why=why(error),
             ) from error
         return image
@@ -331,7 +331,7 @@ class PreimageStore:
         if failed is not None:
             path, error = failed
             raise StorageError(
-                "{path} cannot be brought back: {why}. {count} others were.",
+                "{path} could not be restored: {why}. Other files restored: {count}.",
                 path=path,
                 why=why(error),
                 count=len(restored),

@@ -47,7 +47,7 @@ class ToolMemory:
     def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
         """Remember `text`, which must rest on the user's own words `quote`."""
         if self._session.mode != "full":
-            raise ToolError("Memory is switched off in this session; nothing was stored.")
+            raise ToolError("Memory is off or read-only in this session; nothing was stored.")
         raw = {
             "text": text,
             "quote": quote,

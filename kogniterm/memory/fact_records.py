@@ -211,7 +211,7 @@ def fact_id(value: int | str) -> int:
         return value
     match = _LABEL.fullmatch(value.strip())
     if match is None:
-        raise UsageError("{value} is not the id of a fact; ids look like m7.", value=value)
+        raise UsageError("{value} is not a fact ID; fact IDs look like m7.", value=value)
     return int(match.group(1))
 
 
@@ -221,10 +221,10 @@ def why_not_kept(*texts: str) -> Phrase | None:
     The mark of a redacted secret counts as a secret: without it the statement says nothing.
     """
     if any(holds_mark(text) or find_secrets(text) for text in texts):
-        return Phrase("it holds a secret, and memory keeps none")
+        return Phrase("it contains a secret, and memory does not store secrets")
     if any(map(personal_kind, texts)):
         return Phrase(
-            "it is about somebody's health, faith or politics, and memory keeps nothing of the kind"
+            "it is about someone's health, faith or politics, and memory does not store such facts"
         )
     return None
 

@@ -109,11 +109,16 @@ class Forgetter:
         if label is not None:
             facts = self.matches(text)
             if not facts:
-                raise UsageError("There is no fact {id} here.", id=f"m{label.group(1)}")
+                raise UsageError(
+                    "Fact {id} not found; `kogniterm memory list` shows the facts.",
+                    id=f"m{label.group(1)}",
+                )
             return ForgetRequest(tuple(facts))
         found = tuple(self.matches(text))
         if not found and len(text.strip()) < SHORTEST_TERM:
-            raise UsageError("Give at least {count} characters to forget.", count=SHORTEST_TERM)
+            raise UsageError(
+                "The text to forget must have at least {count} characters.", count=SHORTEST_TERM
+            )
         return ForgetRequest(found, (text.strip(),))
 
     def matches(self, text: str) -> list[Fact]:
@@ -235,7 +240,7 @@ class Forgetter:
         columns, held = _scan_rows(self._repository.sql, marks)
         short = [
             Phrase(
-                "“{term}” outside memory: it is too short to be told from other words",
+                "“{term}” outside memory (too short to match reliably)",
                 {"term": phrase.strip()},
             )
             for phrase in phrases
@@ -344,14 +349,14 @@ def _sentences(text: str) -> list[str]:
 
 def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
     places = [
-        Phrase("backups and snapshots made before now"),
-        Phrase("what was sent to a model provider"),
-        Phrase("copies on your clipboard, in your terminal's scrollback and your shell's history"),
-        Phrase("files that commands and edits wrote in your projects, and copies you made"),
+        Phrase("earlier backups and snapshots"),
+        Phrase("data sent to a model provider"),
+        Phrase("copies in your clipboard, terminal scrollback and shell history"),
+        Phrase("files in your projects written by commands and edits, and copies you made"),
     ]
     if repository.sql.is_postgres:
         places.append(Phrase("the PostgreSQL server's write-ahead log, archives and replicas"))
-        places.append(Phrase("old rows on the server that an open transaction there still sees"))
+        places.append(Phrase("old rows on the server that an open transaction still sees"))
     return tuple(places)
 
 

@@ -324,7 +324,7 @@ class MemoryDatabase(Database):
             content = _hash(number, fact_id, digest, previous)
             if (number, previous, content) != (seq + 1, last, entry):
                 fault = Phrase(
-                    "entry {number} of the ledger of facts does not hold", {"number": seq + 1}
+                    "entry {number} of the fact ledger was changed or removed", {"number": seq + 1}
                 )
                 return LedgerReport(0, seq, last, (fault,))
             seq, last = number, entry
@@ -345,7 +345,7 @@ class MemoryDatabase(Database):
             ends.get(number) == entry and (self.is_postgres or number == seq)
             for number, entry in allowed
         ):
-            yield Phrase("the ledger of facts does not end where the head file says")
+            yield Phrase("the end of the fact ledger does not match the audit anchor")
 
     def _changed_facts(self, known: Mapping[int, tuple[str, str]]) -> Iterator[Phrase]:
         there = set()

@@ -99,7 +99,7 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
         return report
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
-            "The file cannot be imported: a record is wrong ({detail}).", detail=str(error)
+            "The file cannot be imported: a record is invalid ({detail}).", detail=str(error)
         ) from error
     memory.searcher.noticed()
     return report
@@ -239,7 +239,7 @@ def _closing(_lines: int, digest: str) -> dict[str, Any]:
 
 def _unusable(number: int, detail: str) -> UsageError:
     return UsageError(
-        "This is not a memory export (line {line}): {detail}.", line=number, detail=detail
+        "The file is not a valid memory export (line {line}): {detail}.", line=number, detail=detail
     )
 
 
@@ -282,8 +282,9 @@ def copy_memory(source: MemoryDatabase, target: MemoryDatabase) -> MemoryCopy:
     if same_memory(source, target):
         return MemoryCopy(len(_rows(target)), present=True)
     raise UsageError(
-        "There are other memories in {place} already; they were left as they are. Use "
-        "'kogniterm memory export' and 'import' to bring the two together.",
+        "{place} already contains other memories; no memories were copied. "
+        "To merge them, use 'kogniterm memory export' and 'kogniterm memory "
+        "import'.",
         place=target.place,
     )
 

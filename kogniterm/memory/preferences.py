@@ -104,20 +104,23 @@ class Preferences:
 def _checked(name: str, value: object) -> object:
     kind = KNOWN.get(name)
     if not name:
-        raise UsageError("A preference needs a name.")
+        raise UsageError("Specify the name of the preference.")
     if isinstance(kind, tuple) and value not in kind:
         raise UsageError(
-            "{name} is one of {choices}, not {value}.",
+            "{name} must be one of {choices}, not {value}.",
             name=name,
             choices=", ".join(kind),
             value=value,
         )
     if isinstance(kind, type) and not isinstance(value, kind):
         raise UsageError(
-            "{name} takes a {kind}, not {value}.", name=name, kind=kind.__name__, value=value
+            "{name} must be of type {kind}, not {value}.",
+            name=name,
+            kind=kind.__name__,
+            value=value,
         )
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
-        raise UsageError("{name} cannot hold this value.", name=name) from error
+        raise UsageError("{name} must be a JSON value.", name=name) from error
     return value

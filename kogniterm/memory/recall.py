@@ -170,7 +170,7 @@ def because(fact: Fact) -> Phrase:
         return Phrase("because you asked to remember it on {day}", {"day": day})
     if fact.source == "imported":
         return Phrase("because it was imported; it dates from {day}", {"day": day})
-    return Phrase("because it was gathered from a conversation on {day}", {"day": day})
+    return Phrase("because it was inferred from a conversation on {day}", {"day": day})
 
 
 def tokens(text: str) -> int:
@@ -190,7 +190,7 @@ def _project(memory: Memory) -> Iterable[tuple[str, Used]]:
     profile = memory.projects.load()
     for line in profile.summary().splitlines() if profile else ():
         name, _, value = line.partition(": ")
-        why = Phrase("it was seen in the project folder")
+        why = Phrase("it was found in the project folder")
         yield f"project {name}: {_quoted(value)}", Used(f"project {name}", line, why, 1.0)
 
 
@@ -246,7 +246,7 @@ def _lesson(lesson: Lesson) -> tuple[str, Used]:
     note = f": {_quoted(lesson.note)}" if lesson.note else ""
     task, shape = _quoted(lesson.task), _quoted(lesson.shape)
     line = f"[l{lesson.id}] earlier {task}: {shape} {ended}{code}{note}"
-    why = Phrase("a similar task ended this way")
+    why = Phrase("it comes from a similar task")
     return line, Used(f"l{lesson.id}", f"{lesson.task}: {lesson.shape}", why, 1.0)
 
 

@@ -179,7 +179,9 @@ class Updater:
         fact = _new_fact(candidate, now)
         if action == "pend" or starts_pending(candidate):
             stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
-            return Change("pending", stored, Phrase("it waits for your word"), known)
+            return Change(
+                "pending", stored, Phrase("it needs confirmation with /memory confirm"), known
+            )
         if action == "supersede" and known is not None:
             return self._superseded(fact, known, now, who)
         if self._repository.in_slot(fact.slot, fact.project) is not None:
@@ -202,14 +204,14 @@ class Updater:
         if candidate.pinned:
             changes["pinned"] = True
         confirmed = self._repository.change(known, "confirm", now=now, who=who, **changes)
-        return Change("confirmed", confirmed, Phrase("it was known already"))
+        return Change("confirmed", confirmed, Phrase("it was already known"))
 
     def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
         repository = self._repository
         self._retire(known, None, now, who)
         stored = repository.insert(replace(fact, slot=fact.slot or known.slot), now=now, who=who)
         old = repository.change(known, "link", now=now, who=who, superseded_by=stored.id)
-        reason = Phrase("it takes the place of [{old}]", {"old": old.label})
+        reason = Phrase("it replaces [{old}]", {"old": old.label})
         return Change("superseded", stored, reason, old)
 
     def _retire(self, fact: Fact, by: Fact | None, now: float, who: str = "person") -> None:
@@ -275,7 +277,10 @@ class Updater:
         if fact.status != "superseded":
             earlier = [one for one in repository.predecessors(fact.id) if one.id != fact.id]
             if not earlier:
-                raise UsageError("{label} has not replaced anything.", label=fact.label)
+                raise UsageError(
+                    "{label} did not replace another fact; nothing can be restored.",
+                    label=fact.label,
+                )
             fact = max(earlier, key=lambda one: (one.valid_to or 0.0, one.id))
         now = self._clock.now()
         with repository.transaction():

@@ -160,7 +160,9 @@ class Memory:
         """Return the fact `identifier` (7 or "m7"). Raises `UsageError` if there is none."""
         found = self.repository.get(fact_id(identifier))
         if found is None:
-            raise UsageError("There is no fact {id} here.", id=identifier)
+            raise UsageError(
+                "Fact {id} not found; `kogniterm memory list` shows the facts.", id=identifier
+            )
         return found
 
     def facts(self, *statuses: Status) -> list[Fact]:
@@ -226,7 +228,7 @@ def open_memory(
     besides the database. Raises `StorageError` and `UsageError` kinds.
     """
     if not user:
-        raise UsageError("Memory belongs to somebody; give a user.")
+        raise UsageError("Memory requires a user; specify the argument user.")
     embedder = MiniLM() if vectors else None
     key = None
     if not drivers.is_postgres(location):
@@ -258,7 +260,9 @@ def _epoch(moment: datetime | float | str | None) -> float | None:
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError as error:
-            raise UsageError("{moment} is not a date in ISO 8601.", moment=moment) from error
+            raise UsageError(
+                "{moment} is not a date in ISO 8601 format, such as 2025-01-31.", moment=moment
+            ) from error
     if isinstance(moment, datetime):
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return moment

@@ -135,15 +135,15 @@ class Caller:
                     break
                 except TimeoutError as error:
                     raise ModelTimeoutError(
-                        "The model {model} gave no complete reply within {seconds:g} s; "
-                        "raise the deadline or try again.",
+                        "The model {model} gave no complete reply within "
+                        "{seconds:g} s; try again, or raise model_deadline.",
                         model=self.name,
                         seconds=self.options.deadline,
                     ) from error
                 yield event
                 if isinstance(event, Reply):
                     return
-        raise ModelReplyError("The model {model} ended without a reply.", model=self.name)
+        raise ModelReplyError("The model {model} sent no reply; try again.", model=self.name)
 
 
 def preload(model: Model) -> None:

@@ -105,10 +105,11 @@ def open_replay(path: Path) -> ReplayModel:
     lines = read_text(path, WHAT).splitlines()
     parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not parsed or "model" not in parsed[0]:
-        raise UsageError("{path}:1: this is not a recording of a model.", path=path)
+        raise UsageError("{path}:1: not a model recording.", path=path)
     if parsed[0].get("version") != VERSION:
         raise UsageError(
-            "{path}:1: this recording has version {version}; version {known} is understood.",
+            "{path}:1: recording version {version} is not supported; the "
+            "supported version is {known}.",
             path=path,
             version=parsed[0].get("version"),
             known=VERSION,
@@ -119,7 +120,7 @@ def open_replay(path: Path) -> ReplayModel:
         exchanges = [Exchange.from_json(number, line) for number, line in enumerate(parsed[1:], 1)]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UsageError(
-            "{path} is not a whole recording ({detail}).", path=path, detail=error
+            "{path} is not a valid recording ({detail}).", path=path, detail=error
         ) from error
     return ReplayModel(info, exchanges, str(path))
 
@@ -129,7 +130,7 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
         value = json.loads(line)
     except ValueError as error:
         raise UsageError(
-            "{path}:{line}: this is not JSON ({detail}).", path=path, line=number, detail=error
+            "{path}:{line}: not valid JSON ({detail}).", path=path, line=number, detail=error
         ) from error
     if not isinstance(value, dict):
         raise UsageError("{path}:{line}: must be a JSON object.", path=path, line=number)
@@ -182,7 +183,7 @@ class ReplayModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if not self._left:
             raise ModelError(
-                "The recording {path} ends after {calls} calls; the session asked for one more.",
+                "The recording {path} ends after {calls} calls, but the session made one more.",
                 path=self._path,
                 calls=self._calls,
             )

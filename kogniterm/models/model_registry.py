@@ -57,7 +57,7 @@ def parse_name(name: str) -> tuple[Provider, str]:
     if not argument and provider.name not in ("local", "ollama"):
         if not provider.default_model:
             raise UsageError(
-                "The model name {name} lacks {argument} behind the colon, as in {provider}:NAME.",
+                "The model name {name} needs {argument} after the colon, as in {provider}:NAME.",
                 name=name,
                 argument=provider.argument,
                 provider=provider.name,
@@ -72,17 +72,18 @@ def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
         for provider, prefix in (("google_genai", "gem"), ("openai", "gpt"), ("anthropic", "cl")):
             if name.startswith(prefix):
                 return UsageError(
-                    "The model name {name} lacks its provider; did you mean {guess}?",
+                    "The model name {name} has no provider. Did you mean {guess}?",
                     name=name,
                     guess=f"{provider}:{name}",
                 )
     close = get_close_matches(start, names, n=1, cutoff=0.7)
     if close:
         return UsageError(
-            "No provider is called {start}; did you mean {guess}?", start=start, guess=close[0]
+            "Unknown provider {start}. Did you mean {guess}?", start=start, guess=close[0]
         )
     return UsageError(
-        "No provider is called {start}; known are {names}, as in google_genai:gemini-flash-latest.",
+        "Unknown provider {start}. Known providers: {names}; example: "
+        "google_genai:gemini-flash-latest.",
         start=start,
         names=", ".join(names),
     )
@@ -100,8 +101,8 @@ def default_name(options: ModelOptions) -> str:
             continue
         if provider.name == "openai" and options.base_urls.get(provider.name):
             raise ModelAuthError(
-                "Only you know the models of the service at OPENAI_BASE_URL; name one with "
-                "--model openai:MODEL or the setting model."
+                "The service at OPENAI_BASE_URL has no default model; "
+                "specify one with --model openai:MODEL or the setting model."
             )
         return f"{provider.name}:{provider.default_model}"
     if options.base_urls.get("ollama"):
@@ -109,8 +110,9 @@ def default_name(options: ModelOptions) -> str:
     if installed("local"):
         return "local"
     raise ModelAuthError(
-        "No model is configured. Set GOOGLE_API_KEY, OPENAI_API_KEY, ANTHROPIC_API_KEY or "
-        "OLLAMA_HOST; for the embedded model, which needs none of them, run `{command}`.",
+        "No model is configured. Set GOOGLE_API_KEY, OPENAI_API_KEY, "
+        "ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which "
+        "needs no key, run `{command}`.",
         command=install_command("xllamacpp"),
     )
 
@@ -134,8 +136,8 @@ def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelIn
     window = options.context_window or window
     if options.max_output and options.max_output * 2 > window:
         raise UsageError(
-            "An output limit of {output} tokens leaves too little of a context window of {window}; "
-            "lower max_output_tokens or raise context_window.",
+            "max_output_tokens ({output}) is more than half of the context "
+            "window ({window}); lower it, or raise context_window.",
             output=options.max_output,
             window=window,
         )

@@ -83,7 +83,7 @@ def read_text(path: Path, what: str) -> str:
         raise UsageError("The {what} {path} cannot be read ({detail}).", **values) from error
     except UnicodeDecodeError as error:
         values["byte"] = error.start
-        raise UsageError("The {what} {path} is not UTF-8 (byte {byte}).", **values) from error
+        raise UsageError("The {what} {path} is not UTF-8 text (byte {byte}).", **values) from error
 
 
 @dataclass(slots=True)
@@ -126,14 +126,14 @@ def read_yaml(path: Path, what: str) -> YamlFile:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UsageError(
-            "{path}:{line}: this is not YAML: {detail}.",
+            "{path}:{line}: not valid YAML: {detail}.",
             path=path,
             line=mark.line + 1 if mark else 1,
             detail=error.problem or error.context or "cannot be read",
         ) from error
     except yaml.YAMLError as error:
         detail = " ".join(str(error).split())
-        raise UsageError("{path} is not YAML: {detail}.", path=path, detail=detail) from error
+        raise UsageError("{path} is not valid YAML: {detail}.", path=path, detail=detail) from error
 
 
 def _load(

@@ -175,24 +175,26 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
     if journal.state.mode == "auto" and mode == "manual":
         # Auto mode is a permission, which ends with the process that it was given to.
         yield Phrase(
-            "This session was in auto-approve mode before. It asks before commands again; "
-            "/mode auto, or --auto-approve at the start, switches back."
+            "This session was in auto-approve mode. It now asks before "
+            "commands again; to switch back, use /mode auto, or start with "
+            "--auto-approve."
         )
     if journal.taken_from is not None:
         dead = journal.taken_from
         yield Phrase(
-            "This session was open in a process that ended without closing it ({process} on "
-            "{host}); it was taken over.",
+            "This session was taken over from a process that ended without "
+            "closing it ({process} on {host}).",
             {"process": dead.pid, "host": dead.host},
         )
     if journal.settled:
         yield Phrase(
-            "{count} outcomes that the database could not take before are in the journal now.",
+            "{count} outcomes that could not be saved to the database "
+            "earlier are now in the journal.",
             {"count": journal.settled},
         )
     if journal.damaged:
         yield Phrase(
-            "{count} records of this session were damaged and are left out: {numbers}.",
+            "{count} damaged records of this session were left out: {numbers}.",
             {
                 "count": len(journal.damaged),
                 "numbers": ", ".join(map(str, journal.damaged[:10])),

@@ -82,19 +82,19 @@ class Budget:
 
 
 _OVER = {
-    "steps": "The budget of {limit} model calls is used up.",
-    "seconds": "The time budget of {limit} s is used up.",
-    "tokens": "The budget of {limit} tokens is used up.",
-    "dollars": "The budget of ${limit} is used up.",
-    "commands": "The budget of {limit} commands is used up.",
-    "output_bytes": "The budget of {limit} bytes of command output is used up.",
+    "steps": "Limit reached: {limit} model calls.",
+    "seconds": "Time limit reached: {limit} s.",
+    "tokens": "Limit reached: {limit} tokens.",
+    "dollars": "Cost limit reached: ${limit}.",
+    "commands": "Limit reached: {limit} commands.",
+    "output_bytes": "Limit reached: {limit} bytes of command output.",
 }
 
 
 _OVER_SESSION = {
-    "steps": "The session's budget of {limit} model calls is used up.",
-    "tokens": "The session's budget of {limit} tokens is used up.",
-    "dollars": "The session's budget of ${limit} is used up.",
+    "steps": "Session limit reached: {limit} model calls.",
+    "tokens": "Session limit reached: {limit} tokens.",
+    "dollars": "Session cost limit reached: ${limit}.",
 }
 
 
@@ -112,8 +112,8 @@ def _exceeded(
 def unknown_price(model: str, date: str) -> Phrase:
     """Return the notice about a money budget for a model whose price is not known."""
     return Phrase(
-        "The price of {model} is not known (table of {date}), so the money budget cannot be kept; "
-        "set a budget of tokens or steps.",
+        "The price of {model} is unknown (price table of {date}), so the "
+        "cost limit does not apply. Set a limit on tokens or steps instead.",
         {"model": model, "date": date},
     )
 
@@ -221,10 +221,10 @@ def parse_amount(name: str, value: str) -> float:
     factor = UNITS[name].get(found[2].lower()) if found is not None else None
     if found is None or factor is None:
         units = ", ".join(unit for unit in UNITS[name] if unit)
-        raise UsageError("Give a number above 0, or off. Units: {units}.", units=units or "-")
+        raise UsageError("Specify a number above 0, or off. Units: {units}.", units=units or "-")
     number = float(found[1].replace(",", ".")) * factor
     if number <= 0 or not math.isfinite(number) or (name in WHOLE and number < 1):
-        raise UsageError("Give a number above 0, or off.")
+        raise UsageError("Specify a number above 0, or off.")
     return int(number) if name in WHOLE else number
 
 

@@ -54,8 +54,9 @@ def keys_not_read(settings: Settings, paths: Paths, folder: Path) -> Phrase | No
     if not found:
         return None
     return Phrase(
-        "{file} names {names}. It is not used, because a project's files set nothing of yours. To "
-        "use it, start with --env-file {file}, or copy the line to {own}.",
+        "{file} sets {names}, but it was not read: KogniTerm does not take "
+        "API keys from a project's files. To use it, start with --env-file "
+        "{file}, or copy the line to {own}.",
         {"file": file, "names": ", ".join(found), "own": paths.env_file},
     )
 
@@ -213,8 +214,9 @@ def borrowed_home(home: str, data: Path) -> Phrase | None:
     if owner == 0:
         return None
     return Phrase(
-        "You are root in the home of {owner}: what is kept there from now on is root's, and "
-        "{owner} may not use it. sudo -H gives root a home of its own.",
+        "You are running as root in the home folder of {owner}: new files "
+        "there will belong to root, and {owner} may be unable to use them. "
+        "Use sudo -H to give root its own home folder.",
         {"owner": _name(owner)},
     )
 

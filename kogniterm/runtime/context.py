@@ -98,7 +98,7 @@ class ContextService:
         texts, notices = [files.text, self.memory.recall(user_input)], files.notices
         unfit = self.memory.why_not_kept(user_input)
         if unfit is not None:
-            notice = Phrase("Memory did not keep this: {reason}.", {"reason": unfit})
+            notice = Phrase("Not saved to memory: {reason}.", {"reason": unfit})
             texts.append(f"[{notice} Tell the user so.]")
             notices = (*notices, notice)
         return replace(files, text="\n\n".join(filter(None, texts)), notices=notices)
@@ -111,7 +111,7 @@ class ContextService:
             return
         count.add_usage(await self._compact(asked=False))
         text = Phrase(
-            "History compacted: about {before} tokens became {after}.",
+            "History compacted from about {before} to {after} tokens.",
             {"before": before, "after": self.journal.history_tokens},
         )
         io.sink(events.Notice(text))
@@ -191,8 +191,8 @@ class _Attacher:
             if self._leads_away(name, path):
                 self.notices.append(
                     Phrase(
-                        "{name} is a link to {target}, so it was not attached; name {target} "
-                        "itself if you mean it.",
+                        "{name} is a link to {target}, so it was not attached. "
+                        "To attach it, name {target} directly.",
                         {"name": name, "target": str(path)},
                     )
                 )
@@ -266,20 +266,21 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Phr
     """Return why an image is not sent, for the user; None when it is."""
     values: dict[str, object] = {"name": name, "model": model.name, "kind": header.kind}
     if not model.images:
-        return Phrase("{model} takes no images; of {name} it gets the name only.", values)
+        return Phrase("{model} does not accept images; only the name {name} is sent.", values)
     if header.media_type not in model.images:
         return Phrase(
-            "{model} takes no {kind} images; of {name} it gets the name only. Convert it to PNG.",
+            "{model} does not accept {kind} images; only the name {name} is "
+            "sent. Convert the file to PNG.",
             values,
         )
     if not header.whole:
-        return Phrase("{name} is a damaged image; the model gets its name only.", values)
+        return Phrase("{name} is a damaged image; only its name is sent.", values)
     if not header.fits(size):
         values |= {"size": f"{size / 1e6:.1f}", "most": f"{IMAGE_BYTES / 1e6:.1f}"}
         values |= {"width": header.width, "height": header.height, "side": IMAGE_SIDE}
         return Phrase(
-            "{name} is too large to send ({size} MB, {width}x{height} pixels); {most} MB and "
-            "{side} pixels a side are the most.",
+            "{name} is too large to send ({size} MB, {width}x{height} "
+            "pixels). The limits are {most} MB and {side} pixels per side.",
             values,
         )
     return None

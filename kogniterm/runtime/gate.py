@@ -85,8 +85,8 @@ class Gate:
         if changed is None:
             return decision, messages.refusal_message(request, decision)
         why = Phrase(
-            "{file} changed after this was judged, so it was not run. Check the file, then ask for "
-            "it again.",
+            "{file} changed after the command was checked, so it was not "
+            "run. Check the file, then ask for the command again.",
             {"file": render(changed)},
         )
         withdrawn = Decision("reject", decision.command, events.START_CHECK, str(why), (why,))

@@ -129,9 +129,9 @@ def _load(text: str) -> Mapping[str, Any]:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         detail = " ".join(str(error).split())
-        raise UsageError("The plan is not YAML: {detail}", detail=detail) from error
+        raise UsageError("The plan is not valid YAML: {detail}", detail=detail) from error
     if not isinstance(data, Mapping):
-        raise UsageError("A plan needs a goal and steps.")
+        raise UsageError("A plan must have the keys goal and steps.")
     return data
 
 
@@ -139,10 +139,15 @@ def _status(item: Mapping[str, Any], before: PlanStep | None, problems: list[Phr
     name, wish = item.get("id"), item.get("status", "pending")
     if wish not in _STATUSES:
         allowed = {"step": name, "statuses": ", ".join(_STATUSES)}
-        problems.append(Phrase("{step}: the status must be one of {statuses}", allowed))
+        problems.append(Phrase("{step}: status must be one of {statuses}", allowed))
         return "pending"
     if wish == "done" and (before is None or before.status != "done"):
-        problems.append(Phrase("{step}: only evidence makes a step done", {"step": name}))
+        problems.append(
+            Phrase(
+                "{step}: status cannot be set to done by hand; use skipped to skip the step",
+                {"step": name},
+            )
+        )
     status: StepStatus = "pending" if wish == "active" else wish
     return status
 
@@ -180,7 +185,7 @@ def find_step(plan: Plan, name: str) -> PlanStep:
         if name in (step.id, str(number)):
             return step
     known = ", ".join(step.id for step in plan.steps)
-    raise UsageError("The plan has no step {id}; it has {ids}.", id=name, ids=known)
+    raise UsageError("Step {id} not found; the plan has {ids}.", id=name, ids=known)
 
 
 def drop(plan: Plan, name: str) -> Plan:
@@ -188,7 +193,9 @@ def drop(plan: Plan, name: str) -> Plan:
     gone = _open_step(plan, name)
     steps = [step for step in plan.steps if step.id != gone.id]
     if not open_steps(replace(plan, steps=tuple(steps))):
-        raise UsageError("{id} is the last open step; reject the plan instead.", id=gone.id)
+        raise UsageError(
+            "{id} is the last open step and cannot be dropped; reject the plan instead.", id=gone.id
+        )
     return _reordered(plan, steps)
 
 
@@ -205,9 +212,9 @@ def add(plan: Plan, what: str, place: int | None = None) -> Plan:
     """Return the plan with a new step, at the end or `place` (from 1). Raises `UsageError`."""
     what = " ".join(what.split())
     if not what or len(what) > MAX_TEXT:
-        raise UsageError("Say in at most {most} characters what the step does.", most=MAX_TEXT)
+        raise UsageError("Describe the step in 1 to {most} characters.", most=MAX_TEXT)
     if len(plan.steps) >= MAX_STEPS:
-        raise UsageError("A plan has at most {most} steps.", most=MAX_STEPS)
+        raise UsageError("A plan can have at most {most} steps.", most=MAX_STEPS)
     taken = {step.id for step in plan.steps}
     fresh = next(f"s{n}" for n in range(1, MAX_STEPS + 2) if f"s{n}" not in taken)
     grown = replace(plan, steps=(*plan.steps, PlanStep(fresh, what)))
@@ -217,7 +224,7 @@ def add(plan: Plan, what: str, place: int | None = None) -> Plan:
 def _open_step(plan: Plan, name: str) -> PlanStep:
     step = find_step(plan, name)
     if step not in open_steps(plan):
-        raise UsageError("{id} has ended; it stays in the plan with its evidence.", id=step.id)
+        raise UsageError("Step {id} has already ended and cannot be changed.", id=step.id)
     return step
 
 

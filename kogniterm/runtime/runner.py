@@ -274,8 +274,9 @@ def _report_missing_state(result: CommandResult, sink: EventSink) -> None:
     """Report the shell state of sandboxed commands that this command did not have."""
     if result.not_outside:
         text = Phrase(
-            "The sandbox's changes of {names} do not apply to commands outside it. "
-            "If they should, set them again in a command that runs outside.",
+            "Changes that sandboxed commands made to {names} do not apply "
+            "outside the sandbox. To apply them, repeat them in a command "
+            "that runs outside.",
             {"names": ", ".join(result.not_outside)},
         )
         sink(events.Notice(text))

@@ -109,7 +109,10 @@ class LiveSession:
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
         if self.services.only_plans and self.model.one_command:
-            raise UsageError("The model {model} is too small to plan.", model=self.model.name)
+            raise UsageError(
+                "Model {model} is too small to make plans. Choose another with --model.",
+                model=self.model.name,
+            )
         money = (self.budget.limits.dollars, self.budget.session.dollars)
         if money != (None, None) and self.budget.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))

@@ -51,11 +51,11 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         return _refused(text, count)
     if count.unasked:
         question = " ".join(count.unasked[0].split())
-        reason = Phrase("Nobody was there to answer: {question}", {"question": question})
+        reason = Phrase("No user was available to answer: {question}", {"question": question})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
     message = last_ai(state.messages[-3:])
     if message is not None and message.response_metadata.get("task_done") is False:
-        reason = Phrase("The local model's command did not do it.")
+        reason = Phrase("The local model's command did not complete the task.")
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     changed = state.plan if state.plan != count.plan_before else None
     broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
@@ -63,7 +63,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     if broken:
         reason = Phrase("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
     elif left:
-        reason = Phrase("Plan steps are open: {steps}", {"steps": ", ".join(left)})
+        reason = Phrase("Plan steps still open: {steps}", {"steps": ", ".join(left)})
     else:
         return Answer(text, usage=count.usage)
     return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
@@ -97,7 +97,7 @@ def nothing_open(io: TurnIO, count: TurnCount) -> Answer:
 
 def _unknown(text: str, count: TurnCount) -> Answer:
     reason = Phrase(
-        "It is unknown how this command ended: {command}", {"command": count.unknown[0]}
+        "The outcome of this command is unknown: {command}", {"command": count.unknown[0]}
     )
     return Answer(text, "unknown", EXIT_REFUSED, reason, count.usage)
 

@@ -150,7 +150,7 @@ class TurnJournal:
 
     async def _retry_kept(self, first: OutcomeNotWrittenError, sink: EventSink) -> None:
         values = {"problem": first.text, "seconds": int(SERVER_WAIT)}
-        wait = Phrase("{problem} The database is tried for {seconds} seconds more.", values)
+        wait = Phrase("{problem} Retrying the database for up to {seconds} seconds.", values)
         sink(events.Notice(wait, "warning"))
         deadline = self.clock.monotonic() + SERVER_WAIT
         while self.clock.monotonic() < deadline:
@@ -211,7 +211,9 @@ class JournalLookup:
             if found == number:
                 return text
             break
-        raise ToolError("There is no entry {number}; search for words first.", number=number)
+        raise ToolError(
+            "Entry {number} not found; search with words first to get entry numbers.", number=number
+        )
 
     def _entries(self, first: int = 1) -> Iterator[tuple[int, str]]:
         for record in self.records(first):

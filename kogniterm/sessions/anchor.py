@@ -73,8 +73,8 @@ class Anchor:
             if found:
                 self.notices += (
                     Phrase(
-                        "The audit's head file {file} was begun; {count} sessions were taken into "
-                        "it as they were found.",
+                        "The audit anchor file {file} was created. Existing "
+                        "sessions, included as found: {count}.",
                         {"file": str(file.path), "count": len(found)},
                     ),
                 )
@@ -187,8 +187,8 @@ def _trouble(
         if database.is_postgres and heads is None:
             return None  # this machine has never written there
         return Phrase(
-            "The database does not remember the audit's head file {file} any more: its note of it "
-            "was removed.",
+            "The database's reference to the audit anchor file {file} was "
+            "removed; create a new anchor with `kogniterm audit anchor`.",
             file,
         )
     identity, mark = row
@@ -196,19 +196,20 @@ def _trouble(
         if not identity:
             return None
         return Phrase(
-            "The audit's head file {file} is missing. What was removed from the sessions cannot be "
-            "seen without it: put it back, or begin a new one with: kogniterm audit anchor",
+            "The audit anchor file {file} is missing, so records removed "
+            "from the sessions cannot be detected. Restore it, or create a "
+            "new one with: kogniterm audit anchor",
             file,
         )
     if heads.broken is not None:
         return Phrase(
-            "Line {number} of the audit's head file {file} was changed or removed.",
+            "Line {number} of the audit anchor file {file} was changed or removed.",
             file | {"number": heads.broken},
         )
     if identity and heads.id != identity:
-        return Phrase("The audit's head file {file} belongs to another database.", file)
+        return Phrase("The audit anchor file {file} belongs to another database.", file)
     if not heads.holds(mark):
-        return Phrase("The end of the audit's head file {file} is missing.", file)
+        return Phrase("The end of the audit anchor file {file} is missing.", file)
     return None
 
 
@@ -233,9 +234,9 @@ def behind(database: Database, heads: Heads | None) -> Phrase | None:
     if not short:
         return None
     return Phrase(
-        "{place} is damaged: records of {count} sessions are missing. Its write-ahead log "
-        "({place}-wal) may have been removed, or an older copy put in its place. See: kogniterm "
-        "audit verify",
+        "{place} is damaged: records are missing (sessions affected: "
+        "{count}). Its write-ahead log ({place}-wal) may have been removed, "
+        "or an older copy restored. Check with: kogniterm audit verify",
         {"place": database.place, "count": len(short)},
     )
 
@@ -246,7 +247,7 @@ def fault_of(database: Database, session_id: str, heads: Heads | None, count: in
         return None
     known = heads.sessions.get(session_id, Known())
     if known.odd is not None:
-        reason = Phrase("it was changed while no KogniTerm had it open")
+        reason = Phrase("it was changed while the session was not open in KogniTerm")
         return Fault(known.odd.seq, reason)
     announced = known.announced
     if announced is not None and announced.what == "coming":
@@ -257,7 +258,7 @@ def fault_of(database: Database, session_id: str, heads: Heads | None, count: in
     if reached is None:
         if not count or database.is_postgres:
             return None
-        return Fault(1, Phrase("the head file does not know this session"))
+        return Fault(1, Phrase("the audit anchor does not contain this session"))
     return _against(database, session_id, reached, count)
 
 
@@ -274,9 +275,9 @@ def _against(database: Database, session_id: str, reached: Note, count: int) -> 
         return Fault(count + 1, end_missing(count + 1, reached.seq))
     place = _place(database, session_id)
     if reached.created is not None and place.created != reached.created:
-        return Fault(1, Phrase("the date of its beginning was changed"))
+        return Fault(1, Phrase("the start date of the session was changed"))
     if reached.seq and _hash_at(database, session_id, reached.seq) != reached.hash:
-        return Fault(reached.seq, Phrase("it is not the record that the head file knows"))
+        return Fault(reached.seq, Phrase("it does not match the audit anchor"))
     if database.is_postgres or count == reached.seq:
         return None
     ends = database.execute(
@@ -286,7 +287,7 @@ def _against(database: Database, session_id: str, reached: Note, count: int) -> 
     )
     if reached.what == "closed" or len(ends) > 1:
         return Fault(
-            reached.seq + 1, Phrase("it was added behind the last record that the head file knows")
+            reached.seq + 1, Phrase("it was added after the last record in the audit anchor")
         )
     return None
 

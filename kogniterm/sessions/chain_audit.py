@@ -93,7 +93,7 @@ def verify_all(database: Database) -> StoreReport:
     reports = [verify(database, session_id) for (session_id,) in rows]
     lost = steady(database.heads, lambda heads: missing(database, heads), lambda found: not found)
     for session_id, count in lost.items():
-        reason = Phrase("the whole session of {count} records is missing", {"count": count})
+        reason = Phrase("the whole session is missing (records: {count})", {"count": count})
         reports.append(ChainReport(session_id, 0, codec.GENESIS, 1, reason))
     removed = 0 if heads is None else heads.gone
     return StoreReport(tuple(reports), trouble(database)[0], removed)
@@ -115,7 +115,7 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
     report = ChainReport(session_id, count, previous, forgotten=tuple(sorted(amended)))
     unexplained = _unexplained(database, session_id, amended)
     if unexplained is not None:
-        reason = Phrase("its content was replaced, and no record says that it was forgotten")
+        reason = Phrase("its content was replaced, and no record shows that it was forgotten")
         return replace(report, broken=unexplained, reason=reason)
     fault = fault_of(database, session_id, heads, count)
     if fault is not None:
@@ -124,7 +124,9 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
         return replace(report, broken=count + 1, reason=end_missing(count + 1, row.reaches))
     column = row.differing()
     if column is not None:
-        reason = Phrase("{column} of the session is not what its records say", {"column": column})
+        reason = Phrase(
+            "the session's column {column} does not match its records", {"column": column}
+        )
         return replace(report, broken=count, reason=reason)
     return report
 
@@ -195,11 +197,11 @@ def _fault_of(stored: StoredRecord, count: int, previous: str) -> Phrase | None:
             "records {first} to {last} are missing", {"first": count + 1, "last": stored.seq - 1}
         )
     if stored.previous != previous:
-        return Phrase("it does not follow the record before it")
+        return Phrase("it is not linked to the previous record")
     if not stored.intact():
-        return Phrase("its content does not fit its hash")
+        return Phrase("its content does not match its hash")
     if stored.request_id != _request_of(stored):
-        return Phrase("its column request_id is not what its content says")
+        return Phrase("its column request_id does not match its content")
     return None
 
 

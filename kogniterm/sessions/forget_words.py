@@ -52,7 +52,7 @@ def forget(
     Raises `UsageError` when there is nothing to forget.
     """
     if not terms or not all(term.strip() for term in terms):
-        raise UsageError("Say which words to forget.")
+        raise UsageError("Specify the text to forget.")
     cleaner = Cleaner(terms)
     found: dict[str, tuple[int, ...]] = {}
     busy: list[Phrase] = []

@@ -30,7 +30,7 @@ _DECIDED = {
     "edit": Phrase("Changed by {who}{reason}"),
     "reject": Phrase("Rejected by {who}{reason}"),
 }
-_DECIDERS = {"person": Phrase("the person"), "policy": Phrase("policy")}
+_DECIDERS = {"person": Phrase("the user"), "policy": Phrase("your rules")}
 _ENDED = {
     "finished": Phrase("finished{code}"),
     "failed": Phrase("failed{code}"),
@@ -39,13 +39,13 @@ _ENDED = {
     "unknown": Phrase("outcome unknown{code}"),
 }
 _STOPPED = {
-    "not_done": Phrase("The task was not done."),
-    "refused": Phrase("The turn ended with a refusal."),
-    "budget": Phrase("A budget ended the turn."),
+    "not_done": Phrase("The task was not completed."),
+    "refused": Phrase("The turn ended because an action was refused."),
+    "budget": Phrase("The turn ended because a limit was reached."),
     "model_failed": Phrase("The model failed."),
     "interrupted": Phrase("The turn was stopped."),
-    "plan_only": Phrase("Only the plan was wanted."),
-    "unknown": Phrase("It is unknown how a command ended."),
+    "plan_only": Phrase("Only a plan was requested."),
+    "unknown": Phrase("The outcome of a command is unknown."),
 }
 
 Say = Callable[[Phrase], str]
@@ -61,14 +61,14 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
         Phrase("Session: `{id}`", {"id": info.id}),
         Phrase("Folder: `{folder}`", {"folder": info.folder}),
         Phrase("Model: `{model}`", {"model": info.model}),
-        Phrase("Began: {time}", {"time": began}),
+        Phrase("Started: {time}", {"time": began}),
     )
     yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
     for stored in stored_records(store.database, info.id):
         try:
             yield from _part(stored.record().body, say)
         except StorageCorruptError:
-            damaged = Phrase("Record {number} is damaged and was left out.", {"number": stored.seq})
+            damaged = Phrase("Record {number} is damaged and was omitted.", {"number": stored.seq})
             yield f"*{say(damaged)}*\n\n"
 
 
@@ -123,7 +123,7 @@ def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
     for message in update.messages:
         text = content_of(message).strip()
         if message.type == "human" and text:
-            yield f"*{say(Phrase('A sub-agent is told:'))}*\n\n{_quoted(text)}\n\n"
+            yield f"*{say(Phrase('Task for a sub-agent:'))}*\n\n{_quoted(text)}\n\n"
         elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
             yield text + "\n\n"
 

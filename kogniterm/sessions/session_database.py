@@ -172,8 +172,9 @@ class Recovery:
     def text(self) -> Phrase:
         """The report shown to the user."""
         return Phrase(
-            "The database was damaged. It was moved to {file}; {sessions} sessions with {records} "
-            "records were recovered, and at least {lost} records were lost.",
+            "The database was damaged and was moved to {file}. Sessions "
+            "recovered: {sessions}; records recovered: {records}; records "
+            "lost: at least {lost}.",
             {
                 "file": str(self.moved_to),
                 "sessions": self.sessions,

@@ -99,7 +99,7 @@ def import_lines(
         if list(stored_records(store.database, session_id)) == rows:
             return present
         raise UsageError(
-            "Another session with the id {session} is here already; import with --as-new.",
+            "Another session with the ID {session} already exists; import with --as-new.",
             session=session_id,
         )
     return _written(
@@ -151,7 +151,7 @@ def _row(value: dict[str, Any]) -> StoredRecord:
 
 def _unusable(number: int, detail: str) -> UsageError:
     return UsageError(
-        "This is not a session that can be imported (line {line}): {detail}.",
+        "The file is not a valid session export (line {line}): {detail}.",
         line=number,
         detail=detail,
     )
@@ -204,7 +204,7 @@ def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator
     """Yield the rows up to the end of `turn`: all before the next turn's input."""
     if turn is not None and not 0 <= turn <= info.turns:
         raise UsageError(
-            "Session {session} has {count} turns; there is no turn {turn}.",
+            "Turn {turn} not found in session {session}; specify a turn from 0 to {count}.",
             session=info.id,
             count=info.turns,
             turn=turn,
@@ -367,7 +367,9 @@ def read_report(lines: Iterable[str]) -> Report:
 
 def _no_report(number: int, detail: str) -> UsageError:
     return UsageError(
-        "This is no bug report of KogniTerm (line {line}: {detail}).", line=number, detail=detail
+        "The file is not a valid KogniTerm bug report (line {line}: {detail}).",
+        line=number,
+        detail=detail,
     )
 
 

@@ -104,7 +104,7 @@ class SessionStore:
                 (session_id, *values),
             )
         except DuplicateError as error:
-            raise UsageError("Session {session} exists already.", session=session_id) from error
+            raise UsageError("Session {session} already exists.", session=session_id) from error
 
     def open(self, reference: str, *, model: str | None = None) -> SessionJournal:
         """Resume a session: take its lease and fold its state from its journal.
@@ -191,13 +191,13 @@ class SessionStore:
                 return found[0]
             if found:
                 raise UsageError(
-                    "{reference} names {count} sessions: {ids}; give one of these ids.",
+                    "{reference} matches {count} sessions: {ids}; specify one of these IDs.",
                     reference=reference,
                     count=len(found),
                     ids=", ".join(info.id for info in found[:5]),
                 )
         raise UsageError(
-            "There is no session {reference}; list them with: kogniterm sessions list",
+            "Session {reference} not found. List sessions with: kogniterm sessions list",
             reference=reference,
         )
 
@@ -214,7 +214,7 @@ class SessionStore:
     def rename(self, reference: str, title: str) -> SessionInfo:
         """Rename a session. Raises `SessionBusyError` when it is open elsewhere."""
         if not title.strip():
-            raise UsageError("A session needs a title with at least one letter.")
+            raise UsageError("The session title cannot be empty.")
         info = self.find(reference)
         journal = self.hold(info.id)
         try:

@@ -117,9 +117,7 @@ def read_env_file(path: Path) -> dict[str, Value]:
     for binding in parse_stream(StringIO(read_text(path))):
         line = binding.original.line + _blank_lines(binding.original.string)
         if binding.error or (binding.key is not None and binding.value is None):
-            raise SettingsError(
-                "{file}, line {line}: this is not of the form NAME=value.", file=path, line=line
-            )
+            raise SettingsError("{file}, line {line}: expected NAME=value.", file=path, line=line)
         if binding.key is not None:
             values[binding.key] = Value(
                 binding.value, SettingOrigin("file", binding.key, path, line)
@@ -168,15 +166,16 @@ def reject_unknown(
         if origin.file is None:
             raise SettingsError(
                 "The environment variable {name} is not a setting; "
-                "`kogniterm config show` lists them.",
+                "`kogniterm config show` lists the settings.",
                 **where,
             )
         if near:
             raise SettingsError(
-                "{file}, line {line}: there is no setting {name}; did you mean {near}?", **where
+                "{file}, line {line}: unknown setting {name}; did you mean {near}?", **where
             )
         raise SettingsError(
-            "{file}, line {line}: there is no setting {name}; `kogniterm config show` lists them.",
+            "{file}, line {line}: unknown setting {name}; `kogniterm config "
+            "show` lists the settings.",
             **where,
         )
 
@@ -203,7 +202,7 @@ def save_setting(file: Path, name: str, value: str | bool | int | float) -> None
     changed = _with_setting(text, name, _literal(value))
     if _parsed(file, changed).get(name) != value:
         raise SettingsError(
-            "{file} sets {name} in its own way; change it there.", file=file, name=name
+            "{name} cannot be changed automatically in {file}; edit the file.", file=file, name=name
         )
     real = file.resolve()
     try:

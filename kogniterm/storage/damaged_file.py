@@ -65,8 +65,9 @@ class FileInUse:
         except BlockingIOError as error:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
             raise StorageLockedError(
-                "{place} is damaged and open in another KogniTerm; close that one first, then "
-                "what can be read will be recovered.",
+                "{place} is damaged and open in another KogniTerm; close "
+                "that one, then start KogniTerm again to recover what can be "
+                "read.",
                 place=str(self._path.with_suffix("")),
             ) from error
         try:

@@ -55,22 +55,26 @@ _PRAGMAS = (
 _FULL = (sqlite3.SQLITE_FULL,)
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_DISK_FULL = "No space is left on the disk of {place}, or it is read-only; make room there."
-_READ_ONLY = (
-    "{place} is read-only here: it can be listed, shown and verified, and nothing was written."
+_DISK_FULL = (
+    "No space is left on the disk of {place}, or it is read-only; free space or make it writable."
 )
-_LOCKED_TEXT = "{place} is in use by another program for too long; close it or try again."
+_READ_ONLY = (
+    "{place} is read-only and nothing was written; you can list, show and verify its contents."
+)
+_LOCKED_TEXT = (
+    "{place} has been in use by another program for too long; close that program or try again."
+)
 _CORRUPT_TEXT = "{place} is damaged: {detail}"
 _FAILED = "{place} could not be read or written: {detail}"
 _NOT_YOURS = (
-    "{place} may not be read or written by you ({detail}); change its owner or permissions, or "
-    "choose another place."
+    "{place} cannot be read or written ({detail}); change its owner or "
+    "permissions, or choose another location."
 )
 _LOST_TEXT = (
-    "{place} cannot be reached; check the address and that its server runs, then try again: "
-    "{detail}"
+    "{place} cannot be reached; check the address and that the server is "
+    "running, then try again: {detail}"
 )
-_DUPLICATE = "This is in {place} already."
+_DUPLICATE = "This entry already exists in {place}."
 _UNIQUE_VIOLATION = "23505"
 _SERVER_LEFT = ("57P01", "57P02", "57P03")
 """The server shuts down, has crashed, or is starting."""
@@ -386,7 +390,7 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
             row = connection.execute(_BIND, (str(BUSY_MILLISECONDS), user)).fetchone()
             if row is None or row[0]:
                 raise StorageError(
-                    "The database role of {place} may see every user's rows; "
+                    "The database role of {place} can see every user's rows; "
                     "connect as a role without SUPERUSER and BYPASSRLS.",
                     place=without_password(url),
                 )
@@ -460,8 +464,8 @@ def migrate(connection: Connection, room: str, migrations: Sequence[Migration]) 
     version = schema_version(connection, room)
     if version > len(migrations):
         raise StorageError(
-            "The database was written by a newer KogniTerm (schema {found}, this one knows "
-            "{known}); update KogniTerm to open it.",
+            "The database was written by a newer KogniTerm (schema {found}, "
+            "this version supports {known}); update KogniTerm to open it.",
             found=version,
             known=len(migrations),
         )

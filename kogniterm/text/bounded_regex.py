@@ -31,7 +31,9 @@ class Pattern:
             re.compile(text)
             self._compiled = regex.compile(text, flags)
         except (re.error, regex.error, OverflowError, RecursionError) as error:
-            raise ToolError("The pattern is no regular expression: {why}.", why=error) from None
+            raise ToolError(
+                "The pattern is not a valid regular expression: {why}.", why=error
+            ) from None
         self._left = seconds
 
     def search(self, text: str) -> tuple[int, int] | None:
@@ -45,4 +47,4 @@ class Pattern:
             self._left -= time.thread_time() - begun
             if self._left > 0:
                 return found.span() if found else None
-        raise ToolError("The pattern takes too long to match; write a simpler one.")
+        raise ToolError("The pattern takes too long to match; use a simpler one.")

@@ -174,9 +174,7 @@ def warnings(command: str) -> tuple[Phrase, ...]:
     hidden = hidden_characters(command)
     if hidden:
         names = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
-        found.append(
-            Phrase("It contains characters that cannot be seen: {names}.", {"names": names})
-        )
+        found.append(Phrase("Contains invisible characters: {names}.", {"names": names}))
     for word in dict.fromkeys(
         re.findall(r"[^\s|;&()<>'\"/=]*[^\x00-\x7f][^\s|;&()<>'\"/=]*", command)
     ):
@@ -196,21 +194,21 @@ def warnings(command: str) -> tuple[Phrase, ...]:
                 )
             )
     if any(is_right_to_left(char) for char in command):
-        found.append(Phrase("It contains right-to-left text, which a terminal may show reordered."))
+        found.append(Phrase("Contains right-to-left text, which a terminal may show reordered."))
     if _PUNYCODE.search(command):
-        found.append(Phrase("It names an internationalised host (xn--…) that may imitate another."))
-    if _URL_USER.search(command):
         found.append(
-            Phrase("An address in it has a host-like user name before the real host (…@).")
+            Phrase("Contains an internationalised host name (xn--…) that may imitate another.")
         )
+    if _URL_USER.search(command):
+        found.append(Phrase("Contains a URL with a host-like user name before the real host (…@)."))
     lines = command.count("\n") + 1
     if len(command) > 2000 or lines > 41:
         size = {"characters": len(command), "lines": lines}
         found.append(
-            Phrase("It is long: {characters} characters on one line. Read it to its end.", size)
+            Phrase("Long command: {characters} characters on one line. Read it to the end.", size)
             if lines == 1
             else Phrase(
-                "It is long: {characters} characters on {lines} lines. Read it to its end.", size
+                "Long command: {characters} characters on {lines} lines. Read it to the end.", size
             )
         )
     return tuple(found)

@@ -43,7 +43,7 @@ async def _calculate(arguments: Formula) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ToolError("{formula} is not a formula.", formula=arguments.formula) from error
     except ArithmeticError as error:
-        raise ToolError("The formula has no value: {why}.", why=error) from error
+        raise ToolError("The formula cannot be calculated: {why}.", why=error) from error
 
 
 def _value(node: ast.expr) -> float:
@@ -58,14 +58,14 @@ def _value(node: ast.expr) -> float:
                 _refuse_huge(first, second)
             result = _TWO[type(sign)](first, second)
             if isinstance(result, complex):
-                raise ToolError("The formula has no real value.")
+                raise ToolError("The result of the formula is not a real number.")
             return result
     raise ToolError("Use only numbers, + - * / // % ** and ( ).")
 
 
 def _refuse_huge(base: float, exponent: float) -> None:
     if isinstance(base, int) and base.bit_length() * abs(exponent) > MAX_BITS:
-        raise ToolError("The power is too large.")
+        raise ToolError("The result of ** would be too large.")
 
 
 def calculator() -> SchemaTool[Formula]:

@@ -197,7 +197,7 @@ class FileVersions:
         known = self._known.get(path)
         if known is not None and known != _digest(data):
             raise ToolError(
-                "{path} changed since you read it; read it again before you edit it.", path=path
+                "{path} changed since you read it; read it again before editing it.", path=path
             )
 
 

@@ -69,7 +69,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
             text = _issues(await ask(f"{base}/issues?per_page=30&state=open"))
         else:
             if arguments.number is None:
-                raise ToolError("Give the number of the issue.")
+                raise ToolError("number is missing; the action issue needs it.")
             issue = await ask(f"{base}/issues/{arguments.number}")
             comments = await ask(f"{base}/issues/{arguments.number}/comments?per_page=30")
             text = _issue(issue, comments)
@@ -95,14 +95,14 @@ def _raise_for(page: WebPage) -> None:
         if not wait and reset.isdigit():
             wait = str(max(0, int(reset) - int(time.time())))
         raise ToolError(
-            "GitHub's rate limit is reached; it asks to wait {wait} s. Do something else first.",
+            "GitHub's rate limit is reached; continue with other work and try again in {wait} s.",
             wait=wait or "some",
         )
     if page.status == 404:
         raise ToolError("GitHub answered 404: it does not exist or is private; check the name.")
     if page.status == 401:
-        raise ToolError("GitHub refused the token; set github_token.")
-    raise ToolError("GitHub answered {status}.", status=page.status)
+        raise ToolError("GitHub rejected the token; ask the user to set a valid github_token.")
+    raise ToolError("GitHub returned status {status}.", status=page.status)
 
 
 def _tree(answer: Any, below: str) -> str:

@@ -155,7 +155,7 @@ class NetClient:
             return await asyncio.wait_for(self._follow(url, dict(headers or {})), TOTAL_SECONDS)
         except TimeoutError as error:
             raise ToolError(
-                "{url} did not answer within {seconds:.0f} s.", url=url, seconds=TOTAL_SECONDS
+                "{url} did not respond within {seconds:.0f} s.", url=url, seconds=TOTAL_SECONDS
             ) from error
 
     async def _follow(self, url: str, headers: dict[str, str]) -> WebPage:
@@ -205,7 +205,7 @@ class NetClient:
         if parts.scheme not in ("http", "https") or not host or _STRANGE.search(url):
             raise ToolError("{url} is not an http or https URL.", url=url)
         if "@" in parts.netloc:
-            raise ToolError("Addresses with a user name or password are refused.")
+            raise ToolError("Addresses with a user name or password are refused; leave them out.")
         name, address = await self._checked(host, port or (443 if parts.scheme == "https" else 80))
         shown_port = f":{port}" if port else ""
         headers.setdefault("User-Agent", f"KogniTerm/{__version__}")

@@ -71,7 +71,7 @@ def search_text(
                 return _listing(await _search(root, arguments, is_secret), "no match")
         except TimeoutError:
             raise ToolError(
-                "The search took more than {seconds:.0f} s; search below a smaller folder.",
+                "The search took more than {seconds:.0f} s; search in a smaller folder.",
                 seconds=SECONDS,
             ) from None
 

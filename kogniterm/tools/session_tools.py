@@ -40,7 +40,7 @@ def recall_history(history: HistoryPort) -> SchemaTool[HistoryArguments]:
         if arguments.entry is not None:
             return history.entry(arguments.entry)
         if not arguments.words.strip():
-            raise ToolError("Give words to search for, or the number of an entry.")
+            raise ToolError("words and entry are both missing; specify one of them.")
         found = history.search(arguments.words.strip())
         return found or f"[nothing in this session contains {arguments.words!r}]"
 

@@ -63,11 +63,13 @@ def web_search(client: NetClient, key: str, url: str = BRAVE_URL) -> SchemaTool[
         headers = {"X-Subscription-Token": key, "Accept": "application/json"}
         page = await client.get(address, headers)
         if page.status in (401, 403):
-            raise ToolError("The search service refused the key; set brave_api_key.")
+            raise ToolError(
+                "The search service rejected the key; ask the user to set a valid brave_api_key."
+            )
         if page.status == 429:
-            raise ToolError("The search service's rate limit is reached; wait a while.")
+            raise ToolError("The search service's rate limit is reached; try again later.")
         if page.status != 200:
-            raise ToolError("The search service answered {status}.", status=page.status)
+            raise ToolError("The search service returned status {status}.", status=page.status)
         return untrusted("web search", _results(page.body))
 
     return SchemaTool(

@@ -76,7 +76,7 @@ class Controls:
         elif self._turns.running:
             self.stop_turn()
         else:
-            self.repl.front.say_below(_("Ctrl-D leaves."))
+            self.repl.front.say_below(_("Press Ctrl-D to exit."))
 
     def escape(self) -> None:
         """Take Esc: the running command; twice: the turn."""
@@ -88,7 +88,7 @@ class Controls:
         elif self.display.command_running():
             self._stop_command()
         else:
-            self.repl.front.say_below(_("Esc again stops the turn."))
+            self.repl.front.say_below(_("Press Esc again to stop the turn."))
 
     def leave(self) -> None:
         """Take Ctrl-D on an empty line: leave; while something runs the first one asks."""
@@ -97,9 +97,7 @@ class Controls:
             # The keyboard is the command's own: this was typed ahead of its end, as to a shell.
             self.repl.leave_when_done()
         elif self._turns.running and not self._again("leave"):
-            self.repl.front.say_below(
-                _("Something is still running. Ctrl-D again stops it and leaves.")
-            )
+            self.repl.front.say_below(_("A turn is running; Ctrl-D again stops it and exits."))
         else:
             self.repl.leave()
 
@@ -115,7 +113,7 @@ class Controls:
         """End the running command; the turn goes on."""
         self._stopped_command_of = self._turns.current
         self.repl.stop_command()
-        self.repl.front.say_below(_("Stopping the command; once more stops the turn."))
+        self.repl.front.say_below(_("Stopping the command. Press again to stop the turn."))
 
     def _stopped_command(self) -> bool:
         """Return whether a command of this turn was stopped before."""

@@ -120,7 +120,7 @@ class Display:
     def user_needed(self) -> None:
         """Call the user: a question waits."""
         if self._attention is not None:
-            self._attention.call(_("KogniTerm: a question waits for you"))
+            self._attention.call(_("KogniTerm: waiting for your answer"))
 
     def keyboard_lent(self) -> None:
         """Show the command's frame for good: it has the keyboard and writes to the screen itself.
@@ -135,7 +135,7 @@ class Display:
             return
         screen.hand_over()
         self.say(
-            Phrase("The keyboard is with the command; Ctrl-] leaves it running as a job."),
+            Phrase("You are typing into the command. Press Ctrl-] to detach it."),
             "warning",
         )
 

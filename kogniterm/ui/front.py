@@ -85,7 +85,7 @@ def banner(
     attributes: bool = True,
 ) -> str:
     """Return the banner for a screen of `columns`, with escape sequences as allowed."""
-    tail = _("/help lists what you can type.")
+    tail = _("Type /help for a list of commands.")
     name = f"KogniTerm {version}"
     if columns >= _WIDE and unicode and attributes:
         gradient = color and theme.name != "plain"

@@ -39,7 +39,7 @@ LAST_WORDS = 300
 LAST_LINES = 12
 """Size of the last turn in a resumed session: characters said, lines answered."""
 APPROVAL_MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
-BROKEN = Phrase("Something went wrong inside KogniTerm; the log file has the details.")
+BROKEN = Phrase("Internal error; details are in the log file (see: kogniterm config path).")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +177,7 @@ class Repl:
             self.front.restore(state.draft)
         self._drafts.found(state.draft)
         if state.open_turn:
-            self.display.say(
-                Phrase("The last turn of this session was not finished; going on with it.")
-            )
+            self.display.say(Phrase("The last turn was interrupted; continuing it."))
         if state.open_turn or state.unknown:
             self.turns.queue.insert(0, Work())
         self.turns.begin()
@@ -191,7 +189,7 @@ class Repl:
     def session(self) -> LiveSession:
         """The open session. Raises `UsageError` while it is still being opened."""
         if self._session is None:
-            raise UsageError("The session is still being opened; try again in a moment.")
+            raise UsageError("The session is still opening; try again in a moment.")
         return self._session
 
     @property
@@ -210,7 +208,7 @@ class Repl:
             self.ask_model(UserInput(text))
             return
         self._session.steer(text)
-        self.front.say_below(_("The running turn has it with its next step."))
+        self.front.say_below(_("Sent with the next step."))
 
     def attachments(self, line: str) -> tuple[str, ...]:
         """Return the files and job outputs that `line` names."""
@@ -301,7 +299,10 @@ class Repl:
         if command.needs_session:
             await self._is_open.wait()
         if self.turns.running and not command.while_running:
-            raise UsageError("/{name} has to wait until the turn is over.", name=command.name)
+            raise UsageError(
+                "/{name} cannot run during a turn. Wait until it ends, or stop it with Ctrl-C.",
+                name=command.name,
+            )
         done = command.run(self, argument)
         if done is not None:
             await done
@@ -417,7 +418,7 @@ def greet(display: Display, opened: Opened) -> None:
     """Say once what the user should know about a session that was opened."""
     values: dict[str, object] = {"name": opened.session.model.name}
     if opened.first_run:
-        display.say(Phrase("Say what you want done."))
+        display.say(Phrase("Describe a task and press Enter."))
         display.say(_how_approval_works(opened.session.modes.approval))
     if opened.model_reason is not None:
         values["why"] = opened.model_reason
@@ -425,7 +426,7 @@ def greet(display: Display, opened: Opened) -> None:
     elif opened.first_run:
         display.say(Phrase("Model: {name}.", values))
     if opened.first_run:
-        display.say(Phrase('Try "what takes the most space in this folder?", or /help.'))
+        display.say(Phrase('Try "what takes the most space in this folder?".'))
     for notice in opened.notices:
         display.say(notice, "warning")
     _show_last(display, *opened.last_turn)
@@ -437,7 +438,7 @@ def _show_last(display: Display, said: str, answer: str) -> None:
     from kogniterm.ui.screen.markdown import markdown
 
     if said:
-        display.say(Phrase("You said last: {words}", {"words": one_line(said, LAST_WORDS)}))
+        display.say(Phrase("Your last message: {words}", {"words": one_line(said, LAST_WORDS)}))
     lines = clean(answer).strip().split("\n")
     if any(lines):
         more = ["…", ""] if len(lines) > LAST_LINES else []
@@ -447,9 +448,10 @@ def _show_last(display: Display, said: str, answer: str) -> None:
 def _how_approval_works(mode: ApprovalMode) -> Phrase:
     if mode == "auto":
         return Phrase(
-            "Approval mode auto: what the policy does not refuse runs without asking; "
-            "Shift-Tab switches to being asked."
+            "Approval mode: auto. Commands that your rules, the checks and "
+            "the sandbox permit run without asking; Shift-Tab switches to "
+            "manual."
         )
     return Phrase(
-        "Every command is shown to you before it runs: y approves it, n rejects it, x explains it."
+        "Each command waits for your approval. Press y to approve, n to reject, x to explain."
     )

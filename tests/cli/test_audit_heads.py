@@ -65,12 +65,12 @@ def heads(shell: Shell) -> Path:
         ),
         (
             ["DELETE FROM records", "DELETE FROM sessions"],
-            "the whole session of 19 records is missing",
+            "the whole session is missing (records: 19)",
         ),
         (["DELETE FROM records"], "the end of the journal is missing: records 1 to 19"),
         (
             ["UPDATE records SET request_id = 'r9' WHERE kind = 'verdict' AND request_id = 'r1'"],
-            "its column request_id is not what its content says",
+            "its column request_id does not match its content",
         ),
         (["UPDATE records SET request_id = NULL WHERE kind = 'intent'"], "request_id"),
         (["UPDATE sessions SET title = 'Something else'"], "title of the session"),
@@ -80,7 +80,7 @@ def heads(shell: Shell) -> Path:
         (["UPDATE sessions SET parent = 'abc'"], "parent of the session"),
         (["UPDATE sessions SET parent_seq = 3"], "parent_seq of the session"),
         (["UPDATE sessions SET updated = 7"], "updated of the session"),
-        (["UPDATE sessions SET created = 7"], "the date of its beginning was changed"),
+        (["UPDATE sessions SET created = 7"], "the start date of the session was changed"),
         (
             ["UPDATE sessions SET snapshot = replace(snapshot, 'carrots', 'weapons')"],
             "snapshot of the session",
@@ -117,7 +117,10 @@ def test_a_planted_session_is_found(shell: Shell, session: str) -> None:
     tamper(shell, *copied_journal(shell, session, 19, "planted"))
     result = shell.run("audit", "verify")
     assert result.returncode == 1
-    assert "planted: record 1 is broken: the head file does not know this session" in result.stdout
+    assert (
+        "planted: record 1 is broken: the audit anchor does not contain this session"
+        in result.stdout
+    )
 
 
 def grown(shell: Shell, session: str) -> None:
@@ -144,7 +147,10 @@ def test_a_turn_added_to_a_closed_journal_is_found_also_after_it_was_opened(
     assert shell.run("sessions", "rename", session, "Mine").returncode == 0
     result = shell.run("audit", "verify")
     assert result.returncode == 1
-    assert "record 20 is broken: it was changed while no KogniTerm had it open" in result.stdout
+    assert (
+        "record 20 is broken: it was changed while the session was not open in KogniTerm"
+        in result.stdout
+    )
 
 
 def test_a_deleted_session_is_no_fault_when_the_user_deleted_it(shell: Shell, session: str) -> None:

@@ -221,7 +221,7 @@ def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> 
     result = shell.run("run", "go", "--model", model, "--plan", "never")
     assert result.returncode == 3
     assert result.stdout == "It must be known which one.\n"
-    assert "Nobody was there to answer: Which one?" in result.stderr
+    assert "No user was available to answer: Which one?" in result.stderr
 
 
 def test_a_session_is_picked_by_words_of_its_title(shell: Shell) -> None:

@@ -269,7 +269,7 @@ def test_a_full_standard_output_is_one_sentence(shell: Shell) -> None:
     started = shell.start(*words, out=Path("/dev/full"))
     assert started.wait() == 1
     said = started.err.read_text()
-    assert "no space is left" in said
+    assert "no space left" in said
     assert "Traceback" not in said
 
 

@@ -71,7 +71,7 @@ def test_serious_effects_come_first_and_new_files_are_named(work: Path) -> None:
         Effect("secret", "~/.ssh/id_rsa"),
         Effect("delete", "gone"),
     ) == [
-        "Deletes gone: nothing there",
+        "Deletes gone: does not exist",
         "Creates new.txt",
         "Reads a secret: ~/.ssh/id_rsa",
         "Uses the network: example.org",
@@ -80,7 +80,7 @@ def test_serious_effects_come_first_and_new_files_are_named(work: Path) -> None:
 
 def test_what_only_the_run_shows_is_said_to_be_unknown(work: Path) -> None:
     assert lines(work, Effect("overwrite", "f….txt"), Effect("delete", "git checkout …")) == [
-        "Deletes what is known only when it runs: git checkout …",
+        "Deletes files known only at run time: git checkout …",
         "Creates or changes files known only at run time: f….txt",
     ]
 
@@ -167,14 +167,14 @@ def test_pipes_and_loops_do_not_block(work: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "line"),
     [
-        ("empty", "Deletes empty: an empty folder"),
-        ("listed", "Deletes listed: what is there may not be read"),
-        ("shut", "Deletes shut: what is there may not be read"),
-        ("shut/a.txt", "Deletes shut/a.txt: what is there may not be read"),
+        ("empty", "Deletes empty: empty folder"),
+        ("listed", "Deletes listed: contents cannot be read"),
+        ("shut", "Deletes shut: contents cannot be read"),
+        ("shut/a.txt", "Deletes shut/a.txt: contents cannot be read"),
         ("part", "Deletes part: 1 file, ≥ 4 B; not tracked by git"),
-        ("a.log/none", "Deletes a.log/none: nothing there"),
-        ("~nobody-of-this-name", "Deletes ~nobody-of-this-name: nothing there"),
-        ("a\ud800", "Deletes a\ud800: nothing there"),
+        ("a.log/none", "Deletes a.log/none: does not exist"),
+        ("~nobody-of-this-name", "Deletes ~nobody-of-this-name: does not exist"),
+        ("a\ud800", "Deletes a\ud800: does not exist"),
     ],
 )
 def test_what_may_not_be_looked_at_is_not_told_as_nothing(

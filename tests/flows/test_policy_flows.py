@@ -25,7 +25,7 @@ async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
     session = flow.open()
     request, report, _ = await _asked(flow)
     assert [str(line) for line in session.undo.preview(request, report)][-1] == (
-        "What it changes here can be undone with /undo."
+        "Changes in the workspace can be undone with /undo."
     )
     assert not (flow.folder / "src").exists()
     image, differences = session.undo.latest()
@@ -54,7 +54,7 @@ async def test_what_was_created_is_gone_after_undo(make_flow: MakeFlow, command:
     before = there()
     session = flow.open()
     request, report, _ = await _asked(flow)
-    assert "What it changes here can be undone with /undo." in [
+    assert "Changes in the workspace can be undone with /undo." in [
         str(line) for line in session.undo.preview(request, report)
     ]
     assert {"kind": "create"} in [{"kind": effect.kind} for effect in report.effects]

@@ -92,7 +92,7 @@ async def test_a_failing_command_stops_it_unless_it_may_fail(make_flow: MakeFlow
     answer = await cook(flow, failing % "")
     assert (answer.exit_code, str(answer.reason)) == (
         1,
-        "The recipe stopped at a: it ended with exit 3.",
+        "The recipe stopped: node a ended with exit code 3.",
     )
     assert (await cook(flow, failing % ", may_fail: true")).text == "on"
 

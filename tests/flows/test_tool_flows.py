@@ -61,7 +61,7 @@ replies:
 """
     flow = make_flow(script)
     await flow.run()
-    assert "There is no job j7." in flow.shown[2]
+    assert "Job j7 not found." in flow.shown[2]
 
 
 async def test_arguments_that_do_not_fit_are_named(make_flow: MakeFlow) -> None:

@@ -82,7 +82,7 @@ def test_an_answer_behind_a_second_crash_still_says_that_it_is_unknown(
     kill(forge, make_flow(COUNTED), "kill:after-outcome", "--resume=last")
     status, said = ended(forge, make_flow(TOLD), "--resume=last")
     assert status == 3
-    assert "It is unknown how this command ended: echo ran" in said
+    assert "The outcome of this command is unknown: echo ran" in said
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_the_longest_known_beginning_decides_the_window(
         ("gemni", "did you mean google_genai:gemni?"),
         ("gpt-4o", "did you mean openai:gpt-4o?"),
         ("claude-x", "did you mean anthropic:claude-x?"),
-        ("opena:gpt-4o", "No provider is called opena; did you mean openai?"),
+        ("opena:gpt-4o", "Unknown provider opena. Did you mean openai?"),
         ("google-genai:x", "did you mean google_genai?"),
         ("wonderful", "known are google_genai, openai"),
         ("", "known are google_genai"),

@@ -122,7 +122,7 @@ def test_an_unknown_command_is_proposed_again_or_left(
     terminal.run("cp -r ~/.local ~/kept")
     model = scripted(terminal, count)
     terminal.start(f"kogniterm resume last --model {model}")
-    terminal.until("let the model propose it again")
+    terminal.until("propose it again")
     terminal.pause(ARMED_SECONDS)
     terminal.send("a")
     answer(terminal, "echo x >> count", "n")

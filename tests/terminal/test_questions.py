@@ -42,7 +42,7 @@ def prompt_at(
     terminal = open_terminal(user=user, **more)
     file = script(place / "project", *replies)
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
-    terminal.until("Say what you want done.")
+    terminal.until("Describe a task and press Enter.")
     terminal.until("manual")
     if said:
         terminal.send(said)
@@ -91,7 +91,7 @@ def test_a_burst_a_paste_and_a_pause_in_the_middle_are_words(
     assert not ran.exists()
     terminal.send("\r")
     terminal.until("Heard.")
-    assert "You rejected it: yesyy it my way" in terminal.text
+    assert "You rejected this action: yesyy it my way" in terminal.text
     assert not ran.exists()
 
 
@@ -182,7 +182,7 @@ def test_words_at_a_plan_never_start_it(open_terminal: OpenTerminal, place: Path
         terminal.until(lambda: "Enter: reject the plan" in seen(terminal))
         terminal.send("\x03")
         terminal.until(lambda: "[y] work on it" in seen(terminal))
-    assert "changed by you" not in terminal.text
+    assert "edited by you" not in terminal.text
     assert "Plan →" not in terminal.text
 
 
@@ -215,7 +215,7 @@ def test_a_dumb_terminal_asks_again_for_words(open_terminal: OpenTerminal, place
     terminal = open_terminal(environment=dumb)
     file = script(place / "project", *replies)
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
-    terminal.until("Say what you want done.")
+    terminal.until("Describe a task and press Enter.")
     terminal.send("go\r")
     terminal.until("Your decision")
     terminal.send("/keys\r")

@@ -87,7 +87,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     say(terminal, "/bug bug.json", "Written")
     say(terminal, "/new")
     say(terminal, "something else", "You said it")
-    with anew(terminal, "You said last: the first thing"):
+    with anew(terminal, "Your last message: the first thing"):
         say(terminal, "/resume The copy")
     say(terminal, "/compact", "compacted")
     assert leave(terminal) == 0
@@ -99,7 +99,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     terminal.until("something else")
     terminal.pause(0.5)
     terminal.send("something\r")
-    terminal.until("You said last: something else")
+    terminal.until("Your last message: something else")
     terminal.until(lambda: has_prompt(terminal))
     assert leave(terminal) == 0
 

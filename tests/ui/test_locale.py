@@ -60,7 +60,7 @@ def test_the_search_for_sentences_finds_the_kinds_it_must() -> None:
     found = {message.text for message in messages()}
     assert "Run this command?" in found  # _()
     assert "list the commands, or explain one" in found  # Text in a table
-    assert "There is no command /{name}; /help lists them." in found  # an error
+    assert "Unknown command /{name}; /help lists the commands." in found  # an error
     assert "{count} job" in found  # plural()
     assert [module for module in TEMPLATES if not (PACKAGE / module).is_file()] == []
 

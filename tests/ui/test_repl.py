@@ -95,7 +95,7 @@ async def test_what_is_typed_can_steer_the_running_turn(keys: PipeInput) -> None
     live.press("one\r")
     await live.until("On my way.")
     live.press("only the tests\x13")
-    await live.until("The running turn has it with its next step.")
+    await live.until("Sent with the next step.")
     assert "› only the tests" in live.terminal.text
     assert session.journal.steering.take() == ("only the tests",)
     session.journal.steering.journaled()
@@ -131,7 +131,7 @@ async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeIn
     live.press("a long task\r")
     await live.until("On my way.")
     live.press("\x1b")
-    await live.until("Esc again stops the turn.")
+    await live.until("Press Esc again to stop the turn.")
     assert session.stopped == 0
     live.press("\x1b")
     await live.until(lambda: session.stopped == 1)
@@ -417,7 +417,7 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
     live.press("/sessions\r")
     await live.until("the other one")
     live.press("/resume 2026\r")
-    await live.until("That is the session you are in.")
+    await live.until("You are already in this session.")
     live.press("/resume zz\r")
     await live.until("No session is called that")
     live.press("/resume 99aa\r")

@@ -65,7 +65,7 @@ async def complete(
     judge it by.
     """
     if plan is None:
-        raise ToolError("There is no plan; answer, or call make_plan first.")
+        raise ToolError("No plan exists; answer, or call make_plan first.")
     step = find(plan, str(arguments.get("step") or ""))
     status: StepStatus = arguments.get("status") or "done"
     note = str(arguments.get("note") or "").strip()
@@ -74,7 +74,7 @@ async def complete(
     if status != "done":
         raise ToolError("status must be done, failed or skipped.")
     if step.status == "done":
-        raise ToolError("{id} is done already. {now}", id=step.id, now=where_we_are(plan))
+        raise ToolError("{id} is already done. {now}", id=step.id, now=where_we_are(plan))
     found = fresh_evidence(plan, messages, step)
     if found is None:
         raise ToolError(
@@ -85,7 +85,9 @@ async def complete(
     judged = step.check is not None and step.check.kind == "judgement"
     if judged and step.check is not None and not note:
         raise ToolError(
-            "Say in note what shows that {id} is so: {value}", id=step.id, value=step.check.value
+            "note is missing; state in it what shows that {id} meets its check: {value}",
+            id=step.id,
+            value=step.check.value,
         )
     evidence, message = found
     failure = _contradiction(step.check, evidence, message)
@@ -110,7 +112,9 @@ def _given_up(
 ) -> tuple[Plan, str]:
     """Return a step the model gives up: its fallback comes first, and what needs it is named."""
     if not note:
-        raise ToolError("Say in note why {id} is {status}.", id=step.id, status=status)
+        raise ToolError(
+            "note is missing; state in it why {id} is {status}.", id=step.id, status=status
+        )
     if status == "failed" and step.fallback and not step.on_fallback:
         plan = _fall_back(plan, step, note)
         return plan, f"{step.id} stays open. {where_we_are(plan, messages)}"

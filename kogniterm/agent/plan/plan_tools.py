@@ -145,7 +145,7 @@ def find(plan: Plan, step_id: str) -> PlanStep:
         if step.id == step_id:
             return step
     raise ToolError(
-        "The plan has no step {id}; it has {ids}.", id=step_id, ids=", ".join(ids(plan))
+        "Step {id} not found; the plan has {ids}.", id=step_id, ids=", ".join(ids(plan))
     )
 
 
@@ -292,10 +292,10 @@ def parse_plan(
         raise _refused([Phrase("steps must be a list with at least one entry")])
     if len(raw_steps) > MAX_STEPS:
         many = {"count": len(raw_steps), "most": MAX_STEPS}
-        problems.append(Phrase("{count} steps, at most {most} are allowed", many))
+        problems.append(Phrase("{count} steps given; at most {most} are allowed", many))
     under_way = previous if open_steps(previous) else None
     if under_way is not None and going_on and not reason:
-        problems.append(Phrase("a plan is under way; say in reason why it changes"))
+        problems.append(Phrase("a plan is in progress; state in reason why it changes"))
     kept = _finished(under_way) if under_way is not None and reason else ()
     known = [step.id for step in kept]
     steps: list[PlanStep] = []
@@ -306,7 +306,7 @@ def parse_plan(
             known.append(step.id)
     problems += unknown_tools(steps, tools)
     if not steps and not problems:
-        problems.append(Phrase("no step is left to do"))
+        problems.append(Phrase("all given steps are already done"))
     if problems:
         raise _refused(problems)
     revision = under_way.revision + 1 if under_way is not None and reason else 1
@@ -328,7 +328,7 @@ def unknown_tools(steps: Iterable[PlanStep], tools: Collection[str] | None) -> l
         if tools is not None and name not in tools
     ]
     if problems and tools:
-        problems.append(Phrase("the tools are {names}", {"names": ", ".join(tools)}))
+        problems.append(Phrase("available tools: {names}", {"names": ", ".join(tools)}))
     return problems
 
 
@@ -357,20 +357,20 @@ def _parse_step(
         if what not in ("", finished.what):
             problems.append(
                 Phrase(
-                    "{step} is finished ({what}); give another step another id",
+                    "{step} is already done ({what}); use a new id for another step",
                     {"step": step_id, "what": finished.what},
                 )
             )
         return None
     if not _ID.match(step_id):
         named = {"number": index, "id": step_id}
-        problems.append(Phrase("step {number} has the id {id!r}; use s1, s2, …", named))
+        problems.append(Phrase("step {number} has the invalid id {id!r}; use s1, s2, …", named))
     elif step_id in known:
         problems.append(Phrase("the id {id} is used twice", {"id": step_id}))
     if not what or len(what) > MAX_TEXT:
         problems.append(
             Phrase(
-                "step {number} must say what it does in at most {most} characters",
+                "what of step {number} must have 1 to {most} characters",
                 {"number": index, "most": MAX_TEXT},
             )
         )
@@ -404,7 +404,7 @@ def _parse_delegate(raw: Any, step_id: str, problems: list[Phrase]) -> DelegateK
     kind = next((kind for kind in KINDS if kind == raw), None)
     if raw and kind is None:
         allowed = {"step": step_id, "kinds": ", ".join(KINDS)}
-        problems.append(Phrase("delegate of {step} must be one of {kinds}", allowed))
+        problems.append(Phrase("delegate of {step} must be one of: {kinds}", allowed))
     return kind
 
 
@@ -416,7 +416,12 @@ def _strings(
         problems.append(Phrase("{key} of {step} must be a list", {"key": key, "step": step_id}))
         return ()
     if len(value) > MAX_NAMES or any(len(str(item)) > MAX_TEXT for item in value):
-        problems.append(Phrase("{key} of {step} is too long", {"key": key, "step": step_id}))
+        problems.append(
+            Phrase(
+                "{key} of {step} has too many entries, or one that is too long",
+                {"key": key, "step": step_id},
+            )
+        )
     return tuple(str(item)[:MAX_TEXT] for item in value[:MAX_NAMES])
 
 
@@ -437,7 +442,7 @@ def _parse_substeps(
         what = str(item.get("what") if isinstance(item, Mapping) else item).strip()
         if not what or len(what) > MAX_TEXT:
             which = {"number": number, "step": step_id}
-            problems.append(Phrase("substep {number} of {step} must say what it does", which))
+            problems.append(Phrase("substep {number} of {step} is empty or too long", which))
             continue
         parts.append(PlanStep(f"{step_id}_{number}", what))
     return tuple(parts)
@@ -451,13 +456,15 @@ def _bad_references(step_id: str, inputs: tuple[str, ...], known: list[str]) -> 
         if match is None:
             problems.append(
                 Phrase(
-                    "{step} refers to {reference!r}; use steps.ID.output or session.cwd",
+                    "inputs of {step} contains {reference!r}; use steps.ID.output or session.cwd",
                     {"step": step_id, "reference": reference},
                 )
             )
         elif match[1] and match[1] not in known:
             meant = {"step": step_id, "other": match[1]}
-            problems.append(Phrase("{step} refers to {other}, which is not an earlier step", meant))
+            problems.append(
+                Phrase("inputs of {step} refers to {other}, which is not an earlier step", meant)
+            )
     return problems
 
 
@@ -468,20 +475,18 @@ def _parse_check(raw: Any, step_id: str, problems: list[Phrase]) -> Check | None
     value = str(raw.get("value") or "") if isinstance(raw, Mapping) else ""
     if kind not in CHECKS or not value:
         allowed = {"step": step_id, "kinds": ", ".join(CHECKS)}
-        problems.append(Phrase("the check of {step} needs a kind ({kinds}) and a value", allowed))
+        problems.append(Phrase("check of {step} needs kind ({kinds}) and value", allowed))
         return None
     if len(value) > MAX_CHECK:
         long = {"step": step_id, "most": MAX_CHECK}
-        problems.append(Phrase("the check of {step} has more than {most} characters", long))
+        problems.append(Phrase("check.value of {step} has more than {most} characters", long))
     if kind == "exit_code" and not _EXIT_CODE.match(value):
         step = {"step": step_id}
-        problems.append(
-            Phrase("the check of {step} needs a number from 0 to 255 as exit code", step)
-        )
+        problems.append(Phrase("check.value of {step} must be an exit code from 0 to 255", step))
     if kind == "pattern":
         try:
             Pattern(value)
         except ToolError as error:
             because = {"step": step_id, "why": error.text}
-            problems.append(Phrase("the pattern of {step} cannot be used: {why}", because))
+            problems.append(Phrase("check.value of {step} is not a usable pattern: {why}", because))
     return Check(kind, value)

@@ -117,7 +117,7 @@ class Analyser:
         """Judge shell text."""
         too_long = len(command) > MAX_TEXT or command.count("|") > MAX_PIPES
         if too_long or self._shell_depth > MAX_SHELL_DEPTH:
-            self._give_up("It is too long or too nested to be judged.")
+            self._give_up("Too long or too deeply nested to check.")
             return
         self._shell_depth += 1
         self.node(parse(command), scope)
@@ -155,7 +155,7 @@ class Analyser:
         elif isinstance(node, Test):
             self._test(node, scope)
         else:
-            self._give_up("It could not be read: {why}.", why=Phrase(node.why))
+            self._give_up("Could not be parsed: {why}.", why=Phrase(node.why))
 
     def _pipeline(self, node: Pipeline, scope: Scope) -> None:
         upstream: tuple[str, ...] = ()
@@ -207,14 +207,16 @@ class Analyser:
     def _function(self, node: Function, scope: Scope) -> None:
         if rules_for(node.name) is not None or node.name.startswith(_KEPT_NAMES):
             # A later command is judged as if the name still meant the program.
-            self._findings.ask("It defines {name}, which later commands may run.", name=node.name)
+            self._findings.ask(
+                "Defines the function {name}, which later commands may run.", name=node.name
+            )
         scope.functions[node.name] = node
         # Another command that calls it is asked about: its name is not a known program.
         self._call_function(node, scope.with_arguments(Argument(HOLE, split=True)))
 
     def _call_function(self, node: Function, scope: Scope) -> None:
         if node.name in self._active:
-            self._findings.danger("{name} starts itself again and again.", name=node.name)
+            self._findings.danger("{name} calls itself endlessly.", name=node.name)
             return
         self._active.append(node.name)
         self.node(node.body, scope)
@@ -225,9 +227,9 @@ class Analyser:
         texts = [argument.value for argument in arguments]
         risky = any(a.tainted or "[" in a.value for a in arguments)
         if node.extended and risky and (_ARITHMETIC_TESTS & set(texts)):
-            self._findings.ask("A comparison of numbers in [[ ]] may run commands.")
+            self._findings.ask("A numeric comparison in [[ ]] may run commands.")
         if "-v" in texts or "-R" in texts:
-            self._findings.ask("A test of a variable's existence may run commands.")
+            self._findings.ask("Testing whether a variable exists may run commands.")
 
     def _subscripts(self, computes: tuple[str, ...], scope: Scope) -> None:
         # A subscript is an expression, unless the array is a map, which only the shell knows.
@@ -250,7 +252,7 @@ class Analyser:
                 self.node(part.node, scope.branch())
             elif isinstance(part, Unknown):
                 if part.opaque is not None:
-                    self._give_up("It could not be read: {why}.", why=Phrase(part.opaque))
+                    self._give_up("Could not be parsed: {why}.", why=Phrase(part.opaque))
                 for nested in part.inner:
                     self.node(nested.node, scope.branch())
                 self._subscripts(part.computes, scope)
@@ -271,7 +273,7 @@ class Analyser:
         self._count += 1
         if self._count > MAX_COMMANDS:
             if not self.gave_up:
-                self._give_up("It has too many commands to be judged.")
+                self._give_up("Contains too many commands to check.")
             return
         arguments = self._words(node.words, scope)
         name = arguments[0].value if arguments else ""
@@ -280,7 +282,7 @@ class Analyser:
         if not arguments:
             self._assignments(node, scope)
             if any(r.op in {">", ">|", "&>"} for r in node.redirects):
-                self._findings.ask("It empties a file.")
+                self._findings.ask("Empties a file.")
             return
         if name in {"export", "declare", "typeset", "local", "readonly"}:
             self._assignments(node, scope)
@@ -291,7 +293,7 @@ class Analyser:
         files = (expand_single(target, scope).value for target in written)
         silent = _prints_nothing([argument.value for argument in arguments])
         if silent and not all(map(is_harmless_device, files)):
-            self._findings.ask("It empties a file.")
+            self._findings.ask("Empties a file.")
         self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
 
     def _assignments(self, node: Simple, scope: Scope) -> None:
@@ -318,7 +320,7 @@ class Analyser:
             call = self._call(name, (), scope.branch())
             for word in assignment.values[:1]:
                 assigns(call, variable, expand_single(word, scope))
-            self._findings.ask("It runs a program with the variable {name} changed.", name=variable)
+            self._findings.ask("Runs a program with the variable {name} changed.", name=variable)
             self._findings.program((f"{variable}=…",))
 
     def _redirects(self, redirects: tuple[Redirect, ...], scope: Scope, name: str) -> str | None:
@@ -352,13 +354,13 @@ class Analyser:
         if is_network_device(path):
             call.network(path)
             if name in SHELLS or name in {"", "exec", "nc", "python", "python3", "perl"}:
-                call.danger("It gives a shell of this machine to the network.")
+                call.danger("Exposes a shell on this machine to the network.")
             return
         if op in {"<", "<>", "<&"}:
             call.reads(target)
         if op != "<" and not is_harmless_device(path):
             if target.glob or (target.value == HOLE and target.tainted):
-                call.ask("It writes to a file only known when it runs.")
+                call.ask("Writes to a file known only at run time.")
             call.writes(target, "write" if op in {">>", "&>>"} else "overwrite")
 
     def _call(self, name: str, args: tuple[Argument, ...], scope: Scope) -> Call:
@@ -370,7 +372,7 @@ class Analyser:
             return
         self._count += 1
         if len(self._active) > MAX_SHELL_DEPTH * 3:
-            self._give_up("It is nested too deeply to be judged.")
+            self._give_up("Too deeply nested to check.")
             return
         self._active.append("")
         self._run(args, scope, piped=piped, stdin=None)
@@ -386,10 +388,10 @@ class Analyser:
         if not program.known or program.split:
             findings.runs_input()
             if program.value or not program.known:
-                findings.ask("Which program runs is only known when it runs.")
+                findings.ask("Runs a program known only at run time.")
             text = " ".join(arg.value for arg in args).replace(HOLE, " ")
             if "-" in text:
-                findings.scan("rm " + text, "It may be told to do this: {what}.")
+                findings.scan("rm " + text, "Depending on the program, this {what}.")
             return
         name = program.value
         if "/" in name:
@@ -397,9 +399,9 @@ class Analyser:
             if folder not in SYSTEM_FOLDERS:
                 findings.effect("execute", name)
                 run_file(self._call(name, (), scope), name)
-                findings.ask("It runs the file {path}.", path=name)
+                findings.ask("Runs the file {path}.", path=name)
                 if findings.has("network"):
-                    findings.danger("It may run what it got from the network.")
+                    findings.danger("May run code downloaded from the network.")
                 return
             name = base
         if name in scope.functions and "/" not in program.value:
@@ -413,9 +415,9 @@ class Analyser:
         rules = rules_for(name)
         if rules is None:
             findings.effect("execute", name)
-            findings.ask("{program} is not a program with known rules.", program=name)
+            findings.ask("{program} is unknown to KogniTerm.", program=name)
             if name.startswith("mkfs"):
-                findings.danger("{program} destroys what is on a disk.", program=name)
+                findings.danger("{program} destroys the contents of a disk.", program=name)
             return
         if _tells_version([name, *(arg.value for arg in args[1:])]):
             return
@@ -456,14 +458,14 @@ def _judged(
     hidden = hidden_characters(command)
     if hidden:
         names = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
-        findings.danger("It contains characters that cannot be seen: {names}.", names=names)
+        findings.danger("Contains invisible characters: {names}.", names=names)
     analyser = Analyser(findings)
     try:
         analyser.text(command, scope)
     except RecursionError:
-        findings.ask("It is nested too deeply to be judged.")
+        findings.ask("Too deeply nested to check.")
     if analyser.gave_up:
-        findings.scan(command, "Its text {what}.")
+        findings.scan(command, "Contains text that {what}.")
     if findings.has("secret") and findings.has("network"):
-        findings.danger("It reads secrets and talks to the network.")
+        findings.danger("Reads secrets and uses the network.")
     return findings.report(command), scope

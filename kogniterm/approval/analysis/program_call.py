@@ -184,37 +184,43 @@ _KINDS_OF_PATH: Mapping[str, Callable[[ResolvedPath], bool]] = {
 }
 _CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
     "write": {
-        "device": ("dangerous", "It writes to the device {path}."),
-        "kernel": ("dangerous", "It changes the kernel's settings ({path})."),
-        "history": ("dangerous", "It tampers with the shell's history."),
-        "steering": ("dangerous", "It changes {path}, which other programs obey."),
-        "repository": ("needs_approval", "It changes {path}, which git keeps for itself."),
-        "system": ("dangerous", "It changes a file of the system: {path}."),
-        "inside": ("workspace_write", "It writes {path}."),
-        "unknown": ("needs_approval", "It writes to a file only known when it runs."),
-        "outside": ("needs_approval", "It writes {path}, outside the workspace."),
+        "device": ("dangerous", "Writes to the device {path}."),
+        "kernel": ("dangerous", "Changes kernel settings ({path})."),
+        "history": ("dangerous", "Tampers with the shell history."),
+        "steering": ("dangerous", "Changes {path}, which controls other programs."),
+        "repository": ("needs_approval", "Changes {path}, part of git's internal data."),
+        "system": ("dangerous", "Changes {path}, which belongs to the system."),
+        "inside": ("workspace_write", "Writes {path}."),
+        "unknown": ("needs_approval", "Writes to a file known only at run time."),
+        "outside": ("needs_approval", "Writes {path}, outside the workspace."),
     },
     "delete": {
-        "device": ("dangerous", "It deletes the device {path}."),
-        "history": ("dangerous", "It tampers with the shell's history."),
-        "steering": ("dangerous", "It deletes {path}, which other programs depend on."),
-        "inside": ("needs_approval", "It deletes {path}."),
-        "system": ("dangerous", "It deletes a file of the system: {path}."),
-        "outside": ("needs_approval", "It deletes {path}, which may be outside the workspace."),
+        "device": ("dangerous", "Deletes the device {path}."),
+        "history": ("dangerous", "Tampers with the shell history."),
+        "steering": ("dangerous", "Deletes {path}, which other programs depend on."),
+        "inside": ("needs_approval", "Deletes {path}."),
+        "system": ("dangerous", "Deletes {path}, which belongs to the system."),
+        "outside": ("needs_approval", "Deletes {path}, which may be outside the workspace."),
     },
     "move": {
-        "steering": ("dangerous", "It moves {path}, which other programs depend on."),
-        "system": ("dangerous", "It moves {path}, which other programs depend on."),
+        "steering": ("dangerous", "Moves {path}, which other programs depend on."),
+        "system": ("dangerous", "Moves {path}, which other programs depend on."),
         "inside": None,
-        "outside": ("needs_approval", "It moves {path}, outside the workspace."),
+        "outside": ("needs_approval", "Moves {path}, outside the workspace."),
     },
     "rights": {
-        "device": ("dangerous", "It changes the rights of far more than one file: {path}."),
-        "system": ("dangerous", "It changes the rights of the system's files: {path}."),
-        "secret": ("needs_approval", "It changes the rights of {path}."),
-        "steering": ("needs_approval", "It changes the rights of {path}."),
+        "device": ("dangerous", "Changes the permissions of many files at once: {path}."),
+        "system": (
+            "dangerous",
+            ("Changes the permissions of {path}, which belongs to the system."),
+        ),
+        "secret": ("needs_approval", "Changes the permissions of {path}."),
+        "steering": ("needs_approval", "Changes the permissions of {path}."),
         "inside": None,
-        "outside": ("needs_approval", "It changes the rights of {path}, outside the workspace."),
+        "outside": (
+            "needs_approval",
+            ("Changes the permissions of {path}, outside the workspace."),
+        ),
     },
 }
 """The judgement on a change of a path, by the first kind of path that it is."""
@@ -270,7 +276,7 @@ class Call:
     def network(self, target: str = "") -> None:
         """Record that it talks to the network."""
         self.findings.effect("network", _shown(target or self.name))
-        self.ask("{program} talks to the network.")
+        self.ask("{program} uses the network.")
 
     def inner(self, args: tuple[Argument, ...], *, piped: bool = False) -> None:
         """Judge the call `args` that this program would start."""
@@ -308,7 +314,7 @@ class Call:
             self.network(value if _ADDRESS.match(value) else resolved.path)
             return
         if content and is_device(resolved.path):
-            self.ask("It reads the device {path}.", path=self.shown(resolved))
+            self.ask("Reads the device {path}.", path=self.shown(resolved))
         secret = self._secret_content(argument, resolved) if content else None
         if secret is not None:
             self.secret(secret)
@@ -349,7 +355,7 @@ class Call:
     def secret(self, resolved: ResolvedPath) -> None:
         """Record that it reads something secret."""
         self.effect("secret", resolved)
-        self.ask("It reads {path}, which may hold secrets.", path=self.shown(resolved))
+        self.ask("Reads {path}, which may contain secrets.", path=self.shown(resolved))
 
     def writes(
         self, argument: Argument, kind: EffectKind = "overwrite", *, source: Argument | None = None
@@ -382,16 +388,16 @@ class Call:
         if is_device(path) or is_history(path):
             self.changes("delete", resolved)
         elif (recursive or resolved.glob) and is_broad(resolved, self.scope.roots):
-            self.danger("It deletes far more than one file: {path}.", path=shown)
+            self.danger("Deletes many files at once: {path}.", path=shown)
         elif unknown and ("/" in argument.value or (forced and argument.names)):
-            self.danger("It deletes folders whose name is only known when it runs.")
+            self.danger("Deletes folders whose names are known only at run time.")
         elif recursive and path.endswith("/.git"):
-            self.danger("It deletes {path}, which other programs depend on.", path=shown)
+            self.danger("Deletes {path}, which other programs depend on.", path=shown)
         elif (
             recursive
             and resolved.known
             and not (resolved.inside or is_temporary(path) or is_system(path) or is_steering(path))
         ):
-            self.danger("It deletes a folder outside the workspace: {path}.", path=shown)
+            self.danger("Deletes a folder outside the workspace: {path}.", path=shown)
         else:
             self.changes("delete", resolved)

@@ -22,17 +22,18 @@ class SandboxFailure:
 
 _PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|[\w.~/-]+)[’'\"`]?"
 _NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
-_NOT_WRITTEN = Phrase("It could not write {path}, which the sandbox protects.")
-_NOT_PERMITTED = Phrase("It was not permitted to touch {path}, perhaps by the sandbox.")
+_NOT_WRITTEN = Phrase("Could not write {path}: the sandbox protects it.")
+_NOT_PERMITTED = Phrase("Could not access {path}, possibly because of the sandbox.")
 _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
-    ("network", Phrase("It could not reach the network, which the sandbox keeps off."), re.compile(
+    ("network", Phrase("Could not reach the network: the sandbox has no network access."),
+     re.compile(
         r"(?i)could not resolve host(?:name)?:? ?([\w.-]*)|temporary failure in name resolution"
         r"|network is unreachable|name or service not known|failed to establish a new connection"
         r"|getaddrinfo (?:enotfound|eai_again) ?([\w.-]*)|no route to host|could not connect to"
         r" server|connection refused|ECONNREFUSED|connect: cannot assign requested address"
         r"|unable to access '([^']+)'|ENETUNREACH")),
     ("process", Phrase(
-        "It could not connect to a service of this machine, which the sandbox keeps off."
+        "Could not connect to a local service: the sandbox blocks such connections."
     ), re.compile(
         r"(?i)(?:\bsocket\b|\.sock\b|\bconnect\w*\b)[^\n]{0,120}"
         r"(?:operation not permitted|permission denied|\bEPERM\b|\bEACCES\b)"
@@ -48,7 +49,8 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         rf"\[Errno 1?3?\] (?:Permission denied|Operation not permitted): {_NAMED_AFTER}")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")),
-    ("process", Phrase("An operation was not permitted, perhaps by the sandbox."), re.compile(
+    ("process", Phrase("An operation was not permitted, possibly because of the sandbox."),
+     re.compile(
         r"\[Errno 1\] Operation not permitted(?!: )|\bEPERM\b")),
 )  # fmt: skip
 """Patterns of refusals, the most certain first, with the path or host that they name."""

@@ -78,7 +78,7 @@ class WordLexer:
             self._unquoted(self._text[self._at])
             steps += 1
             if len(self._parts) > MAX_PARTS or steps > MAX_STEPS:
-                self._opaque("a word of too many parts")
+                self._opaque("a word with too many parts")
         return tuple(self._parts)
 
     def quoted(self) -> tuple[Part, ...]:
@@ -127,7 +127,7 @@ class WordLexer:
     def _single(self, start: int) -> None:
         close = self._text.find("'", start, self._end)
         if close < 0:
-            self._opaque("an open single quote")
+            self._opaque("an unclosed single quote")
             return
         self._add(self._text[start:close], quoted=True)
         self._at = close + 1
@@ -135,7 +135,7 @@ class WordLexer:
     def _ansi(self, start: int) -> None:
         match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(self._text, start, self._end)
         if match is None:
-            self._opaque("an open $' quote")
+            self._opaque("an unclosed $' quote")
             return
         self._add(decode_ansi(match[0][:-1]), quoted=True)
         self._at = match.end()
@@ -166,9 +166,9 @@ class WordLexer:
                 self._add(run[0], quoted=True)
                 self._at = run.end()
         if len(self._parts) > MAX_PARTS:
-            self._opaque("a word of too many parts", quoted=True)
+            self._opaque("a word with too many parts", quoted=True)
         elif stop is None:
-            self._opaque("an open double quote")
+            self._opaque("an unclosed double quote")
 
     def _expansion(self, *, quoted: bool) -> None:
         text, at = self._text, self._at
@@ -206,7 +206,7 @@ class WordLexer:
     def _arithmetic(self, *, quoted: bool) -> None:
         end = self._spans.expansions.get(self._at)
         if end is None or not self._text.endswith("))", self._at, end):
-            self._opaque("arithmetic that could not be read", quoted=quoted)
+            self._opaque("unsupported arithmetic", quoted=quoted)
             return
         found = arithmetic(self._text, self._at + 3, end - 2, self._spans, quoted=quoted)
         self._parts.append(found)
@@ -221,7 +221,7 @@ class WordLexer:
             self._parts.append(Variable(simple[1], quoted))
             self._at = simple.end()
         elif end is None or end > self._end or self._text[end - 1] != "}":
-            self._opaque("an expansion that could not be read", quoted=quoted)
+            self._opaque("an expansion with an unclear end", quoted=quoted)
         else:
             inside = sorted(self._spans.substitutions.items())
             nested = tuple(found for at, (_, found) in inside if start < at < end)
@@ -237,7 +237,7 @@ def _expansion(inner: str, nested: tuple[Substitution, ...], *, quoted: bool) ->
     """Return the expansion `${inner}`, whose substitutions are `nested`."""
     match = _PARAMETER.match(inner)
     if match is None or not _SAFE_OPERATOR.match(match["rest"]):
-        return _opaque("an expansion of an uncommon form", quoted=quoted)
+        return _opaque("an unsupported form of expansion", quoted=quoted)
     rest, length = match["rest"], match["prefix"] == "#"
     if match["prefix"] == "!" and not match["index"] and rest not in {"*", "@"}:
         return _opaque("an indirect expansion ${!…}", quoted=quoted)

@@ -136,7 +136,7 @@ def _case(build: _Builder, node: TreeNode, depth: int) -> Node:
         elif child.type == "comment":
             build.comment(child)
         elif child.is_named:
-            raise UnreadError("a case of an unusual form")
+            raise UnreadError("an unsupported form of case")
     return Branch(Sequence(()), tuple(bodies), tuple(words))
 
 
@@ -156,7 +156,7 @@ def _for_(build: _Builder, node: TreeNode, depth: int) -> Node:
         elif child.type in {"do_group", "compound_statement"}:
             body = _body(build, child, depth)
         elif child.is_named:
-            raise UnreadError("a loop of an unusual form")
+            raise UnreadError("an unsupported form of loop")
     if body is None:
         raise UnreadError("a loop without a body")
     return Loop(body, variable=variable, words=tuple(words) if given else None)
@@ -242,7 +242,7 @@ def parse(command: str) -> Node:
     root = _parser().parse(source).root_node
     text = source.decode("latin-1")
     if root.has_error:
-        return Opaque(command, "it is not complete, valid shell")
+        return Opaque(command, "incomplete or invalid shell syntax")
     try:
         return _Builder(text).statements(root, 0, len(text), 0)
     except UnreadError as problem:
@@ -302,7 +302,7 @@ class _Builder:
 
     def statement(self, node: TreeNode, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise UnreadError("it is nested too deeply")
+            raise UnreadError("too many levels of nesting")
         reader = _READERS.get(node.type)
         if reader is None:
             raise UnreadError(f"it uses a form that is not judged ({node.type})")
@@ -320,7 +320,7 @@ class _Builder:
                 self.redirect(child, parts, depth)
             elif child.type == "command_name" or child.type in _WORD_KINDS:
                 if joined and parts.words and child.type != "command_name":
-                    raise UnreadError("words that run together")
+                    raise UnreadError("words without a space between them")
                 parts.words.append(self.word(child, depth))
             else:
                 raise UnreadError(f"a command contains something unusual ({child.type})")
@@ -354,7 +354,7 @@ class _Builder:
             elif body is None:
                 body = self.statement(child, depth)
             else:
-                raise UnreadError("a redirection of an unusual form")
+                raise UnreadError("an unsupported form of redirection")
         return _with_rest(_redirect_last(body, parts.command), parts.rest)
 
     def _pipeline(self, node: TreeNode, depth: int) -> Node:
@@ -373,7 +373,7 @@ class _Builder:
         name, *rest = node.children
         value = rest[-1] if rest and rest[-1].type not in {"=", "+="} else None
         if name.type not in {"variable_name", "subscript"} or len(rest) > 2:
-            raise UnreadError("an assignment of an unusual form")
+            raise UnreadError("an unsupported form of assignment")
         label = self.slice(name)
         computes: tuple[str, ...] = ()
         if name.type == "subscript":
@@ -436,10 +436,10 @@ class _Builder:
                 default = "|" if child.type == "pipeline" else ";"
                 parts.rest.append((join or default, self.statement(child, depth)))
             else:
-                raise UnreadError("a heredoc of an unusual form")
+                raise UnreadError("an unsupported form of heredoc")
         start, end = pieces.get("heredoc_start"), pieces.get("heredoc_end")
         if start is None or end is None:
-            raise UnreadError("a heredoc without its end")
+            raise UnreadError("an unterminated heredoc")
         body = self._heredoc_body(op, start, pieces.get("heredoc_body"), end, depth)
         return Redirect(op, None, body=body)
 
@@ -450,7 +450,7 @@ class _Builder:
         lexed = WordLexer(raw, 0, len(raw), NO_SPANS).word()
         delimiter = [part for part in lexed if isinstance(part, Literal)]
         if len(delimiter) < len(lexed):
-            raise UnreadError("a heredoc delimiter of an unusual form")
+            raise UnreadError("an unsupported heredoc delimiter")
         word = "".join(part.text for part in delimiter)
         line = self.text.find("\n", start.end_byte)
         first = body.start_byte if body is not None else end.start_byte
@@ -462,7 +462,7 @@ class _Builder:
             lines = [text.lstrip("\t") for text in lines]
         before = self.text.count("\n", line + 1, end.end_byte)
         if word not in lines or lines.index(word) != before:
-            raise UnreadError("a heredoc whose end is not where it seems to be")
+            raise UnreadError("a heredoc with an ambiguous end")
         content = self.text[line + 1 : end.start_byte]
         if any(part.quoted for part in delimiter) or body is None:
             return Word("", (Literal(content, quoted=True),))
@@ -473,7 +473,7 @@ class _Builder:
         """Return the word at `node`, read by our own lexer."""
         self._words += 1
         if self._words > MAX_WORDS:
-            raise UnreadError("it has too many words")
+            raise UnreadError("too many words")
         start, end = node.start_byte, node.end_byte
         raw = self.text[start:end]
         if PLAIN.match(raw):
@@ -516,16 +516,16 @@ class _Builder:
     def _inside(self, node: TreeNode, depth: int) -> Node:
         """Return the statements of a substitution."""
         if depth >= MAX_DEPTH:
-            raise UnreadError("it is nested too deeply")
+            raise UnreadError("too many levels of nesting")
         start, last = node.children[0], node.children[-1]
         if start.type == "`" or self.text[node.start_byte] == "`":
             inner = self.text[node.start_byte + 1 : node.end_byte - 1]
             if re.search(r"\\[$`\\]", inner):
-                return Opaque(inner, "it has escapes inside backticks")
+                return Opaque(inner, "escapes inside backticks")
         children = node.children[1:-1]
         if start.type == "$(<" or (children and children[0].type == "file_redirect"):
             if len(children) != 1:
-                raise UnreadError("a substitution of an unusual form")
+                raise UnreadError("an unsupported form of substitution")
             # It reads a file as cat would.
             cat = Word("cat", (Literal("cat", quoted=False),))
             parts = _Parts()
@@ -538,11 +538,11 @@ class _Builder:
 
     def gap(self, start: int, end: int) -> None:
         if start < end and not _BLANK.match(self.text[start:end]):
-            raise UnreadError("it contains text that could not be read")
+            raise UnreadError("unrecognised text")
         # The tree takes a continued line for a blank; bash joins the text around it.
         between = self.text[start:end]
         if "\\\n" in between and not between.replace("\\\n", ""):
-            raise UnreadError("a word is broken over two lines")
+            raise UnreadError("a word broken across two lines")
 
     def accounted(
         self, children: Iterable[TreeNode], start: int, end: int | None = None
@@ -559,12 +559,12 @@ class _Builder:
         raw = self.slice(node)
         before = self.text[node.start_byte - 1 : node.start_byte]
         if not raw.startswith("#") or "\n" in raw or before.strip(" \t\n;&|()"):
-            raise UnreadError("a comment of an unusual form")
+            raise UnreadError("an unsupported form of comment")
 
     def bounded(self, node: TreeNode) -> None:
         """Refuse a node with more than MAX_CHILDREN children."""
         if node.child_count > MAX_CHILDREN:
-            raise UnreadError("it has too many parts")
+            raise UnreadError("too many parts")
 
 
 def _subscript_names(element: str) -> tuple[str, ...]:
@@ -613,7 +613,7 @@ def _redirect_last(body: Node | None, last: Simple) -> Node:
         words, redirects = (*body.words, *last.words), (*body.redirects, *last.redirects)
         return Simple(body.assignments, words, redirects)
     if last.words:
-        raise UnreadError("a redirection of an unusual form")
+        raise UnreadError("an unsupported form of redirection")
     if isinstance(body, Pipeline):
         return Pipeline((*body.parts[:-1], _redirect_last(body.parts[-1], last)))
     if isinstance(body, Sequence) and body.items:

@@ -37,7 +37,7 @@ KIND_WORDS: Mapping[EffectKind, Phrase] = {
     "overwrite": Phrase("overwriting files"),
     "delete": Phrase("deleting files"),
     "network": Phrase("using the network"),
-    "privilege": Phrase("using other privileges"),
+    "privilege": Phrase("using elevated privileges"),
     "execute": Phrase("running code"),
     "secret": Phrase("reading secrets"),
     "process": Phrase("acting on processes"),
@@ -52,7 +52,7 @@ _MOVES = frozenset({"cd", "pushd", "popd"})
 _WILD = re.compile(r"[*?\[…]")
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
 """A name of a remote, a branch or a tag, and neither a file elsewhere nor an address."""
-_NAMES_A_FILE = ("It writes {path}.", "It deletes {path}.")
+_NAMES_A_FILE = ("Writes {path}.", "Deletes {path}.")
 """Reasons that only repeat the effect on the file, which is compared by itself."""
 
 
@@ -66,8 +66,8 @@ class Term:
 
 
 TERMS: Mapping[LeaseKind, Term] = {
-    "exact": Term(Phrase("{what}, in this session")),
-    "program": Term(Phrase("{what}, ten times"), uses=10),
+    "exact": Term(Phrase("{what}, for this session")),
+    "program": Term(Phrase("{what}, up to 10 times"), uses=10),
     "effect": Term(Phrase("{what}, for 15 minutes"), seconds=900.0),
 }
 """The terms that are offered with an approval."""
@@ -102,17 +102,17 @@ class Lease:
     def mismatch(self, report: RiskReport, *, folder: str, now: float) -> Phrase | None:
         """Return why it does not cover `report` in `folder` at `now`; None when it does."""
         if self.expires is not None and now >= self.expires:
-            return Phrase("the lease has expired")
+            return Phrase("it has expired")
         if self.uses is not None and self.used >= self.uses:
-            return Phrase("the lease is used up ({uses} uses)", {"uses": self.uses})
+            return Phrase("it is used up ({uses} uses)", {"uses": self.uses})
         if posixpath.normpath(folder) != self.folder:
-            return Phrase("the lease holds in {folder} only", {"folder": self.folder})
+            return Phrase("it applies only in {folder}", {"folder": self.folder})
         if report.label == "dangerous":
-            return Phrase("no lease covers dangerous commands")
+            return Phrase("no temporary permission covers dangerous commands")
         if self.kind == "exact":
             if report.command != self.report.command:
                 return Phrase(
-                    "the lease is for exactly {command}", {"command": self.report.command}
+                    "it covers only the exact command {command}", {"command": self.report.command}
                 )
             return self._exact_mismatch(report) or self._reasons_mismatch(report)
         return (
@@ -156,7 +156,7 @@ class Lease:
         other = uncovered_program(report, self._covers_program)
         if other is None:
             return None
-        return Phrase("the command also runs {program}", {"program": " ".join(other[:3])})
+        return Phrase("it does not cover running {program}", {"program": " ".join(other[:3])})
 
     def _covers_program(self, argv: tuple[str, ...]) -> bool:
         if argv in self.report.programs:
@@ -186,7 +186,7 @@ class Lease:
         granted = {_reason_key(reason) for reason in self.report.reasons}
         other = next((r for r in report.reasons if _reason_key(r) not in granted), None)
         if other is not None:
-            return Phrase("it was not granted for this: {reason}", {"reason": other})
+            return Phrase("it does not cover this: {reason}", {"reason": other})
         if RISK_LABELS.index(report.label) > RISK_LABELS.index(self.report.label):
             return Phrase("the command is riskier than the one it was granted for")
         return None
@@ -332,9 +332,9 @@ def _reason_key(reason: Phrase) -> object:
 
 def _wider(effect: Effect) -> Phrase:
     if effect.kind == "network":
-        return Phrase("the command talks to {host}", {"host": effect.target})
+        return Phrase("it does not cover connections to {host}", {"host": effect.target})
     words = {"kind": KIND_WORDS[effect.kind], "target": effect.target}
-    return Phrase("the command also has the effect: {kind} ({target})", words)
+    return Phrase("it does not cover {kind} ({target})", words)
 
 
 def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
@@ -346,13 +346,13 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
         implied = kinds.union(*(_IMPLIED.get(kind, kinds) for kind in kinds))
         words = tuple(KIND_WORDS[kind] for kind in sorted(implied))
         return Phrase(
-            "commands that do nothing but this to files in {folder}: {kinds}",
+            "commands that only change files in {folder} ({kinds})",
             {"folder": folder, "kinds": words},
         )
     if kind == "effect":
         keys = dict.fromkeys(form.key.replace(":", " ") for form in forms)
         return Phrase(
-            "{program} in {folder}, talking to nothing but {hosts}",
+            "{program} in {folder}, connecting only to {hosts}",
             {"program": ", ".join(keys), "folder": folder, "hosts": hosts},
         )
     form = forms[0]
@@ -360,10 +360,12 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
     if form.varies == "files":
         return Phrase("{program} with no other options, on files in {folder}", values)
     if form.varies == "number":
-        return Phrase("{program} with no other options, for any number, in {folder}", values)
+        return Phrase(
+            "{program} with no other options, with any number as argument, in {folder}", values
+        )
     if form.varies == "urls":
         return Phrase(
-            "{program} with no other options, in {folder}, for {hosts} and what is below it", values
+            "{program} with no other options, in {folder}, for URLs at or below {hosts}", values
         )
     values["program"] = render(" ".join((form.title, *form.operands)))
     return Phrase("{program} with no other options or arguments, in {folder}", values)

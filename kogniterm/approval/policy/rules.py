@@ -153,7 +153,7 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
         for index, item in enumerate(_tables(data)):
             rule = _rule(item, f"{origin}:{_line(text, index, None)}")
             if tighten_only and rule.decision == "allow":
-                only = Phrase("a project's rules may only tighten: no allow")
+                only = Phrase("project rules cannot use allow; use ask or deny")
                 raise _RuleError("decision", only)
             _check_examples(rule, item)
             loaded.append(rule)
@@ -168,11 +168,11 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
 def _tables(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     for key in data:
         if key != "rule":
-            unknown = Phrase("unknown key {key!r}; rules are written as [[rule]]", {"key": key})
+            unknown = Phrase("unknown key {key!r}; write rules as [[rule]] tables", {"key": key})
             raise _RuleError(key, unknown)
     tables = data.get("rule", [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
-        raise _RuleError("rule", Phrase("rules are written as [[rule]]"))
+        raise _RuleError("rule", Phrase("rules must be written as [[rule]] tables"))
     return tables
 
 
@@ -189,12 +189,14 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
         if not isinstance(item.get(key, ""), str):
             raise _RuleError(key, Phrase("{key} must be a string", {"key": key}))
     if not (programs or "arguments" in item or "path" in item or "tool" in item):
-        raise _RuleError("decision", Phrase("a rule needs a program, arguments, path or tool"))
+        raise _RuleError(
+            "decision", Phrase("a rule needs at least one of: program, arguments, path, tool")
+        )
     try:
         arguments = item.get("arguments")
         pattern = None if arguments is None else re.compile(arguments, re.DOTALL)
     except re.error as error:
-        wrong = Phrase("arguments is no regular expression: {why}", {"why": error})
+        wrong = Phrase("arguments is not a valid regular expression: {why}", {"why": error})
         raise _RuleError("arguments", wrong) from None
     return Rule(
         decision=cast(Choice, item["decision"]),

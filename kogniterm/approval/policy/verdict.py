@@ -25,9 +25,9 @@ from kogniterm.types import (
     Verdict,
 )
 
-EVERY_COMMAND = Phrase("Manual mode asks for every command.")
+EVERY_COMMAND = Phrase("Manual mode asks before every command.")
 UNKNOWN_OUTCOME = Phrase(
-    "This may have run already: KogniTerm was stopped while it ran, and its outcome is unknown."
+    "May already have run: KogniTerm stopped while it was running, and its outcome is unknown."
 )
 
 
@@ -69,9 +69,7 @@ def judge(
     now = circumstances or Circumstances()
     trace = _Trace()
     limit = hard_limit_reason(report)
-    trace.add(
-        "floor", "deny", limit or Phrase("nothing the floor forbids"), matched=limit is not None
-    )
+    trace.add("floor", "deny", limit or Phrase("none apply"), matched=limit is not None)
     if limit is not None:
         return Verdict("deny", (limit, *report.reasons), tuple(trace))
     tool = request.tool if request is not None else "execute_command"
@@ -89,12 +87,12 @@ def judge(
         trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
         asking = (UNKNOWN_OUTCOME, *asking)
     if asking or dangerous:
-        always = Phrase("Dangerous commands are always asked about.")
+        always = Phrase("Dangerous commands always need approval.")
         trace.add("mode manual", "ask", always, matched=dangerous)
         return Verdict("ask", (*asking, *report.reasons), tuple(trace))
     repository = repository_reason(report)
     if repository is not None and not now.sandboxed:
-        unconfined = Phrase("A repository's own programs run unasked in a sandbox only.")
+        unconfined = Phrase("A repository's own programs run without approval only in a sandbox.")
         trace.add(f"mode {now.mode}", "ask", unconfined)
         others = (reason for reason in report.reasons if reason != repository)
         return Verdict("ask", (repository, unconfined, *others), tuple(trace))
@@ -138,26 +136,26 @@ def _by_mode(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
     safe = report.label == "safe_readonly"
     if now.mode == "manual":
         if safe and now.safe_unasked:
-            return "allow", Phrase("It only reads.")
+            return "allow", Phrase("Only reads.")
         return "ask", EVERY_COMMAND
     if now.small_model and any(effect.kind == "delete" for effect in report.effects):
-        return "ask", Phrase("A small local model may not delete anything by itself.")
+        return "ask", Phrase("A small local model cannot delete anything without approval.")
     if now.small_model and not now.small_model_forced and not safe:
-        return "ask", Phrase("A small local model may only read by itself in auto mode.")
+        return "ask", Phrase("In auto mode, a small local model can only read without approval.")
     if safe:
-        return "allow", Phrase("It only reads.")
+        return "allow", Phrase("Only reads.")
     if report.label == "workspace_write":
-        return "allow", Phrase("It changes the workspace only.")
+        return "allow", Phrase("Changes only the workspace.")
     if now.sandboxed:
-        return "allow", Phrase("It runs inside the sandbox.")
+        return "allow", Phrase("Runs in the sandbox.")
     if now.unsandboxed_ok:
-        return "allow", Phrase("The person typed --no-sandbox.")
-    return "ask", Phrase("It needs approval, and there is no sandbox to run it in.")
+        return "allow", Phrase("The sandbox is switched off.")
+    return "ask", Phrase("Needs approval because no sandbox is available.")
 
 
 UNATTENDED_HINT = Phrase(
-    "Start with --allow-reads to let read-only commands run unasked, or with --auto-approve to let "
-    "everything run that your rules do not deny."
+    "Use --allow-reads to run read-only commands without a question, or "
+    "--auto-approve to also run what your rules and the sandbox permit."
 )
 """Advice to the user where no user could be asked."""
 
@@ -170,7 +168,7 @@ class Unattended:
     ) -> Decision:
         """Reject `request`."""
         del report
-        nobody = Phrase("Nobody is there to approve this, so it was not run.")
+        nobody = Phrase("No user is available to approve this, so it was not run.")
         reasons = (nobody, *verdict.reasons[:3])
         reason = " ".join(map(str, reasons))
         return Decision("reject", request.command, "unattended", reason, reasons)
@@ -181,23 +179,23 @@ class Unattended:
 
 _ALWAYS = frozenset(
     {
-        "{name} starts itself again and again.",
-        "It writes to the device {path}.",
-        "It deletes the device {path}.",
-        "{program} destroys what is on a disk.",
-        "{program} is told to delete even the root folder.",
-        "It gives a shell of this machine to the network.",
-        "{program} gives a program of this machine to the network.",
-        "{program} gives a shell of this machine to the network.",
-        "{program} would end every process, or the first one.",
+        "{name} calls itself endlessly.",
+        "Writes to the device {path}.",
+        "Deletes the device {path}.",
+        "{program} destroys the contents of a disk.",
+        "{program} with --no-preserve-root can delete the root folder.",
+        "Exposes a shell on this machine to the network.",
+        "{program} exposes a program on this machine to the network.",
+        "{program} exposes a shell on this machine to the network.",
+        "{program} would end every process or process 1.",
     }
 )
 _BROAD = frozenset(
     {
-        "It deletes far more than one file: {path}.",
-        "It changes the rights of far more than one file: {path}.",
-        "It moves far more than one file: {path}.",
-        "{program} deletes what is not in its source from {path}.",
+        "Deletes many files at once: {path}.",
+        "Changes the permissions of many files at once: {path}.",
+        "Moves many files at once: {path}.",
+        "{program} deletes files from {path} that are not in its source.",
     }
 )
 _HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)(?:/\*)?")
@@ -215,12 +213,10 @@ def hard_limit_reason(report: RiskReport) -> Phrase | None:
     return None
 
 
-SETTINGS_RUN = Phrase("The repository's own settings make git run another program ({name}).")
-HOOKS_RUN = Phrase("The repository's own hooks run with it ({name}).")
-UNKNOWN_REPOSITORY = Phrase("It is not known which repository git would use ({path}).")
-VARIABLES_STEER = Phrase(
-    "A variable that steers git is set ({name}), so it may use another repository."
-)
+SETTINGS_RUN = Phrase("The repository's settings make git run another program ({name}).")
+HOOKS_RUN = Phrase("Runs the repository's own hooks ({name}).")
+UNKNOWN_REPOSITORY = Phrase("The repository that git would use is unknown ({path}).")
+VARIABLES_STEER = Phrase("The variable {name} is set, so git may use another repository.")
 _ALL = frozenset(
     one.template for one in (SETTINGS_RUN, HOOKS_RUN, UNKNOWN_REPOSITORY, VARIABLES_STEER)
 )

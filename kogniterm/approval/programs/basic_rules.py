@@ -20,33 +20,33 @@ from kogniterm.approval.analysis.paths_and_variables import (
 from kogniterm.approval.analysis.program_call import Call
 
 ASK_KINDS = {
-    "code": "{program} runs code that is not judged.",
-    "compile": "{program} builds programs from files.",
-    "permissions": "{program} changes who may do what with files.",
-    "edit": "{program} edits files in ways that are not judged.",
-    "editor": "{program} is an editor that needs a person.",
+    "code": "{program} runs code KogniTerm cannot inspect.",
+    "compile": "{program} compiles or links programs.",
+    "permissions": "{program} changes file permissions.",
+    "edit": "{program} edits files in ways KogniTerm cannot inspect.",
+    "editor": "{program} needs a terminal; it opens for you to use.",
     "archive": "{program} packs or unpacks files.",
-    "system": "{program} changes the system's settings.",
-    "later": "{program} runs commands later, unseen.",
+    "system": "{program} changes system settings.",
+    "later": "{program} schedules commands that later run without approval.",
     "containers": "{program} starts, stops or changes containers.",
-    "keys": "{program} makes or uses keys.",
+    "keys": "{program} creates or uses cryptographic keys.",
     "mail": "{program} sends messages.",
     "namespace": "{program} runs programs in another environment.",
-    "records": "{program} starts a recorded shell.",
+    "records": "{program} starts a shell and records it.",
     "opens": "{program} opens something in another program.",
-    "notifies": "{program} shows something to people.",
+    "notifies": "{program} shows a message to users.",
     "clipboard": "{program} reads or changes the clipboard.",
     "process": "{program} changes running processes.",
     "builtin": "{program} changes the shell for later commands.",
-    "stays": "{program} lets it run on when KogniTerm ends (not in a sandbox).",
+    "stays": "{program} keeps a process running after KogniTerm exits (not in a sandbox).",
     "alias": "{program} changes what later commands mean.",
 }
 DANGER_KINDS = {
-    "disk": "{program} destroys what is on a disk.",
+    "disk": "{program} destroys the contents of a disk.",
     "power": "{program} stops or restarts the machine.",
     "kernel": "{program} changes the running kernel.",
-    "accounts": "{program} changes the machine's accounts.",
-    "protection": "{program} switches protection off.",
+    "accounts": "{program} changes user accounts or groups.",
+    "protection": "{program} disables or changes a security protection.",
 }
 
 
@@ -55,7 +55,7 @@ def asks(call: Call) -> None:
     call.findings.effect("execute", call.name)
     call.ask(ASK_KINDS[call.rules.detail])
     code = " ".join((*(arg.value for arg in call.args), call.stdin or ""))
-    call.findings.scan(code.replace(HOLE, " "), "Its code {what}.")
+    call.findings.scan(code.replace(HOLE, " "), "Contains code that {what}.")
 
 
 def dangers(call: Call) -> None:
@@ -81,14 +81,14 @@ def apply_options(call: Call, parsed: Parsed) -> None:
         ask_unclear(call)
     for option in parsed.options:
         if HOLE in option.name and rules.hazards:
-            call.ask("An option of {program} is only known when it runs.")
+            call.ask("An option of {program} is known only at run time.")
         unnamed = rules.options.get(ANY_OTHER, "")
         _apply(call, rules.options.get(option.name, unnamed).rstrip("="), option)
 
 
 def ask_unclear(call: Call) -> None:
     """Ask because an argument may turn out to be an option."""
-    call.ask("Some arguments of {program} could turn out to be options; write them as ./name.")
+    call.ask("Some arguments of {program} may be taken as options; write them as ./name.")
 
 
 def _apply(call: Call, action: str, option: Option) -> None:
@@ -156,14 +156,14 @@ def media(call: Call) -> None:
         if ":" in operand.value:
             call.network(operand.value)
         elif operand.value.startswith("@"):
-            call.ask("{program} takes more arguments from a file.")
+            call.ask("{program} reads more arguments from a file.")
 
 
 def binutils(call: Call) -> None:
     """`binutils`: readers that take options from `@file`, such as the name of a plugin."""
     reads(call)
     if any(arg.value.startswith("@") for arg in call.args):
-        call.ask("{program} takes more arguments from a file.")
+        call.ask("{program} reads more arguments from a file.")
 
 
 def date(call: Call) -> None:
@@ -172,14 +172,14 @@ def date(call: Call) -> None:
     args = tuple(arg for arg in call.args if not shape.fullmatch(arg.value))
     parsed = replace(call, args=args).parse()
     if parsed.has("s", "se", "set"):
-        call.danger("{program} sets the machine's clock.")
+        call.danger("{program} sets the system clock.")
     for value in parsed.values("f", "file"):
         call.reads(value)
     for operand in parsed.operands:
         if not operand.value.startswith("+"):
-            call.ask("{program} with this argument sets the machine's clock.")
+            call.ask("{program} with this argument sets the system clock.")
     if parsed.has_unknown or parsed.unclear:
-        call.ask("An argument of {program} is only known when it runs.")
+        call.ask("An argument of {program} is known only at run time.")
 
 
 def pattern(call: Call) -> None:
@@ -239,7 +239,7 @@ def subcommands(call: Call) -> None:
 def _may_install(call: Call, verb: str, *, network: bool) -> None:
     verb = verb.replace(HOLE, "…")
     call.findings.effect("execute", f"{call.name} {verb}".strip())
-    call.ask("{program} {verb} may install, change or run things.", verb=verb)
+    call.ask("{program} {verb} may install, change or run software.", verb=verb)
     if network:
         call.network()
 
@@ -250,10 +250,10 @@ def _may_install(call: Call, verb: str, *, network: bool) -> None:
 def set_by_data(call: Call, name: str) -> None:
     """Record that a variable gets a value that is only known when it runs."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        call.ask("{program} sets a variable of an unusual name.")
+        call.ask("{program} sets a variable with an unusual name.")
         return
     if steers(name):
-        call.ask("It sets {name}, which changes what programs do.", name=name)
+        call.ask("Sets {name}, which changes how programs behave.", name=name)
     call.scope.variables[name] = Argument(HOLE, split=True, tainted=True)
 
 
@@ -262,13 +262,13 @@ def shows_variables(call: Call, text: Argument) -> None:
     for name in text.names:
         if is_secret_variable(name):
             call.findings.effect("secret", "$" + name)
-            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+            call.ask("Shows the variable {name}, which may contain a secret.", name=name)
 
 
 def shows_environment(call: Call) -> None:
     """Record that all variables are printed, keys among them."""
     call.findings.effect("secret", "environment")
-    call.ask("It shows all variables of the environment, keys among them.")
+    call.ask("Shows all environment variables, which may include secrets.")
 
 
 _REPEATING = names(

@@ -25,11 +25,11 @@ from kogniterm.approval.programs.basic_rules import set_by_data, shows_environme
 def sets(call: Call, name: str) -> None:
     """Judge that the variable `name` is set."""
     if injects(name):
-        call.danger("It sets {name}, which makes other programs load code.", name=name)
+        call.danger("Sets {name}, which makes other programs load code.", name=name)
     elif hides_tracks(name):
-        call.danger("It tampers with the shell's history ({name}).", name=name)
+        call.danger("Tampers with the shell history ({name}).", name=name)
     elif steers(name):
-        call.ask("It sets {name}, which changes what programs do.", name=name)
+        call.ask("Sets {name}, which changes how programs behave.", name=name)
         call.findings.program((f"{name}=…",))
 
 
@@ -47,13 +47,11 @@ def assigns(call: Call, name: str, value: Argument) -> None:
         sets(call, name)
     # A calculation takes the value of a variable as an expression, subscripts and all.
     if "[" in value.value and re.search(r"\$\(|`", value.value):
-        call.ask(
-            "It keeps a command in a variable ({name}), where a calculation runs it.", name=name
-        )
+        call.ask("Stores a command in the variable {name}, where arithmetic may run it.", name=name)
         for code in re.findall(r"\$\(([^()]*)\)|`([^`]*)`", value.value):
             call.starts("".join(code))
     if re.search(r"(?:^|\s)(?!-\d+(?:\s|\Z))-\w", value.value) or value.value.startswith("--"):
-        call.ask("It keeps an option in a variable ({name}).", name=name)
+        call.ask("Stores an option in the variable {name}.", name=name)
     if not value.glob:
         for piece in value.value.split():
             if "/" in piece or piece.startswith("."):
@@ -71,13 +69,13 @@ def declare(call: Call) -> None:
         shows_environment(call)
     if set(flags) & set("inulc") or ("f" in flags and call.name == "export"):
         call.ask(
-            "{program} {flags} gives variables a meaning that may run commands.", flags="-" + flags
+            "{program} {flags} gives variables attributes that may run commands.", flags="-" + flags
         )
     for name in names:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            call.ask("{program} sets a variable of an unusual name.")
+            call.ask("{program} sets a variable with an unusual name.")
         elif "p" in flags and is_secret_variable(name):
-            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+            call.ask("Shows the variable {name}, which may contain a secret.", name=name)
 
 
 def read_variable(call: Call) -> None:
@@ -135,7 +133,7 @@ def set_(call: Call) -> None:
         shows_environment(call)
     text = " ".join(words)
     if re.search(r"\+o history|-o history", text):
-        call.danger("It tampers with the shell's history.")
+        call.danger("Tampers with the shell history.")
     elif any(re.match(r"[-+][A-Za-z]*[Bkpbhm]", word) for word in words):
         call.ask("{program} changes how the shell reads commands.")
     named = [after.value for word, after in pairwise(call.args) if word.value in {"-o", "+o"}]
@@ -159,11 +157,11 @@ def unset(call: Call) -> None:
     """Judge unset: subscripts can run commands, some variables affect other programs."""
     for arg in call.bare:
         if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):
-            call.ask("{program} is given something that is not a plain name.")
+            call.ask("{program} is given an argument that is not a plain name.")
         elif hides_tracks(arg.value):
-            call.danger("It tampers with the shell's history ({name}).", name=arg.value)
+            call.danger("Tampers with the shell history ({name}).", name=arg.value)
         elif steers(arg.value):
-            call.ask("It removes {name}, which changes what programs do.", name=arg.value)
+            call.ask("Removes {name}, which changes how programs behave.", name=arg.value)
         else:
             call.scope.variables.pop(arg.value, None)
 
@@ -185,7 +183,7 @@ def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()
     """Judge arithmetic: values of `variables` are expressions; these and `targets` may be set."""
     variables = tuple(variables)
     if _reach_data(variables, call.scope):
-        call.ask("A calculation with data it reads may run commands.")
+        call.ask("Arithmetic on input data may run commands.")
     for name in (*variables, *targets):
         if name != "UID":
             sets(call, name)
@@ -194,14 +192,14 @@ def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()
 def calculates_printed(call: Call, printed: Substitution) -> None:
     """Judge arithmetic with the output of a substitution."""
     if not prints_number(printed.node):
-        call.ask("A calculation with data it reads may run commands.")
+        call.ask("Arithmetic on input data may run commands.")
 
 
 def let(call: Call) -> None:
     """Judge let: arithmetic on plain names."""
     for arg in call.args:
         if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
-            call.ask("{program} calculates with something that may run commands.")
+            call.ask("{program} evaluates an expression that may run commands.")
         used, targets = calculated_names(arg.value)
         calculates(call, used, targets)
 
@@ -209,13 +207,13 @@ def let(call: Call) -> None:
 def history(call: Call) -> None:
     """Judge history: its entries may hold secrets, and clearing it hides tracks."""
     if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
-        call.danger("It tampers with the shell's history.")
+        call.danger("Tampers with the shell history.")
     else:
         for arg in call.bare:
             if not arg.value.isdigit():
                 call.writes(arg, "write")
         call.findings.effect("secret", "history")
-        call.ask("It shows earlier commands, which may hold secrets.")
+        call.ask("Shows earlier commands, which may contain secrets.")
 
 
 def alias(call: Call) -> None:
@@ -247,7 +245,7 @@ def printenv(call: Call) -> None:
         if is_secret_variable(arg.value) or not arg.known:
             name = arg.value.replace(HOLE, "…")
             call.findings.effect("secret", "$" + name)
-            call.ask("It shows the variable {name}, which may hold a secret.", name=name)
+            call.ask("Shows the variable {name}, which may contain a secret.", name=name)
 
 
 HANDLERS: Mapping[str, Callable[[Call], None]] = {

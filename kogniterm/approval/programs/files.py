@@ -33,7 +33,7 @@ def rm(call: Call) -> None:
     recursive = parsed.has("r", "R", "recursive", "rec", "recur") or parsed.has_unknown
     forced = removes and parsed.has("f", "force")
     if parsed.has("no-preserve-root") and removes:
-        call.danger("{program} is told to delete even the root folder.")
+        call.danger("{program} with --no-preserve-root can delete the root folder.")
     for operand in parsed.operands:
         call.deletes(operand, recursive=removes and recursive, forced=forced)
     call.ask("{program} deletes files.")
@@ -44,7 +44,7 @@ def shred(call: Call) -> None:
     for operand in call.parse().operands:
         call.deletes(operand)
         call.writes(operand)
-    call.danger("{program} destroys files so that they cannot be restored.")
+    call.danger("{program} destroys files permanently.")
 
 
 def truncate(call: Call) -> None:
@@ -52,7 +52,7 @@ def truncate(call: Call) -> None:
     for operand in call.parse().operands:
         call.writes(operand)
         call.findings.effect("delete", call.shown(call.resolve(operand)))
-    call.ask("{program} cuts files off.")
+    call.ask("{program} truncates files.")
 
 
 # --- copying and moving -------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def tee(call: Call) -> None:
     parsed = call.parse()
     for operand in parsed.operands:
         if operand.split and HOLE in operand.value:
-            call.ask("It writes to a file only known when it runs.")
+            call.ask("Writes to a file known only at run time.")
         call.writes(operand, "write" if parsed.has("a", "append") else "overwrite")
 
 
@@ -83,10 +83,10 @@ def copy(call: Call) -> None:
         if parsed.has("r", "R", "a", "recursive", "archive"):
             reads_below(call, source)
         if is_harmless_device(source.value):
-            call.ask("It empties a file.")
+            call.ask("Empties a file.")
     installs = call.name == "install"
     if installs and any(_SET_UID.search(mode.value) for mode in parsed.values("m", "mode")):
-        call.danger("It makes files run with their owner's rights (set-uid).")
+        call.danger("Makes files run with their owner's permissions (set-uid).")
     if installs and parsed.has("d", "directory"):
         for operand in parsed.operands:
             call.writes(operand, "create")
@@ -111,7 +111,7 @@ def _into(call: Call, parsed: Parsed, sources: tuple[Argument, ...], target: Arg
         name = source.value.rstrip("/").rpartition("/")[2]
         landed = call.resolve(Argument(target.value.rstrip("/") + "/" + name))
         if name and is_steering(landed.path) and not is_steering(call.resolve(target).path):
-            call.danger("It changes {path}, which other programs obey.", path=call.shown(landed))
+            call.danger("Changes {path}, which controls other programs.", path=call.shown(landed))
 
 
 def move(call: Call) -> None:
@@ -123,14 +123,14 @@ def move(call: Call) -> None:
         if is_broad(resolved, call.scope.roots) and (
             resolved.glob or not resolved.inside or not resolved.path.count("/") > 1
         ):
-            call.danger("It moves far more than one file: {path}.", path=call.shown(resolved))
+            call.danger("Moves many files at once: {path}.", path=call.shown(resolved))
         else:
             call.changes("move", resolved)
         call.findings.effect("delete", call.shown(resolved), outside=not resolved.inside)
         call.read_later([source])
     if target is not None:
         if call.resolve(target).path == "/dev/null":
-            call.danger("It moves files to /dev/null, where they are lost.")
+            call.danger("Moves files to /dev/null, where they are lost.")
         _into(call, parsed, sources, target)
     _ask_disguised(call, parsed)
 
@@ -150,10 +150,10 @@ def link(call: Call) -> None:
         if is_secret(resolved.path, glob=resolved.glob):
             call.secret(resolved)
         elif not resolved.inside:
-            call.ask("It links to {path}, outside the workspace.", path=call.shown(resolved))
+            call.ask("Creates a link to {path}, outside the workspace.", path=call.shown(resolved))
     if target is not None and len(sources) == 1:
         call.scope.links[call.resolve(target).path] = call.resolve(sources[0]).path
-    call.notes("{program} makes links.")
+    call.notes("{program} creates links.")
 
 
 # --- making and changing ------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def mktemp(call: Call) -> None:
     for template in templates:
         name = re.sub(r"XX+", HOLE, template.value)
         call.writes(Argument(f"{folders[-1].value}/{name}" if folders else name), "write")
-    call.notes("{program} makes a temporary file.")
+    call.notes("{program} creates a temporary file.")
 
 
 def mknod(call: Call) -> None:
@@ -179,7 +179,7 @@ def mknod(call: Call) -> None:
         call.writes(name, "write")
     else:
         call.findings.effect("privilege", "mknod", outside=True)
-        call.danger("{program} makes a device file.")
+        call.danger("{program} creates a device file.")
 
 
 def split(call: Call) -> None:
@@ -197,7 +197,7 @@ def _changes_rights(call: Call, operands: tuple[Argument, ...], *, recursive: bo
         call.effect("write", resolved)
         if recursive and is_broad(resolved, call.scope.roots):
             shown = call.shown(resolved)
-            call.danger("It changes the rights of far more than one file: {path}.", path=shown)
+            call.danger("Changes the permissions of many files at once: {path}.", path=shown)
         else:
             call.changes("rights", resolved)
 
@@ -214,11 +214,11 @@ def chmod(call: Call) -> None:
     _changes_rights(call, tuple(words[1:]), recursive=recursive)
     usual = re.fullmatch(r"[ugoa]*[-+=][rwxX,+=ugoa-]*|0?[0-7]{3}", mode)
     if _SET_UID.search(mode) and not mode.startswith("0"):
-        call.danger("It makes files run with their owner's rights (set-uid).")
+        call.danger("Makes files run with their owner's permissions (set-uid).")
     elif recursive or re.search(r"777|666|[oa]\+\w*w", mode) or not usual:
-        call.ask("{program} changes who may do what with files.")
+        call.ask("{program} changes file permissions.")
     else:
-        call.notes("{program} changes rights in the workspace.")
+        call.notes("{program} changes file permissions in the workspace.")
 
 
 def chown(call: Call) -> None:
@@ -226,7 +226,7 @@ def chown(call: Call) -> None:
     parsed = call.parse()
     recursive = parsed.has("R", "recursive")
     _changes_rights(call, parsed.operands[1:] or parsed.operands, recursive=recursive)
-    call.ask("{program} changes who owns files.")
+    call.ask("{program} changes file ownership.")
 
 
 _DD_HARMLESS = re.compile(r"bs|ibs|obs|cbs|count|skip|seek|conv|iflag|oflag|status|iseek|oseek")
@@ -242,7 +242,7 @@ def dd(call: Call) -> None:
             call.writes(Argument(value, arg.glob))
             call.ask("{program} writes raw data.")
         elif not _DD_HARMLESS.fullmatch(key):
-            call.ask("An argument of {program} is not known: {argument}.", argument=arg.value)
+            call.ask("Unknown argument of {program}: {argument}.", argument=arg.value)
 
 
 def uniq(call: Call) -> None:
@@ -251,10 +251,10 @@ def uniq(call: Call) -> None:
     for operand in parsed.operands[:1]:
         call.reads(operand)
         if (operand.split and HOLE in operand.value) or operand.glob:
-            call.ask("{program} may get a second file, which it overwrites.")
+            call.ask("{program} may receive a second file, which it overwrites.")
     for operand in parsed.operands[1:2]:
         call.writes(operand)
-        call.ask("The second file given to {program} is overwritten.")
+        call.ask("{program} overwrites its second file argument.")
 
 
 def format_(call: Call) -> None:
@@ -319,11 +319,14 @@ def tar(call: Call) -> None:
         resolved = call.resolve(folder)
         call.changes("write", resolved)
         if not resolved.inside and is_broad(resolved, call.scope.roots):
-            call.danger("{program} unpacks over {path}.", path=call.shown(resolved))
+            call.danger(
+                "{program} unpacks into {path} and may overwrite files there.",
+                path=call.shown(resolved),
+            )
 
 
 def _unpacks(call: Call, folders: tuple[Argument, ...], members: tuple[Argument, ...]) -> None:
-    call.ask("{program} unpacks files over what is there.")
+    call.ask("{program} unpacks files and may overwrite existing ones.")
     for folder in folders[-1:] or (Argument("."),):
         for member in members or (Argument(HOLE),):
             call.writes(Argument(f"{folder.value}/{member.value}", member.glob))
@@ -347,7 +350,7 @@ def _tar_dashed(call: Call) -> tuple[Argument, ...]:
 def _tar_packs(call: Call, parsed: Parsed) -> None:
     """Record that the files to pack are read, from the folders that -C names."""
     if parsed.has("T", "files-from"):
-        call.ask("{program} packs files whose names it reads.")
+        call.ask("{program} packs files listed in another file.")
     folders = parsed.values("C", "directory")
     for folder in folders or (Argument("."),):
         scope = call.scope.branch()
@@ -431,7 +434,7 @@ def compress(call: Call) -> None:
 def rsync(call: Call) -> None:
     """Judge rsync: always asked; remote hosts, --delete and -e are judged too."""
     parsed = call.parse()
-    call.ask("{program} copies and may overwrite or delete files.")
+    call.ask("{program} copies files and may overwrite or delete existing ones.")
     *sources, target = parsed.operands or (Argument("."),)
     for operand in parsed.operands:
         if re.match(r"[^/]+:|rsync://", operand.value):
@@ -445,7 +448,9 @@ def rsync(call: Call) -> None:
         deletes = any(name.startswith("del") for name in parsed.names)
         if deletes and (is_broad(resolved, call.scope.roots) or not resolved.inside):
             shown = call.shown(resolved)
-            call.danger("{program} deletes what is not in its source from {path}.", path=shown)
+            call.danger(
+                "{program} deletes files from {path} that are not in its source.", path=shown
+            )
     apply_options(call, parsed)
 
 

@@ -176,7 +176,7 @@ def git(call: Call) -> None:
     for folder in (scope.cwd, *folders):
         call.findings.git_call(folder, verb.value, *(arg.value for arg in rest))
     if not verb.known:
-        call.ask("What {program} is to do is only known when it runs.")
+        call.ask("{program} runs a subcommand known only at run time.")
         return
     rules = rules_for(f"git:{verb.value}") or rules_for("git:*")
     assert rules is not None
@@ -212,7 +212,7 @@ def _verb(call: Call, verb: str) -> None:
             call.mentions(parsed.operands)
     elif verb in _DESTROYS and _DESTROYS[verb](parsed, first):
         call.findings.effect("delete", f"git {verb} …")
-        call.danger("git {verb} in this form loses work that cannot be brought back.", verb=verb)
+        call.danger("git {verb} in this form loses work that cannot be restored.", verb=verb)
         if verb == "push":
             call.network("git")
     else:
@@ -229,7 +229,7 @@ def _setting(call: Call, value: str) -> None:
 def _starts(call: Call, verb: str, parsed: Parsed, first: str) -> None:
     """Judge the programs that the arguments of a verb make git run, now or later."""
     if verb == "config" and any(names_program(o.value) for o in parsed.operands):
-        call.danger("It makes git run a program later ({name}).", name=first)
+        call.danger("Makes git run a program later ({name}).", name=first)
     for value in parsed.values("exec", "x", "upload-pack", "receive-pack"):
         call.starts(value.value)
     for operand in parsed.operands:

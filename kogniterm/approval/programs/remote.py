@@ -43,7 +43,7 @@ def curl(call: Call) -> None:
     uploads += [value.value for value in parsed.values("T", "upload-file")]
     _sends(call, uploads)
     if parsed.has("k", "insecure"):
-        call.ask("{program} is told not to check who it talks to.")
+        call.ask("{program} does not verify the server's identity.")
 
 
 def _remote_name(url: str) -> str:
@@ -78,7 +78,7 @@ def _sends(call: Call, paths: list[str]) -> None:
         resolved = call.resolve(Argument(call.scope.roots.tilde(path.split(";")[0])))
         call.reads(Argument(resolved.path))
         if resolved.known and not resolved.inside and not is_temporary(resolved.path):
-            call.danger("It sends {path} to the network.", path=call.shown(resolved))
+            call.danger("Sends {path} over the network.", path=call.shown(resolved))
 
 
 def ssh(call: Call) -> None:
@@ -105,11 +105,11 @@ def netcat(call: Call) -> None:
     call.network(text[:80])
     call.mentions()
     if re.search(r"(?:^| )-[a-z]*[ec] ?\S|--(?:sh-)?exec|(?i:exec|system|shell):", text):
-        call.danger("{program} gives a program of this machine to the network.")
+        call.danger("{program} exposes a program on this machine to the network.")
     if call.name != "telnet" and {"bash", "sh", "zsh"} & set(call.scope.upstream):
-        call.danger("{program} gives a shell of this machine to the network.")
+        call.danger("{program} exposes a shell on this machine to the network.")
     if {"tar", "zip", "cpio", "pax", "dd", "pg_dump", "mysqldump"} & set(call.scope.upstream):
-        call.danger("{program} sends whole folders or databases to the network.")
+        call.danger("{program} sends whole folders or databases over the network.")
 
 
 def transfer(call: Call) -> None:

@@ -50,7 +50,7 @@ def sed(call: Call) -> None:
             for command in re.findall(r"(?:^|[;\n\d$/!{]) *e +([^\n]+)", script.value):
                 call.starts(command)
         elif script.tainted or (script.glob and not script.known and HOLE in script.value):
-            call.ask("The {program} script is only known when it runs.")
+            call.ask("The {program} script is known only at run time.")
     in_place = parsed.has("i") or any(n and "in-place".startswith(n[:8]) for n in parsed.names)
     for operand in files:
         if in_place:
@@ -197,12 +197,12 @@ def awk(call: Call) -> None:
             if args and len(word) == 2:
                 args.pop(0)
         elif not _AWK_PLAIN.fullmatch(word):
-            call.ask("An option of {program} is not known: {option}.", option=word)
+            call.ask("Unknown option of {program}: {option}.", option=word)
     if program is None and args:
         program = args.pop(0)
     if program is not None and not _awk_is_harmless(program):
         call.ask("The {program} program may write files or run programs.")
-        call.findings.scan(program.value, "Its code {what}.")
+        call.findings.scan(program.value, "Contains code that {what}.")
     for operand in args:
         if re.match(r"[A-Za-z_]\w*=", operand.value):
             continue
@@ -244,7 +244,7 @@ SHELLS = names("bash sh dash zsh ksh ash rbash fish csh tcsh")
 def judge_text(call: Call, text: Argument) -> None:
     """Judge a shell text given as an argument."""
     if HOLE in text.value:
-        call.ask("{program} runs a text that is only known when it runs.")
+        call.ask("{program} runs text known only at run time.")
         comes_from_network(call, text)
     # The unknown part may be anything, but the rest can already be dangerous.
     call.runs(text.value)
@@ -259,7 +259,7 @@ def comes_from_network(call: Call, *texts: Argument) -> None:
         if spoken is not None:
             call.starts(spoken)
         if _HIDING & programs_in(substitution.node):
-            call.danger("{program} runs text that was put together or decoded out of sight.")
+            call.danger("{program} runs assembled or decoded text KogniTerm cannot inspect.")
 
 
 def runs_fetched(call: Call, script: Argument) -> None:
@@ -301,11 +301,11 @@ def shell(call: Call) -> None:
         args.clear()
     if "c" in options and args:
         if set(options) & set("il") or call.name in {"zsh", "fish", "csh", "tcsh", "ksh"}:
-            call.ask("{program} reads its own start files before the command.")
+            call.ask("{program} reads its startup files before running the command.")
         if any(arg.inner for arg in args[1:]):
             comes_from_network(call, *args)
         for arg in args[1:]:
-            call.findings.scan(arg.value, "Its code {what}.")
+            call.findings.scan(arg.value, "Contains code that {what}.")
         inner = call.scope.branch()
         inner.set_arguments(args[2:])
         call.read_later(args[1:])
@@ -316,7 +316,7 @@ def shell(call: Call) -> None:
         return
     call.findings.effect("execute", args[0].value if args else call.name)
     if call.stdin is not None and not args:
-        call.ask("{program} runs what it is given to read.")
+        call.ask("{program} runs its input as commands.")
         judge_text(call, Argument(call.stdin))
         return
     if args and not args[0].value.startswith("/dev/"):
@@ -328,7 +328,7 @@ def shell(call: Call) -> None:
         comes_from_network(call, *args)
     if call.piped or args:
         runs_pipe(call)
-    call.ask("{program} starts a shell of its own.")
+    call.ask("{program} starts another shell.")
 
 
 _HIDING = names("base64 base32 basenc xxd gunzip zcat bzcat xzcat rev uudecode od hexdump")
@@ -340,9 +340,9 @@ def runs_pipe(call: Call) -> None:
     if call.findings.has("network"):
         call.danger("{program} runs code that comes from the network.")
     elif _DECODERS & set(call.scope.upstream):
-        call.danger("{program} runs text that was put together or decoded out of sight.")
+        call.danger("{program} runs assembled or decoded text KogniTerm cannot inspect.")
     else:
-        call.ask("{program} runs what the pipe brings.")
+        call.ask("{program} runs what it reads from a pipe.")
 
 
 def eval_(call: Call) -> None:
@@ -356,7 +356,7 @@ def eval_(call: Call) -> None:
 
 def source(call: Call) -> None:
     """Judge source: a file's commands run in this shell."""
-    call.ask("{program} runs a file's commands in the shell itself.")
+    call.ask("{program} runs a file's commands in the current shell.")
     if call.stdin is not None and call.args and call.args[0].value.startswith("/dev/"):
         call.starts(call.stdin)
     for arg in call.args[:1]:
@@ -369,7 +369,7 @@ def trap(call: Call) -> None:
     args = [arg for arg in call.args if arg.value not in {"--"}]
     if not args or args[0].value in {"-l", "-p", "-"} or (len(args) > 1 and not args[0].value):
         return
-    call.ask("{program} lets a command run later.")
+    call.ask("{program} sets a command to run later.")
     if HOLE not in args[0].value:
         call.runs(args[0].value)
 
@@ -388,12 +388,12 @@ def interpreter(call: Call) -> None:
     if len(words) == 1 and words[0] in version and call.name not in unversioned:
         return
     call.findings.effect("execute", call.name)
-    call.ask("{program} runs code that is not judged.")
+    call.ask("{program} runs code KogniTerm cannot inspect.")
     comes_from_network(call, *call.args)
     code = " ".join((*words, call.stdin or ""))
     for operand in operands[:1]:
         runs_fetched(call, operand)
-    call.findings.scan(code, "Its code {what}.")
+    call.findings.scan(code, "Contains code that {what}.")
     if call.piped and not operands and not any(re.match(r"-[ceE]", word) for word in words):
         runs_pipe(call)
     call.mentions()
@@ -440,10 +440,10 @@ def yq(call: Call) -> None:
 def _filter_looks_further(call: Call, environment: str, files: str) -> None:
     first = next(iter(call.bare), Argument(""))
     if first.tainted and HOLE in first.value:
-        call.ask("An argument of {program} is only known when it runs.")
+        call.ask("An argument of {program} is known only at run time.")
     if any(re.search(environment, arg.value) for arg in call.args):
         call.findings.effect("secret", "environment")
-        call.ask("It shows variables of the environment, keys among them.")
+        call.ask("Shows environment variables, which may include secrets.")
     if any(re.search(files, arg.value) for arg in call.args):
         call.ask("{program} runs a script from a file.")
 

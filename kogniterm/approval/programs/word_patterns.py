@@ -81,7 +81,7 @@ _STATEMENTS = (
     _danger(
         r"(?i).*\b(?:drop\s+(?:table|database|schema)|truncate\s+(?:table\s+)?\w"
         r"|delete\s+from\s+\w+\s*(?:;|$)|flushall|flushdb|dropdatabase)\b.*",
-        "{program} is told to destroy data.",
+        "{program} destroys data.",
     ),
 )
 _DPKG_SHOWS = (
@@ -93,13 +93,13 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     # --- the machine ---
     "disk": (
         _ask(r"(?:-l|--list|list|status|-n .*|show|get .*|-L|help|print)(?: [\w/]+)?",
-             "{program} looks at disks.", "privilege={program}", stop=True),
-        _danger(_ALL, "{program} can destroy what is on a disk.", "privilege={program}"),
+             "{program} shows disk information.", "privilege={program}", stop=True),
+        _danger(_ALL, "{program} can destroy the contents of a disk.", "privilege={program}"),
     ),
     "firewall": (
         _ask(r"(?:-L|-S|--list\S*|list|status|show|-nL|-vnL|-n|-v| |ruleset|numbered|verbose)*",
-             "{program} shows the firewall.", "privilege={program}", stop=True),
-        _danger(_ALL, "{program} changes what the firewall lets through.", "privilege={program}"),
+             "{program} shows firewall rules.", "privilege={program}", stop=True),
+        _danger(_ALL, "{program} changes firewall rules.", "privilege={program}"),
     ),
     "kill": (
         # Signal 0 only asks whether the process is there.
@@ -107,7 +107,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _ask(_ALL, "{program} ends processes.", "process={words}"),
         _danger(r"(?>-[sn](?: \S+ ?|\Z)|-(?:s|n|\d+|SIG\w+|[A-Z]+[0-9]?)(?: |\Z))?+"
                 r"(?:.* )?(?:-1|1|0)(?: .*)?",
-                "{program} would end every process, or the first one."),
+                "{program} would end every process or process 1."),
     ),
     "killall": (
         _ask(_ALL, "{program} ends processes by name.", "process={words}"),
@@ -117,7 +117,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     ),
     "systemctl": (
         _ask("show-environment(?: .*)?",
-             "It shows all variables of the environment, keys among them.", "secret=environment",
+             "Shows all environment variables, which may include secrets.", "secret=environment",
              op=True),
         _reads(r"(?:|status|show|cat|list-units|list-unit-files|list-timers|list-sockets"
                r"|list-dependencies|list-jobs|list-machines|is-active|is-enabled|is-failed"
@@ -135,46 +135,47 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     "crontab": (
         _reads("-l"),
         _ask(r"(?!(?:.* )?-r(?: |\Z))(?:.* )?-e(?: .*)?",
-             "{program} opens the table of timed commands in an editor.", stop=True),
-        _danger(_ALL, "{program} changes commands that run later, unseen."),
+             "{program} opens the table of scheduled commands in an editor.", stop=True),
+        _danger(_ALL, "{program} changes scheduled commands, which run without approval."),
     ),
     "sysctl": (
         _danger(r".*=.*|(?:.* )?(?:-[a-zA-Z]*[wpf]|--(?:write|load|system)).*",
-                "{program} changes the kernel's settings."),
+                "{program} changes kernel settings."),
     ),
     "ip": (
-        _ask(r"netns (?!list(?: |\Z)).*", "{program} runs something in another network.",
+        _ask(r"netns (?!list(?: |\Z)).*", "{program} runs commands in another network namespace.",
              stop=True, op=True),
         _ask(r"(?:.* )?(?:-b(?:atch)?\b|-n\b|-netns).*",
-             "{program} runs something in another network.", stop=True),
+             "{program} runs commands in another network namespace or from a file.", stop=True),
         # `ip link s` sets; of an address, a route or a neighbour it shows.
         _reads(r"\S*(?: (?:show|sh|list|ls|l|get|help|dev|to|via|table|brief|monitor)(?: .*)?)?"
                r"|(?:a|r\b|ro|n\b|nei)\S* s(?: .*)?", op=True),
-        _ask(_ALL, "{program} changes the network's settings.", "privilege=ip"),
+        _ask(_ALL, "{program} changes network settings.", "privilege=ip"),
     ),
-    "ifconfig": (_ask(".+ .+", "{program} changes the network's settings.", op=True),),
+    "ifconfig": (_ask(".+ .+", "{program} changes network settings.", op=True),),
     "mount": (
         _reads(r"|-l|--version|-V|-t \S+"),
-        _ask(_ALL, "{program} changes what is mounted where.", "privilege=mount"),
+        _ask(_ALL, "{program} changes mounted file systems.", "privilege=mount"),
     ),
     "getent": (
-        _ask("g?shadow(?: .*)?", "It reads {path}, which may hold secrets.", "secret={verb}",
+        _ask("g?shadow(?: .*)?", "Reads {path}, which may contain secrets.", "secret={verb}",
              stop=True, op=True),
         _network("(?:hosts|ahosts|ahostsv4|ahostsv6|networks|netgroup) .*", stop=True,
                  op=True),
         _reads(r"\w+(?: .*)?", op=True),
-        _ask(_ALL, "What {program} shows is only known when it runs."),
+        _ask(_ALL, "{program} shows data known only at run time."),
     ),
-    "ulimit": (_ask(".+", "{program} changes a limit of the shell.", op=True),),
+    "ulimit": (_ask(".+", "{program} changes a shell limit.", op=True),),
     "ps": (
         # The BSD letter `e` shows the environment of processes, unless an option takes it as value.
         _ask(r"(?:.* )?-\w*E.*|.*\benviron\b.*"
              r"|(?:(?:.* )?(?!(?:-\w*[opuUCGgtp]|--\w+) )[^ ]+ )?[a-zA-Z]*e[a-zA-Z]*(?: .*)?",
-             "It shows the environment of processes, keys among it.", "secret=environment"),
+             "Shows the environment of processes, which may include secrets.",
+             "secret=environment"),
     ),
     "test": (
         _ask("(?:.* )?(?:-v|-R)(?: .*)?",
-             "A test of a variable's existence may run commands."),
+             "Testing whether a variable exists may run commands."),
     ),
     # --- software ---
     "packages": _INSTALLS,
@@ -198,7 +199,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     "go": (
         _reads(r"env(?= |\Z)(?!.* --?[wu]).*|(?:version|help)(?: .*)?"),
         _network("(?:get|install|mod)(?: .*)?"),
-        _ask(_ALL, "{program} {verb} may install, change or run things.",
+        _ask(_ALL, "{program} {verb} may install, change or run software.",
              "execute={program} {verb}"),
     ),
     "docker": (
@@ -216,7 +217,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
                 "{program} deletes containers, images or their data."),
         _danger(r".*(?:(?:-v|--volume)[\s=]?/:|--privileged|--pid[\s=]host|source=/,"
                 r"|-v[\s=]?/(?:etc|root|var/run/docker\.sock|home):|--cap-add|docker\.sock).*",
-                "{program} gives a container power over this machine."),
+                "{program} gives a container access to this machine."),
     ),
     "screen": (
         _reads("-ls|-list|--version|-v"),
@@ -227,7 +228,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     "gpg": (
         _network("(?:.* )?--(?:recv|send|search|refresh|keyserver|locate).*"),
         _reads("(?:--version|--help)(?: .*)?"),
-        _ask(_ALL, "{program} makes or uses keys.", "mentions"),
+        _ask(_ALL, "{program} creates or uses cryptographic keys.", "mentions"),
         _notes(".*secret.*|(?:.* )?(?:-d|--decrypt)(?: .*)?", "secret=gpg"),
     ),
     "openssl": (
@@ -236,7 +237,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _reads(r"(?:x509|dgst|version|md5|sha1|sha256|sha512|crl|asn1parse|verify|ciphers|list"
                r"|base64)(?!.* -(?:out|writerand|engine|provider|config|sign|passin|key|signkey"
                r"|CAserial|rand|CAkey|load))(?: .*)?", "operands"),
-        _ask(_ALL, "{program} {verb} makes or uses keys, or writes files."),
+        _ask(_ALL, "{program} {verb} creates or uses keys, or writes files."),
     ),
     "secrets": (
         _ask(_ALL, "{program} reads or changes stored secrets.", "secret={program}"),
@@ -245,12 +246,12 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     "cloud": (
         *_TALKS,
         _danger(r".*\b(?:destroy|delete|rm|rb|terminate\S*|purge|drain|uninstall|remove)\b.*",
-                "{program} removes things on a remote service."),
+                "{program} deletes resources on a remote service."),
     ),
     "database": (*_STATEMENTS, _network(_ALL)),
     "sqlite3": _STATEMENTS,
     "dropdb": (
-        *_STATEMENTS, _network(_ALL), _danger(_ALL, "{program} is told to destroy data."),
+        *_STATEMENTS, _network(_ALL), _danger(_ALL, "{program} destroys data."),
     ),
 }  # fmt: skip
 

@@ -36,16 +36,16 @@ def wrap(call: Call) -> None:
     if call.name == "nohup":
         call.notes("{program} may write nohup.out.")
     if call.name in {"nohup", "setsid"}:
-        call.notes("{program} lets it run on when KogniTerm ends (not in a sandbox).")
+        call.notes("{program} keeps a process running after KogniTerm exits (not in a sandbox).")
     leading = _LEADING.get(call.name, 0)
     own, inner = parsed.operands[:leading], parsed.operands[leading:]
     if call.name == "flock" and own and not own[0].value.isdigit():
         call.writes(own[0], "write")
     if any(not argument.known for argument in own):
-        call.ask("An argument of {program} is only known when it runs.")
+        call.ask("An argument of {program} is known only at run time.")
     if not inner:
         if not parsed.options or call.name != "nice":
-            call.findings.note("safe_readonly", "{program} starts nothing.", program=call.name)
+            call.findings.note("safe_readonly", "{program} runs no command.", program=call.name)
     elif call.name == "flock" and inner[0].value in {"-c", "--command"}:
         call.shell(" ".join(arg.value for arg in inner[1:]), call.scope)
     elif call.name == "watch" and not parsed.has("x", "exec"):
@@ -61,7 +61,7 @@ def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
     elif all(arg.known for arg in inner):
         call.runs(" ".join(arg.value for arg in inner))
     else:
-        call.ask("{program} runs a text that is only known when it runs.")
+        call.ask("{program} runs text known only at run time.")
 
 
 def env(call: Call) -> None:
@@ -77,7 +77,7 @@ def env(call: Call) -> None:
     while operands and "=" in operands[0].value:
         name, _, value = operands.pop(0).value.partition("=")
         if not is_harmless(name, value):
-            call.ask("It runs a program with the variable {name} changed.", name=name)
+            call.ask("Runs a program with the variable {name} changed.", name=name)
             call.findings.program((f"{name}=…",))
     if not operands:
         shows_environment(call)
@@ -121,13 +121,13 @@ def exec_(call: Call) -> None:
         call.ask("{program} replaces the shell.")
         call.inner(tuple(a for a in call.args if not re.fullmatch(r"-[cl]+", a.value)))
     else:
-        call.ask("{program} redirects the shell's own input or output.")
+        call.ask("{program} redirects the shell's input or output.")
 
 
 def sudo(call: Call) -> None:
     """Judge sudo and similar programs, which always ask, and the call they start."""
     call.findings.effect("privilege", call.name, outside=True)
-    call.ask("It runs with other rights ({program}).")
+    call.ask("Runs as another user or with elevated privileges ({program}).")
     parsed = call.parse(operands_end=call.name != "su")
     inner = parsed.operands
     if call.name in {"su", "runuser", "sg"}:
@@ -141,7 +141,7 @@ def sudo(call: Call) -> None:
     if inner:
         call.inner(inner, piped=call.piped)
     elif call.piped:
-        call.danger("Text from a pipe reaches {program}.")
+        call.danger("{program} receives text from a pipe.")
 
 
 _TESTS_WITH_VALUE = re.compile(
@@ -183,7 +183,7 @@ def find(call: Call) -> None:
         vague = not last.strip("*?.") or re.fullmatch(r"\*.*\*", last)
         if not vague and is_secret("/" + last, glob=True):
             call.findings.effect("secret", name)
-            call.ask("It looks for {path}, which may hold secrets.", path=name)
+            call.ask("Searches for {path}, which may contain secrets.", path=name)
 
 
 def _roots(args: list[Argument]) -> list[Argument]:
@@ -201,7 +201,7 @@ def _find_term(
     word = term.value
     if _TESTS_WITH_VALUE.fullmatch(word):
         if args and args.pop(0).tainted and not term.known:
-            call.ask("A test of {program} is only known when it runs.")
+            call.ask("A test of {program} is known only at run time.")
     elif word == "-files0-from" and args:
         call.reads(args.pop(0))
     elif word in {"-fprint", "-fprint0", "-fprintf", "-fls"}:
@@ -215,7 +215,7 @@ def _find_term(
     elif word == "-delete":
         _find_delete(call, roots, narrowed=bool(wanted))
     elif not _PLAIN_TESTS.fullmatch(word):
-        call.ask("{program} has a test that is not known: {word}.", word=word)
+        call.ask("Unknown test of {program}: {word}.", word=word)
 
 
 def _find_delete(call: Call, roots: list[Argument], *, narrowed: bool) -> None:
@@ -236,12 +236,12 @@ def _find_exec(
             break
         inner.append(arg)
     if not inner:
-        call.ask("{program} runs something that could not be read.")
+        call.ask("{program} runs a command that could not be parsed.")
         return
     shell = inner[0].value.rpartition("/")[2] in SHELLS
     if shell and len(inner) > 2 and inner[1].value.startswith("-"):
         if "{}" in inner[2].value:
-            call.ask("{program} makes commands out of the names it finds.")
+            call.ask("{program} builds commands from the names it finds.")
         call.runs(inner[2].value.replace("{}", HOLE))
         return
     for root in roots if not wanted else ():
@@ -371,7 +371,7 @@ def _shell_over_items(call: Call, inner: tuple[Argument, ...]) -> None:
     if text is None or text.value.startswith(HOLE):
         runs_pipe(call)
     if text is None or HOLE in text.value:
-        call.ask("{program} makes commands out of what it reads.")
+        call.ask("{program} builds commands from its input.")
     if text is not None:
         call.runs(text.value)
 
@@ -384,7 +384,7 @@ def _replaced(arg: Argument, mark: str, item: Argument) -> Argument:
 
 def parallel(call: Call) -> None:
     """Judge parallel, which makes shell text out of its input: always asked, and judged too."""
-    call.ask("{program} makes commands out of what it reads.")
+    call.ask("{program} builds commands from its input.")
     words = [arg.value for arg in call.bare]
     stop = next((i for i, word in enumerate(words) if word.startswith(":::")), len(words))
     text = " ".join(words[:stop])
@@ -398,7 +398,7 @@ def pager(call: Call) -> None:
     """Judge less and more: readers, but for logs and +commands."""
     for arg in call.args:
         if arg.value.startswith("+") and not re.fullmatch(r"\+(?:\d+|G|F|/[^!|]*)", arg.value):
-            call.ask("{program} is given commands to run.")
+            call.ask("{program} receives commands to run.")
             call.starts(arg.value.lstrip("+!"))
     args = tuple(arg for arg in call.args if not arg.value.startswith("+"))
     for operand in options(replace(call, args=args)).operands:
@@ -420,7 +420,7 @@ def man(call: Call) -> None:
         elif " " in arg.value:
             call.starts(arg.value)
         elif "/" in arg.value:
-            call.ask("{program} formats a file with its own programs.")
+            call.ask("{program} formats a file with helper programs.")
 
 
 HANDLERS: Mapping[str, Callable[[Call], None]] = {

@@ -120,11 +120,11 @@ class BackgroundCommand:
         """
         known = self.job()
         if known.state == "ended":
-            raise ExecutionError("{job} has ended; there is nothing to keep.", job=self.id)
+            raise ExecutionError("Job {job} has ended and cannot be kept.", job=self.id)
         if known.fate == "sandbox":
             raise ExecutionError(
-                "{job} runs in the sandbox and ends with KogniTerm; what is to stay has to be "
-                "started by a command that runs outside of the sandbox.",
+                "Job {job} runs in the sandbox and ends with KogniTerm. To "
+                "keep it, start it with a command outside the sandbox.",
                 job=self.id,
             )
         self.kept = True
@@ -196,5 +196,5 @@ class JobTable:
         with self._lock:
             job = self._jobs.get(job_id)
         if job is None:
-            raise ExecutionError("There is no job {job}.", job=job_id)
+            raise ExecutionError("Job {job} not found.", job=job_id)
         return job

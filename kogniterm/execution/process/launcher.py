@@ -186,7 +186,7 @@ class Launcher:
         except OSError as error:
             ours.close()
             raise ExecutionError(
-                "The supervisor of commands could not be started: {reason}.", reason=why(error)
+                "The command supervisor could not be started: {reason}.", reason=why(error)
             ) from error
         finally:
             theirs.close()
@@ -227,7 +227,7 @@ class Launcher:
                 return self._give(order)
         except OSError as error:
             raise ExecutionError(
-                "The supervisor of commands is gone: {reason}.", reason=error
+                "The command supervisor is no longer running: {reason}.", reason=error
             ) from error
 
     def _give(self, order: Order) -> Launched:
@@ -248,7 +248,7 @@ class Launcher:
                 return ready
             finally:
                 self._ask_for_next()
-        raise ExecutionError("The supervisor of commands ended unexpectedly.")
+        raise ExecutionError("The command supervisor ended unexpectedly.")
 
     def _take(self) -> Launched:
         """Return the leader that stands by; waits for it."""
@@ -271,7 +271,7 @@ class Launcher:
         received = pty.receive_message(channel)
         if received is None:
             self._forget()
-            raise ExecutionError("The supervisor of commands ended unexpectedly.")
+            raise ExecutionError("The command supervisor ended unexpectedly.")
         message, fds = received
         if len(fds) < _DESCRIPTORS.get(message["op"], 0):
             # The kernel hands over as many as may be opened here, and drops the rest.

@@ -395,14 +395,14 @@ def _below(path: str, folders: Iterable[str]) -> bool:
 _WANTED = Literal["auto", "bubblewrap", "landlock", "off"]
 _PATIENCE = 10.0
 _SUCCEEDED = {
-    "write": Phrase("it did not refuse a write outside the workspace"),
-    "remount": Phrase("it did not refuse to make the disk writable again"),
+    "write": Phrase("it allowed a write outside the workspace"),
+    "remount": Phrase("it allowed remounting the disk as writable"),
     "secret": Phrase("it did not hide a secret file"),
-    "git": Phrase("it did not keep the configuration of git"),
-    "socket": Phrase("it did not refuse a connection to a socket of the machine"),
-    "network": Phrase("it did not refuse a network connection"),
-    "signal": Phrase("it did not refuse a signal to a process of the machine"),
-    "kernel": Phrase("it did not refuse a write to /proc/sys"),
+    "git": Phrase("it did not protect the git configuration"),
+    "socket": Phrase("it allowed a connection to a local socket"),
+    "network": Phrase("it allowed a network connection"),
+    "signal": Phrase("it allowed a signal to a process outside the sandbox"),
+    "kernel": Phrase("it allowed a write to /proc/sys"),
 }
 """The reason against a kind in which the attempt of this name succeeded."""
 

@@ -64,8 +64,8 @@ class PrivateFolder:
                 break
         else:
             raise ExecutionError(
-                "No folder for temporary files can be written ({reason}); "
-                "make room in {folder} or set TMPDIR to another.",
+                "No folder for temporary files is writable ({reason}). Free "
+                "space in {folder}, or set TMPDIR to another folder.",
                 reason="" if reason is None else why(reason),
                 folder=usual,
             ) from reason

@@ -249,7 +249,7 @@ class Extractor:
         except ValueError as error:
             self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
             failure = Phrase(
-                "the model's reply could not be read: {detail}", {"detail": str(error)}
+                "the model's response could not be read: {detail}", {"detail": str(error)}
             )
             return Extraction(failure=failure)
         persons = [one for one in new if one.role == "person"]

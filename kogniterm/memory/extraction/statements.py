@@ -344,7 +344,7 @@ def check(
     text = " ".join(str(raw.get("text", "")).split())
     quote = " ".join(str(raw.get("quote", "")).split())
     if not text or len(text) > LONGEST:
-        return Rejection(text[:LONGEST], Phrase("it is empty or too long"))
+        return Rejection(text[:LONGEST], Phrase("the text is empty or too long"))
     unfit = fact_records.why_not_kept(text, quote)
     if unfit is not None:
         return Rejection("", unfit)
@@ -352,15 +352,15 @@ def check(
     if message is None:
         return Rejection(text, Phrase("its quote is not in the user's own words"))
     if not _rests_on(text, quote):
-        return Rejection(text, Phrase("its quote says something else"))
+        return Rejection(text, Phrase("the quote does not support the text"))
     confidence = _number(raw.get("confidence"))
     if confidence < CONFIDENCE_FLOOR:
-        return Rejection(text, Phrase("it is a guess"))
+        return Rejection(text, Phrase("its confidence is too low"))
     explicit = memory_request(own_words(message)) is not None
     if frame("order").search(text) and not explicit:
-        return Rejection(text, Phrase("it is an instruction, not a statement"))
+        return Rejection(text, Phrase("the text is an instruction, not a statement"))
     if raw.get("transient") is True or frame("passing").search(text):
-        return Rejection(text, Phrase("it will not matter later"))
+        return Rejection(text, Phrase("the text is relevant only for the moment"))
     category = str(raw.get("category", ""))
     relation = str(raw.get("relation", ""))
     source: Source = "explicit" if explicit else "inferred"

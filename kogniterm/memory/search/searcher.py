@@ -225,7 +225,7 @@ class Searcher:
             created=fact.created,
             project=fact.project,
             pinned=fact.pinned,
-            why=Phrase("matches the question (score {score:.2f})", {"score": score}),
+            why=Phrase("it matches the question (score {score:.2f})", {"score": score}),
         )
 
 

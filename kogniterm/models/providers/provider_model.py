@@ -143,7 +143,7 @@ def checked_url(url: str, provider: str) -> str:
     parts = _split(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise SettingsError(
-            "The base URL {url} of {provider} is no address; write it as https://HOST/PATH.",
+            "The base URL {url} of {provider} is not a valid address; use https://HOST/PATH.",
             url=url,
             provider=provider,
         )
@@ -166,7 +166,7 @@ def checked_key(key: str, provider: str) -> str:
         raise ModelAuthError("{provider} needs an API key.", provider=provider)
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelAuthError(
-            "The API key for {provider} holds characters that no key has; copy it again.",
+            "The API key for {provider} contains invalid characters; copy it again.",
             provider=provider,
         )
     return key
@@ -302,16 +302,16 @@ def from_status(
         return too_long(model, message)
     if status in {401, 403}:
         return ModelAuthError(
-            "{provider} did not accept the API key ({detail}); set a valid one.", **values
+            "{provider} rejected the API key ({detail}); set a valid one.", **values
         )
     if status == 404:
         return ModelNotFoundError(
-            "{provider} does not know the model {model} ({detail}); choose another with --model.",
+            "Model {model} not found at {provider} ({detail}); choose another with --model.",
             **values,
         )
     if status == 429:
         limited = ModelQuotaError(
-            "{provider} limits the rate or quota of {model} ({detail}).", **values
+            "Rate limit or quota of {model} at {provider} reached ({detail}).", **values
         )
         return adjusted(limited, retry_after=wait)
     if status >= 500 or status in {408, 409}:
@@ -336,7 +336,7 @@ def from_transport(error: BaseException, *, provider: str, host: str) -> ModelEr
             **values,
         )
     if "TimeoutException" in kinds:
-        return ModelUnavailableError("{provider} at {host} went silent.", **values)
+        return ModelUnavailableError("{provider} at {host} stopped responding.", **values)
     if kinds & {"UnsupportedProtocol", "InvalidURL"}:
         unusable = ModelUnavailableError(
             "The address {host} of {provider} cannot be used ({detail}).", **values

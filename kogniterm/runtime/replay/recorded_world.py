@@ -138,7 +138,7 @@ class Player:
         if agent:
             await self._wait_for_others()
         raise await self.exhausted(
-            ModelError("The recording has no further reply of the model in this turn.")
+            ModelError("The recording has no further model response in this turn.")
         )
 
     def judgement(self) -> tuple[str, Usage]:
@@ -149,7 +149,7 @@ class Player:
             kept = artifact.get(JUDGED) if isinstance(artifact, Mapping) else None
             if isinstance(kept, Mapping):
                 return str(kept["reply"]), Usage(calls=1)
-        raise ModelError("The recording has no judgement of this step.")
+        raise ModelError("The recording has no assessment of this step.")
 
     async def _wait_for_others(self) -> None:
         """Let the other sub-agents get as far as they did before the recorded end."""
@@ -291,7 +291,7 @@ class RecordedTool:
         else:
             outcome = self._player.next_outcome()
             if outcome is None or self._player.crashed:
-                raise ToolError("The recording has no result of {name}.", name=self.spec.name)
+                raise ToolError("The recording has no result for {name}.", name=self.spec.name)
             message = outcome.message
         if getattr(message, "status", "success") == "error":
             raise ToolError("{text}", text=message.text)
@@ -303,7 +303,7 @@ class RecordedTool:
         same = [at for at, one in enumerate(waiting) if self._checked(one) == arguments]
         others = [at for at, one in enumerate(waiting) if self._checked(one) is not None]
         if not others:
-            raise ToolError("The recording has no result of {name}.", name=self.spec.name)
+            raise ToolError("The recording has no result for {name}.", name=self.spec.name)
         return waiting.pop((same or others)[0]).message
 
     def _checked(self, answered: Answered) -> Mapping[str, Any] | None:
@@ -318,7 +318,7 @@ class Absent:
     """The memory, history and forgetting of a replay; their tools answer from the record."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ToolError("A replay has no {name}.", name=name)
+        raise ToolError("{name} is not available in a replay.", name=name)
 
 
 @dataclass(slots=True)
@@ -358,7 +358,7 @@ class RelocatedExecutor:
         self.executor.close()
 
 
-NO_VERDICT = Verdict("deny", (Phrase("The recording has no verdict on this."),))
+NO_VERDICT = Verdict("deny", (Phrase("The recording has no policy decision for this action."),))
 
 
 class NoTime:
@@ -393,7 +393,7 @@ class RecordedModel:
             yield Reply(AIMessage(said), cost)
             return
         if request.purpose not in ("create_plan", "decide_action"):
-            raise ModelError("What the model was asked aside ({purpose}) is not recorded.",
+            raise ModelError("The recording has no response to this model request ({purpose}).",
                              purpose=request.purpose)  # fmt: skip
         message, usage = await self._player.reply(request.agent)
         yield Reply(message or AIMessage(""), usage)
@@ -459,7 +459,9 @@ class RecordedApprover:
         if turn.judged and turn.judged[0].request_id == self._player.judged_id:
             return Decision("edit", turn.judged[0].report.command, "person")
         if not turn.decided:
-            raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+            raise await self._player.exhausted(
+                TurnInterruptedError("The recording has no answer to this question.")
+            )
         return turn.decided.popleft().decision
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
@@ -467,7 +469,9 @@ class RecordedApprover:
         del previous
         turn = self._player.turn
         if not turn.decided:
-            raise await self._player.exhausted(TurnInterruptedError("Nobody decided on this."))
+            raise await self._player.exhausted(
+                TurnInterruptedError("The recording has no answer to this question.")
+            )
         decision = turn.decided.popleft().decision
         if decision.kind == "edit":
             plan = plan_from_text(decision.command, plan)

@@ -105,7 +105,7 @@ def replay_recorded(
     """Run a session again; `live` runs its commands in a copy of its folder, or of `folder`."""
     recording = recording_of(recorded.records)
     if not recording.parts:
-        raise UsageError("There is nothing in this session that could be run again.")
+        raise UsageError("This session has nothing to replay.")
     store, _recovery = open_store(scratch / "replay.db", user="replay", version=__version__)
     copied = (folder or recorded.folder) if live else None
     with (
@@ -126,7 +126,7 @@ def _world(
         source = Path(copied)
         if not source.is_dir():
             raise UsageError(
-                "The folder {folder} of the session is not here; say which to copy with --folder.",
+                "Folder {folder} not found. Specify the folder to copy with --folder.",
                 folder=source,
             )
         shutil.copytree(source, work, symlinks=True, ignore_dangling_symlinks=True)

@@ -74,7 +74,7 @@ class SessionArchive:
         """
         if memory is None:
             raise UsageError(
-                "Memory is off in this session; forget from the shell: kogniterm memory forget …"
+                "Memory is off in this session. To forget something, run: kogniterm memory forget …"
             )
         live = {self.journal.state.session_id: self.journal}
         remembered = memory.context.memory
@@ -124,7 +124,7 @@ class UndoPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Overwrite the terms. Raises `StorageError`."""
-        place = Phrase("copies kept for undo")
+        place = Phrase("copies saved for /undo")
         matcher = Matcher(terms)
         if not matcher:
             return Purged(place, 0)
@@ -146,7 +146,8 @@ class DamagedPurge:
         done = FilePurge(Phrase("damaged databases that were moved aside"), aside).purge(terms)
         left = tuple(
             Phrase(
-                "words that the damage tore apart in {file}; delete it if you need nothing of it",
+                "fragments of the text in the damaged database {file}; "
+                "delete the file if you do not need it",
                 {"file": file},
             )
             for file in aside
@@ -172,7 +173,7 @@ class LeftoverPurge:
         held = Marks(Matcher(terms))
         _, _, found = scan([one for one in mine if one not in left], held)
         busy = tuple(
-            Phrase("{file}, of a command that is running", {"file": file}) for file in found
+            Phrase("{file}, in use by a running command", {"file": file}) for file in found
         )
         return replace(done, unreachable=busy, files=tuple(left))
 
@@ -221,11 +222,11 @@ def forgettables(
     """Return everything beside memory's own tables that may hold what is to be forgotten."""
     files: list[tuple[Phrase, Sequence[Path]]] = [
         (Phrase("command outputs"), [paths.outputs]),
-        (Phrase("outcomes that wait for the database"), [paths.spool]),
+        (Phrase("outcomes not yet saved to the database"), [paths.spool]),
         (Phrase("prompt history"), [paths.history_file]),
         (Phrase("examples for the local model"), [paths.learned_examples]),
         (Phrase("logs"), [paths.log_file.parent]),
-        (Phrase("the register of what was written for you"), [paths.written_files]),
+        (Phrase("the list of files KogniTerm wrote for you"), [paths.written_files]),
     ]
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []
     return [

@@ -96,8 +96,8 @@ class ForgetService:
         except ToolError:
             labels = " ".join(fact.label for fact in request.facts)
             reason = Phrase(
-                "Forgetting needs a user who agrees; without one: "
-                "kogniterm memory forget {id} --yes",
+                "Forgetting needs confirmation, and no user is available. "
+                "Run: kogniterm memory forget {id} --yes",
                 {"id": labels},
             )
             return Answer("", "refused", EXIT_REFUSED, reason)
@@ -108,7 +108,7 @@ class ForgetService:
             sink(events.Notice(text, level))
         if receipt.proved:
             return Answer("", "done", EXIT_DONE)
-        reason = Phrase("Something of it is still there.")
+        reason = Phrase("Some of the text was still found after forgetting.")
         return Answer("", "not_done", EXIT_NOT_DONE, reason)
 
     async def _ask_and_forget(
@@ -158,11 +158,11 @@ def affected(
         yield Phrase("{id}: {text}", {"id": fact.label, "text": fact.text})
     if not facts:
         yield without_facts or Phrase(
-            "No fact matches; it is removed from journals, outputs, history and logs."
+            "No fact matches. The text will be removed from journals, outputs, history and logs."
         )
     for one in files.foreseen(terms_of(facts, phrases))[:most]:
         where = {"file": one.path, "line": one.line}
-        yield Phrase("also written for you: {file}, line {line}", where)
+        yield Phrase("also in a file that KogniTerm wrote: {file}, line {line}", where)
 
 
 def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
@@ -177,16 +177,20 @@ def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
             )
     if receipt.proved:
         scanned = {"files": receipt.scanned_files, "size": receipt.scanned_bytes}
-        proof = Phrase("Proof: {files} files ({size} bytes) were read; none holds it any more.",
+        proof = Phrase("Proof: none of {files} files ({size} bytes) contains the text any "
+            "more.",
                      scanned)  # fmt: skip
         columns = {"count": receipt.scanned_columns}
         yield proof, "info"
-        yield Phrase("{count} columns of the database's tables searched.", columns), "info"
+        yield (
+            Phrase("Proof: none of {count} database columns contains the text any more.", columns),
+            "info",
+        )
     for place in (*receipt.found, *receipt.found_columns):
         yield Phrase("still found in {file}", {"file": place}), "warning"
     for mention in receipt.untouched:
         where = {"file": mention.path, "line": mention.line}
-        yield Phrase("You wrote this yourself, so it was not touched: {file}, line {line}",
+        yield Phrase("Not changed, because you wrote it: {file}, line {line}",
                    where), "info"  # fmt: skip
     for place in receipt.unreachable:
-        yield Phrase("Out of reach from here: {place}", {"place": place}), "info"
+        yield Phrase("Cannot be reached by KogniTerm: {place}", {"place": place}), "info"

@@ -80,16 +80,16 @@ class PolicyService:
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a request. Edits and reads are judged as equivalent commands."""
         if request.effect == "network":
-            reason = Phrase("It uses the network.")
+            reason = Phrase("Uses the network.")
             effect = Effect("network", request.command, outside=True)
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
         if request.effect == "person":
-            return RiskReport(request.command, "safe_readonly", (Phrase("It asks you something."),))
+            return RiskReport(request.command, "safe_readonly", (Phrase("Asks you a question."),))
         if request.effect == "keystrokes":
             reason = (
-                Phrase("It lets a command run on when KogniTerm ends.")
+                Phrase("Lets a command keep running after KogniTerm ends.")
                 if request.arguments.get("action") == "keep"
-                else Phrase("It reaches into a command that is running.")
+                else Phrase("Controls a running command.")
             )
             effect = Effect("process", str(request.arguments.get("id", "")))
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
@@ -151,7 +151,7 @@ class PolicyService:
         if verdict.kind == "allow" and circumstances.sandboxed:
             obstacle = self.sandbox.in_the_way(request.command, cwd)
             if obstacle is not None:
-                wider = Phrase("Approved, it runs outside of the sandbox.")
+                wider = Phrase("Runs outside the sandbox if you approve it.")
                 known = (obstacle,) if self.sandbox.always else (obstacle, wider)
                 return Verdict("ask", (*known, *report.reasons), verdict.trace)
         return verdict
@@ -234,7 +234,9 @@ class PolicyService:
             if lease.id == lease_id:
                 self.leases.remove(lease)
                 return lease
-        raise UsageError("There is no lease {lease}; /permissions lists them.", lease=lease_id)
+        raise UsageError(
+            "Temporary permission {lease} not found; list them with /permissions.", lease=lease_id
+        )
 
 
 def open_policy(
@@ -253,8 +255,8 @@ def open_policy(
     box, reasons = open_sandbox(settings, paths, workspace)
     if box is None and settings.sandbox != "off" and settings.approval_mode == "auto":
         raise UsageError(
-            "No sandbox works here ({why}); run `kogniterm doctor` for what helps, or use "
-            "--no-sandbox to run without one.",
+            "No sandbox works here ({why}). Run `kogniterm doctor` to see "
+            "how to fix it, or use --no-sandbox to run without one.",
             why=reasons,
         )
     chosen = Circumstances(

@@ -100,7 +100,7 @@ class SandboxService:
         if self.box is None or self.always or self.box.can_start_in(cwd, self.temporary):
             return None
         return Phrase(
-            "The sandbox does not show the folder where the session is ({path}).",
+            "The current folder {path} is not visible in the sandbox.",
             {"path": approval.render(cwd)},
         )
 
@@ -157,7 +157,7 @@ class SandboxService:
             return []
         names = ", ".join(sorted(blind))
         why = Phrase(
-            "It needs processes or services of this machine, which the sandbox does not show."
+            "Needs processes or services of this machine, which the sandbox does not show."
         )
         self.stopped[command] = SandboxFailure("process", names, why)
         return [
@@ -259,7 +259,8 @@ def _listed(named: Sequence[tuple[str, str]]) -> str:
 def _notice(named: Sequence[tuple[str, str]], count: int) -> Phrase:
     more = Phrase(" and {count} more", {"count": count - len(named)}) if count > len(named) else ""
     return Phrase(
-        "A command in the sandbox left files that other tools act on by themselves: {paths}{more}. "
-        "Look at them before you use this folder outside; remove what you do not want with rm.",
+        "A sandboxed command changed files that other tools run or read "
+        "automatically: {paths}{more}. Review them before you use this "
+        "folder outside the sandbox, and delete unwanted ones with rm.",
         {"paths": _listed(named), "more": more},
     )

@@ -92,7 +92,7 @@ def trusted_files(
         return files, finding.texts if finding.known else ()
     names = ", ".join(file.name for file in files)
     ignored = Phrase(
-        "Not used until you trust this folder (/trust, or kogniterm trust): {names}.",
+        "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
         {"names": names},
     )
     return (), (*finding.texts, ignored)
@@ -120,13 +120,13 @@ class TrustFinding:
         )
         found = []
         if not self.known:
-            found.append(Phrase("This folder has not been trusted before."))
+            found.append(Phrase("This folder is not trusted yet."))
         elif self.new:
-            found.append(Phrase("New since it was trusted: {names}.", new))
+            found.append(Phrase("New since this folder was trusted: {names}.", new))
         if self.changed:
-            found.append(Phrase("Changed since it was trusted: {names}.", changed))
+            found.append(Phrase("Changed since this folder was trusted: {names}.", changed))
         if self.gone:
-            found.append(Phrase("No longer there, or not readable: {names}.", gone))
+            found.append(Phrase("No longer present or not readable: {names}.", gone))
         return tuple(found)
 
 

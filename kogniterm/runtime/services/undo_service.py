@@ -42,30 +42,30 @@ class UndoService:
         if request.effect == "edit":
             if not self._paths(request, report):
                 path = {"target": request.arguments.get("path", "")}
-                return Phrase("Cannot be undone outside the workspace: {target}", path)
+                return Phrase("Cannot be undone (outside the workspace): {target}", path)
             return Phrase("Can be undone with /undo.")
         if report.label == "safe_readonly":
             return None
         outside = [e.target for e in changed if e.outside]
         if outside:
             return Phrase(
-                "Cannot be undone outside the workspace: {target}", {"target": outside[0]}
+                "Cannot be undone (outside the workspace): {target}", {"target": outside[0]}
             )
         unknown = [e.target for e in changed if "…" in e.target]
         if unknown:
             return Phrase(
-                "Cannot be undone for what is known only when it runs: {target}",
+                "Cannot be undone (files known only at run time): {target}",
                 {"target": unknown[0]},
             )
         unkept = self.store.unkept(self._paths(request, report)) if not beyond else None
         if changed and unkept is not None:
             return Phrase(
-                "Can be undone with /undo, but not {target}: too large to keep, or not readable.",
+                "Can be undone with /undo, except {target} (too large or not readable).",
                 {"target": unkept.removeprefix(f"{self.workspace}/")},
             )
         if changed and not beyond:
-            return Phrase("What it changes here can be undone with /undo.")
-        return Phrase("Cannot be undone, as far as can be told.")
+            return Phrase("Changes in the workspace can be undone with /undo.")
+        return Phrase("May not be reversible.")
 
     def images(self) -> tuple[Preimage, ...]:
         """Return what can be undone, the newest first."""
@@ -77,7 +77,7 @@ class UndoService:
             differences = self.store.differences(image)
             if differences:
                 return image, differences
-        raise UsageError("There is nothing to undo: nothing kept differs from what is there now.")
+        raise UsageError("Nothing to undo: no saved file has changed.")
 
     def restore(self, image: Preimage) -> tuple[str, ...]:
         """Restore `image`; return the restored paths. The undo can be undone too."""

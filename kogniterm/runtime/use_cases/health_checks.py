@@ -38,10 +38,10 @@ ENDPOINTS = (
 )
 """Name, the setting that configures it, the setting of its URL, the usual URL."""
 PROGRAMS = (
-    ("bash", Phrase("runs the commands"), True),
+    ("bash", Phrase("running commands"), True),
     ("bwrap", Phrase("the strongest sandbox"), False),
     ("rg", Phrase("fast search"), False),
-    ("git", Phrase("shows changes of a project"), False),
+    ("git", Phrase("showing changes in a project"), False),
 )
 """Name, what it is for, whether it is needed."""
 
@@ -93,9 +93,9 @@ def _settings_files(paths: Paths) -> Iterator[Finding]:
         if not file.exists():
             yield Finding("note", Phrase("{file} does not exist", {"file": file}))
             continue
-        yield Finding("ok", Phrase("settings from {file}", {"file": file}))
+        yield Finding("ok", Phrase("settings: {file}", {"file": file}))
         if file.stat().st_mode & 0o077:
-            others = Phrase("{file} can be read by others", {"file": file})
+            others = Phrase("{file} is readable by other users", {"file": file})
             yield Finding("note", others, _verbatim(f"chmod 600 {file}"))
 
 
@@ -106,19 +106,19 @@ def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iter
     try:
         name = settings.model or default_name(model_options(settings, paths, folder()))
     except KognitermError as error:
-        yield Finding("bad", Phrase("no model"), error.text)
+        yield Finding("bad", Phrase("model: none available"), error.text)
         return
-    yield Finding("ok", Phrase("model {name}", {"name": name}))
+    yield Finding("ok", Phrase("model: {name}", {"name": name}))
     if name.partition(":")[0] != "local":
         return
     if not _installed("xllamacpp"):
-        missing = Phrase("the local model's runtime is missing")
+        missing = Phrase("local model runtime: not installed")
         yield Finding("bad", missing, _verbatim(install_command("xllamacpp")))
     weights = Path(settings.local_weights) if settings.local_weights else paths.weights
     if weights.is_file() or any(weights.glob("*.gguf")):
-        yield Finding("ok", Phrase("weights in {folder}", {"folder": weights}))
+        yield Finding("ok", Phrase("local model weights: {folder}", {"folder": weights}))
     else:
-        missing = Phrase("the local model's weights are missing")
+        missing = Phrase("local model weights: not found")
         yield Finding("bad", missing, _verbatim("kogniterm models pull"))
 
 
@@ -137,11 +137,11 @@ def _providers(settings: Settings) -> Iterator[Finding]:
 
 def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
     if settings.database_url is None:
-        yield Finding("ok", Phrase("database {file}", {"file": paths.database}))
+        yield Finding("ok", Phrase("database: {file}", {"file": paths.database}))
         return
-    yield Finding("ok", Phrase("database: the PostgreSQL of database_url"))
+    yield Finding("ok", Phrase("database: PostgreSQL (database_url)"))
     if not _installed("psycopg"):
-        missing = Phrase("the PostgreSQL driver is missing")
+        missing = Phrase("PostgreSQL driver: not installed")
         yield Finding("bad", missing, _verbatim(install_command("psycopg[binary]")))
 
 
@@ -151,20 +151,23 @@ def _folders(paths: Paths) -> Iterator[Finding]:
         values = {"folder": folder}
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             fix = Phrase(
-                "change its owner, or set another with KOGNITERM_DATA_DIR and its siblings"
+                "change its owner, or set KOGNITERM_CONFIG_DIR, "
+                "KOGNITERM_DATA_DIR or KOGNITERM_CACHE_DIR to another folder"
             )
             state: State = "bad" if folder == paths.data else "note"
-            yield Finding(state, Phrase("{folder} cannot be written", values), fix)
+            yield Finding(state, Phrase("{folder} is not writable", values), fix)
         elif shutil.disk_usage(nearest).free < LITTLE_SPACE:
             yield Finding("bad", Phrase("the disk of {folder} is nearly full", values))
         else:
-            yield Finding("ok", Phrase("{folder} can be written", values))
+            yield Finding("ok", Phrase("{folder} is writable", values))
 
 
 def _programs() -> Iterator[Finding]:
     for name, purpose, needed in PROGRAMS:
         found = find_program(name)
-        missing = Phrase("{name} is missing: {purpose}", {"name": name, "purpose": purpose})
+        missing = Phrase(
+            "{name}: not found; needed for {purpose}", {"name": name, "purpose": purpose}
+        )
         state: State = "ok" if found else "bad" if needed else "note"
         yield Finding(state, _verbatim(f"{name}: {found}") if found else missing)
 
@@ -180,7 +183,7 @@ def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
         found = probe(paths.data / "probe", settings.sandbox)
     except OSError as error:
         reason = {"why": why(error)}
-        yield Finding("note", Phrase("the sandbox could not be tried: {why}", reason))
+        yield Finding("note", Phrase("sandbox: could not be tested: {why}", reason))
         return
     yield from sandbox_findings(found)
 
@@ -193,26 +196,28 @@ def sandbox_findings(found: Probe) -> Iterator[Finding]:
         for kind, reason in found.reasons.items()
     ]
     if found.kind == "bubblewrap":
-        yield Finding("ok", Phrase("sandbox: bubblewrap works (what it must refuse was refused)"))
+        yield Finding("ok", Phrase("sandbox: bubblewrap works (writes outside were refused)"))
     elif found.kind == "landlock":
-        yield Finding("ok", Phrase("sandbox: Landlock works (what it must refuse was refused)"))
+        yield Finding("ok", Phrase("sandbox: Landlock works (writes outside were refused)"))
         weaker = Phrase(
-            "Landlock cannot refuse changes to the mode, owner and times of your own files "
-            "outside, nor hide file names and processes"
+            "Landlock cannot block changes to the mode, owner and times of "
+            "your files outside the workspace, or hide file names and "
+            "processes"
         )
         if "signal" in found.remains:
             weaker = Phrase(
-                "{before}; with this kernel also signals to your own processes", {"before": weaker}
+                "{before}; with this kernel, it cannot block signals to your processes either",
+                {"before": weaker},
             )
         yield Finding("note", weaker)
-        install = Phrase("install bubblewrap for a stronger one") if missing else None
+        install = Phrase("install bubblewrap for a stronger sandbox") if missing else None
         yield from (Finding("note", one, install) for one in refused)
     else:
         yield from (Finding("note", one) for one in refused)
-        fix = Phrase("remove the reasons above, or run with --no-sandbox")
+        fix = Phrase("fix the problems above, or run with --no-sandbox")
         if missing:
             fix = Phrase("install bubblewrap, or run with --no-sandbox")
-        yield Finding("note", Phrase("no sandbox works here; --auto-approve needs one"), fix)
+        yield Finding("note", Phrase("sandbox: none works here; --auto-approve needs one"), fix)
 
 
 def _installed(package: str) -> bool:
@@ -254,8 +259,8 @@ def _connect(name: str, url: str, port: int = 0) -> Finding:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         values["why"] = why(error)
-        return Finding("bad", Phrase("{name}: {where} cannot be reached ({why})", values))
-    return Finding("ok", Phrase("{name}: {where} can be reached", values))
+        return Finding("bad", Phrase("{name}: {where} is not reachable ({why})", values))
+    return Finding("ok", Phrase("{name}: {where} is reachable", values))
 
 
 def _without_secrets(url: str) -> str:

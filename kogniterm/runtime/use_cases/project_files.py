@@ -94,7 +94,10 @@ class CustomCommand:
         if argument and not _PLACE.search(self.body):
             text = f"{text}\n\n{argument}"
         if not text:
-            raise UsageError("/{name} has no text.", name=self.name)
+            raise UsageError(
+                "Custom command /{name} produced no text; check its file and arguments.",
+                name=self.name,
+            )
         return text
 
 

@@ -33,7 +33,9 @@ class RecipeStore:
         """Return the file of the recipe called `name`. Raises `UsageError` for an invalid name."""
         if not re.match(NAME, name):
             raise UsageError(
-                "{name} is no name for a recipe; use small letters, digits, - and _.", name=name
+                "{name} is not a valid recipe name; use up to 40 lower-case "
+                "letters, digits, - and _, starting with a letter.",
+                name=name,
             )
         return self._folder / f"{name}.yaml"
 
@@ -42,7 +44,7 @@ class RecipeStore:
         path = self.path(name)
         if not path.is_file():
             raise UsageError(
-                "There is no recipe {name}; there are: {names}.",
+                "Recipe {name} not found. Available recipes: {names}.",
                 name=name,
                 names=", ".join(self.names()) or Phrase("none"),
             )
@@ -53,7 +55,7 @@ class RecipeStore:
         path = self.path(recipe.name)
         if path.exists() and not replace:
             raise UsageError(
-                "There is a recipe {name} already; --replace takes its place.", name=recipe.name
+                "Recipe {name} already exists; use --replace to overwrite it.", name=recipe.name
             )
         try:
             write_private(path, recipe_text(recipe).encode())
@@ -85,13 +87,14 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
     """
     plan, actions = _worked(records)
     if plan is None or any(step.status != "done" for step in plan.steps):
-        raise UsageError("This session has no plan whose steps are all done.")
+        raise UsageError("This session has no plan with all steps done.")
     nodes: list[dict[str, Any]] = []
     for number, request in enumerate(actions, 1):
         action = request.request
         if "[secret:" in action.command + str(action.arguments):
             raise UsageError(
-                "The command {command} holds a secret; a recipe must not.", command=action.command
+                "The command {command} contains a secret and cannot be saved in a recipe.",
+                command=action.command,
             )
         node: dict[str, Any] = {"id": f"n{number}"}
         if action.purpose:
@@ -109,7 +112,8 @@ def recipe_of_plan(name: str, records: Iterable[Record], parameters: Mapping[str
     unused = [key for key in parameters if not any(f"inputs.{key}" in str(n) for n in nodes)]
     if unused:
         raise UsageError(
-            "{value} stands in no command of the plan, so {name} would change nothing.",
+            "{value} does not occur in any command of the plan, so the input "
+            "{name} would have no effect.",
             value=parameters[unused[0]],
             name=unused[0],
         )

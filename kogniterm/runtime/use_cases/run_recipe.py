@@ -70,7 +70,7 @@ async def run_in_session(
     """
     services, journal = session.services, session.journal
     if services.only_plans:
-        raise UsageError("A recipe acts, and only a plan is wanted; run it without --plan-only.")
+        raise UsageError("A recipe cannot be run with --plan-only; leave the option out.")
     values = checked_inputs(recipe, inputs)
     count = services.new_count()
     await recover(journal, io, count)
@@ -137,10 +137,10 @@ class SessionRecipePorts:
     async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
         """Call a tool; its `ToolError` is a failure of the node."""
         if name == COMMAND:
-            raise UsageError("A recipe runs commands in command nodes.")
+            raise UsageError("A tool node cannot run commands; use a command node instead.")
         tool = self.session.context.tools.get(name) or self.extra.get(name)
         if tool is None:
-            raise UsageError("The recipe uses the tool {name}, which is not here.", name=name)
+            raise UsageError("The recipe uses the tool {name}, which is not available.", name=name)
         try:
             checked = tool.check(arguments)
             effect = tool.effect_of(checked)

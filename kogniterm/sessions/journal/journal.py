@@ -91,7 +91,7 @@ def armed(spec: str | None) -> Fault:
     point, _, number = rest.partition(":")
     if action not in _ACTIONS or not point or (number and not number.isdigit()):
         raise SettingsError(
-            "{spec} is no fault; write ACTION:POINT[:N] with an action of {actions}.",
+            "{spec} is not a valid fault; use ACTION:POINT[:N], where ACTION is one of {actions}.",
             spec=spec,
             actions=", ".join(_ACTIONS),
         )
@@ -244,8 +244,9 @@ class SessionJournal(Journal):
 
     def _not_written(self, problem: StorageError) -> OutcomeNotWrittenError:
         error = OutcomeNotWrittenError(
-            "What ran has ended, and its outcome could not be written: {problem} It is kept in "
-            "{file} and enters the journal when you go on with the session.",
+            "The action has ended, but its outcome could not be written to "
+            "the journal: {problem} It is saved in {file} and added to the "
+            "journal when you resume the session.",
             problem=problem.text,
             file=str(self._spool.path) if self._spool is not None else "",
         )
@@ -262,8 +263,9 @@ class SessionJournal(Journal):
             self._insist(lambda: self._write(row, state, record, durable=durable), row)
         except DuplicateError as error:
             raise StorageConflictError(
-                "Session {session} was changed by another process, or this action was started "
-                "before; resume the session to go on from what is known.",
+                "Session {session} was changed by another process, or this "
+                "action was already started; resume the session to continue "
+                "from its recorded state.",
                 session=self._session_id,
             ) from error
         self._state = state
@@ -338,8 +340,9 @@ class SessionJournal(Journal):
 
 def _neither(problem: StorageError) -> OutcomeNotWrittenError:
     return OutcomeNotWrittenError(
-        "What ran has ended, and its outcome could neither be written nor kept: {problem} When you "
-        "go on with the session it is unknown, and nothing is run again by itself.",
+        "The action has ended, but its outcome could not be saved: {problem} "
+        "When you resume the session, the outcome is unknown; nothing runs "
+        "again automatically.",
         problem=problem.text,
     )
 

@@ -67,7 +67,7 @@ class Spool:
                 end = len(_lines(os.pread(descriptor, MOST, 0)))
                 if end + len(line) > MOST:
                     raise StorageFullError(
-                        "The outcome is too large to be kept in {file}.", file=str(self.path)
+                        "The outcome is too large to save in {file}.", file=str(self.path)
                     )
                 write_all(descriptor, line, end)
                 os.fsync(descriptor)

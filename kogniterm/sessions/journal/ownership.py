@@ -162,8 +162,9 @@ def acquire(database: Database, session_id: str, holder: Holder) -> Holder | Non
         living, dead, now = _living(database, session_id, holder)
         if living is not None:
             raise SessionBusyError(
-                "Session {session} is open in another terminal (process {pid} on {host}); close it "
-                "there, or fork the session to go on from here.",
+                "Session {session} is open in another terminal (process "
+                "{pid} on {host}); close it there, or fork it with "
+                "`kogniterm sessions fork {session}`.",
                 session=session_id,
                 pid=living.pid,
                 host=living.host,

@@ -27,15 +27,16 @@ def budget(repl: Repl, argument: str) -> None:
     elif name:
         held.limits = replace(held.limits, **_changed(name, value, tuple(UNITS)))
     turn, session = held.spent(), _session_spent(repl)
-    rows = [(_("budget"), _("this turn"), _("limit"), _("session"), _("limit"))]
+    rows = [(_("name"), _("this turn"), _("limit"), _("session"), _("limit"))]
     for one in UNITS:
         most, in_all = _limit(held.limits, one), _limit(held.session, one)
         rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
     repl.display.write(table(rows, ("accent", "", "", "", "")))
     repl.display.say(
         Phrase(
-            "/budget NAME VALUE sets the limit of a turn (200k, 15min, 50MB), off lifts it; "
-            "/budget session NAME VALUE that of the whole session ({names}).",
+            "/budget NAME VALUE sets a limit for each turn (200k, 15min, "
+            "50MB), off removes it; /budget session NAME VALUE sets one for "
+            "the whole session ({names}).",
             {"names": ", ".join(OF_SESSION)},
         )
     )
@@ -43,7 +44,9 @@ def budget(repl: Repl, argument: str) -> None:
 
 def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
     if name not in allowed:
-        raise UsageError("{value} is none of: {allowed}.", value=name, allowed=", ".join(allowed))
+        raise UsageError(
+            "Unknown value: {value}. Use one of: {allowed}.", value=name, allowed=", ".join(allowed)
+        )
     return {name: None if value == OFF else parse_amount(name, value)}
 
 
@@ -79,15 +82,15 @@ def cost(repl: Repl, argument: str) -> None:
     }
     repl.display.say(
         Phrase(
-            "This session: {calls} model calls, {input} tokens in ({cached} of them, {share} %, "
-            "from the cache), {output} out.",
+            "This session: {calls} model calls, {input} tokens in ({cached}, "
+            "{share} %, from the cache), {output} out.",
             values,
         )
     )
     about: dict[str, object] = {"model": repl.session.model.name, "date": PRICES_DATE}
-    text = Phrase("The price of {model} is not known (table of {date}).", about)
+    text = Phrase("The price of {model} is unknown (price table of {date}).", about)
     dollars = repl.session.budget.price(usage)
     if dollars is not None:
         about["dollars"] = f"{dollars:.4f}"
-        text = Phrase("About {dollars} US dollars, by the list prices of {date}.", about)
+        text = Phrase("About {dollars} US dollars at the list prices of {date}.", about)
     repl.display.say(text)

@@ -36,9 +36,9 @@ def show_help(repl: Repl, argument: str) -> None:
         for command in repl.registry.commands
     ]
     rows += [
-        ("!" + _("COMMAND"), _("run a command of your own; the model sees it")),
-        ("@" + _("FILE"), _("name a file, with completion; the model gets its text")),
-        ("@jobs", _("give the model what the background jobs printed; @job:ID only one's")),
+        ("!" + _("COMMAND"), _("run a command yourself; the model sees it")),
+        ("@" + _("FILE"), _("attach the text of a file (Tab completes its name)")),
+        ("@jobs", _("attach the output of background jobs; @job:ID for one job")),
     ]
     repl.display.write(Explained(rows, "command"))
     repl.display.write(Text(" " + _("/keys shows the keys."), "muted"))
@@ -67,9 +67,9 @@ def show_keys(repl: Repl, argument: str) -> None:
         return
     places: tuple[tuple[Where, str], ...] = (
         ("prompt", _("At the prompt")),
-        ("question", _("At a question of approval")),
+        ("question", _("At an approval")),
         ("plan", _("At a plan")),
-        ("answer", _("At a question of the model's")),
+        ("answer", _("At a question from the model")),
     )
     for where, title in places:
         rows = [(shown, translate(what)) for shown, what in key_table(where)]
@@ -96,11 +96,17 @@ def mode(repl: Repl, argument: str) -> None:
         repl.session.use_mode(_one_of(argument, APPROVAL_MODES))
     if repl.session.modes.approval == "auto":
         repl.display.say(
-            Phrase("Approval mode: auto. What policy does not deny runs without asking.")
+            Phrase(
+                "Approval mode: auto. Commands that your rules, the checks and "
+                "the sandbox permit run without asking."
+            )
         )
     else:
         repl.display.say(
-            Phrase("Approval mode: manual. Every command that policy does not allow asks.")
+            Phrase(
+                "Approval mode: manual. You are asked before every command that "
+                "your rules do not allow."
+            )
         )
 
 
@@ -112,7 +118,7 @@ async def new(repl: Repl, argument: str) -> None:
 def steer(repl: Repl, argument: str) -> None:
     """Run /steer TEXT."""
     if not argument.strip():
-        raise UsageError("Say what the running turn should know: /steer TEXT.")
+        raise UsageError("Specify a message for the running turn: /steer TEXT.")
     repl.steer(argument.strip())
 
 
@@ -131,14 +137,14 @@ def theme(repl: Repl, argument: str) -> None:
 def _theme_text(chosen: str, used: str) -> Phrase:
     """Return a sentence about the chosen theme and the one in use."""
     if used == "plain" and chosen != "plain":
-        return Phrase("Theme: {name}; without colour it looks like plain.", {"name": chosen})
+        return Phrase("Theme: {name}; colours are off, so it looks like plain.", {"name": chosen})
     if chosen != "auto":
         return Phrase("Theme: {name}.", {"name": chosen})
     if used == "light":
         return Phrase("Theme: auto; the background is light.")
     if used == "dark":
         return Phrase("Theme: auto; the background is dark.")
-    return Phrase("Theme: auto; the terminal does not tell its background.")
+    return Phrase("Theme: auto; the terminal does not report its background colour.")
 
 
 def lang(repl: Repl, argument: str) -> None:
@@ -152,15 +158,15 @@ async def output(repl: Repl, argument: str) -> None:
     """Run /output [N]."""
     finished = repl.display.finished
     if not finished:
-        raise UsageError("No command has ended on this screen yet.")
+        raise UsageError("No command has finished on this screen yet.")
     number = len(finished)
     if argument:
         if not argument.isdigit() or not 1 <= int(argument) <= len(finished):
-            raise UsageError("Give a number from 1 to {last}.", last=len(finished))
+            raise UsageError("Specify a number from 1 to {last}.", last=len(finished))
         number = int(argument)
     chosen = finished[number - 1]
     if not chosen.bytes:
-        raise UsageError("That command printed nothing.")
+        raise UsageError("That command has no output.")
     if chosen.output_path:
         await repl.front.show_file(chosen.output_path)
     else:
@@ -178,14 +184,14 @@ async def jobs(repl: Repl, argument: str) -> None:
         _list_jobs(repl)
         return
     if word not in JOB_ACTIONS or not name:
-        raise UsageError("/jobs can: stop ID, keep ID, output ID.")
+        raise UsageError("/jobs takes: stop ID, keep ID or output ID.")
     executor = repl.session.executor
     if word == "stop":
         job = await asyncio.to_thread(executor.stop_job, name)
         repl.display.say(Phrase("Stopped: {id}  {command}", {"id": job.id, "command": job.command}))
     elif word == "keep":
         executor.keep_job(name)
-        repl.display.say(Phrase("{id} goes on when KogniTerm ends.", {"id": name}))
+        repl.display.say(Phrase("{id} will keep running after KogniTerm exits.", {"id": name}))
     else:
         await _show_job(repl, name)
 
@@ -193,7 +199,7 @@ async def jobs(repl: Repl, argument: str) -> None:
 def _list_jobs(repl: Repl) -> None:
     running = repl.session.executor.jobs()
     if not running:
-        repl.display.say(Phrase("No command is running in the background."))
+        repl.display.say(Phrase("No background jobs."))
     for job in running:
         state = Phrase("running") if job.state == "running" else Phrase("ended")
         values = {"id": job.id, "state": state, "command": job.command}
@@ -205,7 +211,7 @@ async def _show_job(repl: Repl, name: str) -> None:
     if path:
         await repl.front.show_file(path)
         return
-    raise UsageError("There is no job {job}.", job=name)
+    raise UsageError("Job {job} not found.", job=name)
 
 
 def job_choices(repl: Repl) -> Iterable[str]:
@@ -228,4 +234,6 @@ def _one_of(value: str, allowed: Sequence[_Word]) -> _Word:
     for word in allowed:
         if word == value:
             return word
-    raise UsageError("{value} is none of: {allowed}.", value=value, allowed=", ".join(allowed))
+    raise UsageError(
+        "Unknown value: {value}. Use one of: {allowed}.", value=value, allowed=", ".join(allowed)
+    )

@@ -29,7 +29,7 @@ def show_memory(repl: Repl, argument: str) -> None:
     action = ACTIONS.get(word or "list")
     if action is None:
         raise UsageError(
-            "/memory can: {names}. To remove something: /forget.", names=", ".join(ACTIONS)
+            "/memory takes: {names}. To delete something, use /forget.", names=", ".join(ACTIONS)
         )
     action(repl, _memory(repl), rest)
 
@@ -38,7 +38,7 @@ async def forget(repl: Repl, argument: str) -> None:
     """Run /forget ID|WORDS|--all."""
     words = argument.strip()
     if not words:
-        raise UsageError("Say what to forget: an id such as m7, words, or --all.")
+        raise UsageError("Specify what to forget: an ID such as m7, text, or --all.")
 
     async def agrees(question: Phrase, lines: Sequence[Phrase]) -> bool:
         from kogniterm.runtime.services.forget_service import FORGET, KEEP
@@ -57,9 +57,9 @@ def why(repl: Repl, argument: str) -> None:
     """Run /why."""
     used = _service(repl).context.why()
     if not used:
-        repl.display.say(Phrase("Nothing of memory went into the last answer."))
+        repl.display.say(Phrase("The last answer used no memories."))
         return
-    repl.display.say(Phrase("Shown to the model with your last input:"))
+    repl.display.say(Phrase("Memories shown to the model with your last input:"))
     rows = [(one.label, one.text, translate(one.why)) for one, _fact in used]
     repl.display.write(table(rows, ("accent", "", "muted")))
 
@@ -69,8 +69,8 @@ def incognito(repl: Repl, argument: str) -> None:
     _service(repl).context.mode = "off"
     repl.display.say(
         Phrase(
-            "From here on memory neither reads nor learns in this session. The session itself is "
-            "still saved; kogniterm sessions delete {id} removes it.",
+            "Memory is off for the rest of this session. The session itself "
+            "is still saved; kogniterm sessions delete {id} deletes it.",
             {"id": repl.session.id},
         )
     )
@@ -91,13 +91,13 @@ def _list(repl: Repl, memory: Memory, rest: str) -> None:
         for one in facts[-MOST:]
     ]
     repl.display.write(table(rows, ("accent", "muted", "", "muted")))
-    repl.display.say(Phrase("/memory show ID tells where one comes from."))
+    repl.display.say(Phrase("/memory show ID shows where a memory comes from."))
 
 
 def _search(repl: Repl, memory: Memory, rest: str) -> None:
     hits = memory.search(_needed(rest), 10)
     if not hits:
-        repl.display.say(Phrase("Nothing remembered here answers that."))
+        repl.display.say(Phrase("No matching memories."))
         return
     rows = [(one.label, f"{one.score:.2f}", one.text, translate(one.why)) for one in hits]
     repl.display.write(table(rows, ("accent", "muted", "", "muted")))
@@ -152,7 +152,9 @@ ACTIONS: Mapping[str, Callable[[Repl, Memory, str], None]] = {
 def _service(repl: Repl) -> MemoryService:
     service = repl.session.memory
     if service is None:
-        raise UsageError("Memory is off in this session; --memory full turns it on.")
+        raise UsageError(
+            "Memory is off in this session. To use it, start KogniTerm with --memory full."
+        )
     return service
 
 
@@ -162,12 +164,14 @@ def _memory(repl: Repl) -> Memory:
 
 def _check_writable(repl: Repl) -> None:
     if _service(repl).context.mode != "full":
-        raise UsageError("Nothing may be remembered in this session.")
+        raise UsageError(
+            "Memories cannot be added or edited in this session; start one with --memory full."
+        )
 
 
 def _needed(words: str) -> str:
     if not words:
-        raise UsageError("Something is missing; /help memory shows how it is written.")
+        raise UsageError("An ID or text is missing, as in: /memory edit m7 TEXT.")
     return words
 
 
@@ -177,8 +181,8 @@ def _tell(repl: Repl, receipt: Receipt) -> None:
 
     for text, level in told(receipt):
         repl.display.say(text, level)
-    own = Phrase("what the arrow keys bring back on this prompt, until you leave")
-    repl.display.say(Phrase("Out of reach from here: {place}", {"place": own}))
+    own = Phrase("the input history of this prompt, until you quit")
+    repl.display.say(Phrase("Cannot be reached by KogniTerm: {place}", {"place": own}))
 
 
 def forget_choices(repl: Repl) -> Iterable[str]:
@@ -195,7 +199,7 @@ def state(fact: Fact, now: float) -> str:
     if fact.pinned:
         return _("pinned")
     if is_dormant(fact, now):
-        return _("faded")
+        return _("expired")
     sources = {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
     return sources[fact.source]
 
@@ -216,8 +220,8 @@ def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[tuple[str, 
         (_("text"), fact.text),
         (_("category"), fact.category + (f" ({fact.slot})" if fact.slot else "")),
         (_("state"), state(fact, now)),
-        (_("holds"), fact.project or _("everywhere")),
-        (_("known"), translate(because(fact))),
+        (_("scope"), fact.project or _("everywhere")),
+        (_("reason"), translate(because(fact))),
         (_("session"), fact.origin.session_id),
         (_("confirmed"), local_time(fact.last_confirmed)),
         (_("confidence"), certainty(fact, now)[0]),

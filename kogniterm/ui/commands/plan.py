@@ -20,12 +20,12 @@ EMPTY = "goal: \nsteps:\n  - id: s1\n    what: \n"
 _WHEN = {
     "auto": Phrase("Plans: auto. The model decides whether a task needs one."),
     "always": Phrase("Plans: always. Every task starts with one."),
-    "never": Phrase("Plans: never. The model acts step by step."),
+    "never": Phrase("Plans: never. The model works without a plan."),
 }
 _ASKED = {
-    "auto": Phrase("A plan waits for your approval where commands do."),
-    "always": Phrase("Every plan waits for your approval."),
-    "never": Phrase("Plans are worked on without asking; their commands are asked for as ever."),
+    "auto": Phrase("Plans need your approval in manual mode only."),
+    "always": Phrase("Every plan needs your approval."),
+    "never": Phrase("Plans start without your approval; commands still need it as usual."),
 }
 
 
@@ -46,7 +46,9 @@ async def plan(repl: Repl, argument: str) -> None:
         _show(repl)
     else:
         raise UsageError(
-            "{value} is none of: {allowed}.", value=word, allowed=", ".join((*WORDS, *MODES))
+            "Unknown value: {value}. Use one of: {allowed}.",
+            value=word,
+            allowed=", ".join((*WORDS, *MODES)),
         )
 
 
@@ -66,7 +68,7 @@ def _show(repl: Repl) -> None:
 def _current(repl: Repl) -> Plan:
     current = repl.session.state.plan
     if current is None:
-        raise UsageError("There is no plan; /plan edit writes one.")
+        raise UsageError("No plan yet; write one with /plan edit.")
     return current
 
 
@@ -81,7 +83,7 @@ def _move(current: Plan, words: str) -> Plan:
 
     name, place = first_word(words)
     if not place.isdigit():
-        raise UsageError("Say which step goes where, by number: {example}.", example="3 1")
+        raise UsageError("Specify the step and its new position: {example}.", example="3 1")
     return move(current, name, int(place))
 
 
@@ -111,7 +113,7 @@ async def _edit(repl: Repl) -> None:
 
     session = repl.session
     if session.state.open_turn:
-        raise UsageError("A turn is under way; stop it before you change the plan.")
+        raise UsageError("A turn is running; stop it before you change the plan.")
     tools = plannable_tools(session.context)
     if session.state.plan is None:
         text = await repl.front.edit_text(EMPTY)
@@ -128,11 +130,11 @@ async def _edit(repl: Repl) -> None:
             _put(repl, draft.plan)
             return
         again = [
-            Option("mend", _("mend it in the editor"), "e"),
-            Option("give_up", _("give it up"), ""),
+            Option("mend", _("fix it in the editor"), "e"),
+            Option("give_up", _("discard the changes"), ""),
         ]
         mistakes = [translate(mistake) for mistake in draft.mistakes]
-        if not await repl.choose(_("The plan cannot be used like this:"), mistakes, again):
+        if not await repl.choose(_("The plan has errors:"), mistakes, again):
             return
 
 
@@ -149,13 +151,15 @@ def _approve(repl: Repl, words: str) -> None:
         return
     if words:
         raise UsageError(
-            "{value} is none of: {allowed}.", value=words, allowed=", ".join(APPROVALS)
+            "Unknown value: {value}. Use one of: {allowed}.",
+            value=words,
+            allowed=", ".join(APPROVALS),
         )
     if session.state.open_turn:
-        raise UsageError("The turn is working on it; /steer says something to it.")
+        raise UsageError("A turn is already running; send it a message with /steer TEXT.")
     current = _current(repl)
     if not open_steps(current):
-        raise UsageError("No step of the plan is open.")
+        raise UsageError("The plan has no open steps.")
     give_plan(session.context, current)
     repl.ask_model(UserInput(current.goal))
 

@@ -28,15 +28,15 @@ def permissions(repl: Repl, argument: str) -> None:
     if word == "revoke":
         ids = [one.id for one in session.policy.leases] if rest == "all" else [rest]
         if not rest or not ids:
-            raise UsageError("Say which lease to take back: its id, or all.")
+            raise UsageError("Specify which permission to revoke: its ID, or all.")
         for lease_id in ids:
             lease = session.revoke(lease_id)
-            repl.display.say(Phrase("Taken back: {lease}", {"lease": lease.text}))
+            repl.display.say(Phrase("Revoked: {lease}", {"lease": lease.text}))
         return
     if word:
-        raise UsageError("/permissions can: revoke ID, revoke all.")
+        raise UsageError("/permissions takes: revoke ID or revoke all.")
     if not session.policy.leases:
-        repl.display.say(Phrase("There is no lease; a question offers them with [l]."))
+        repl.display.say(Phrase("No temporary permissions. Press [l] at an approval to grant one."))
         return
     now = session.clock.now()
     rows = [(one.id, translate(one.text), _limits(one, now)) for one in session.policy.leases]
@@ -60,10 +60,10 @@ def _why_asked(repl: Repl) -> None:
         return
     for trace in last.verdict.trace:
         if trace.origin.startswith("lease ") and not trace.matched:
-            lease = Phrase("lease {id}", {"id": trace.origin.removeprefix("lease ")})
+            lease = Phrase("permission {id}", {"id": trace.origin.removeprefix("lease ")})
             values = {"command": last.report.command, "lease": lease, "why": trace.reason}
             repl.display.say(
-                Phrase("You were asked about {command}: {lease} did not hold: {why}", values)
+                Phrase("You were asked about {command}; {lease} did not apply: {why}", values)
             )
 
 
@@ -87,17 +87,17 @@ async def trust(repl: Repl, argument: str) -> None:
     store = TrustStore(repl.session.archive.paths.trust_file)
     files = discover(folder)
     if argument not in ("", *TRUST_ACTIONS):
-        raise UsageError("/trust can: show, revoke.")
+        raise UsageError("/trust takes: show or revoke.")
     if argument == "revoke":
         if not revoke(repl.session):
             raise UsageError("{folder} is not trusted.", folder=folder)
         repl.read_custom_commands()
         repl.display.say(
-            Phrase("Trusted no longer: its rules and commands are gone, and the model is told.")
+            Phrase("Trust revoked. The folder's instructions, rules and commands no longer apply.")
         )
         return
     if not files:
-        repl.display.say(Phrase("This folder brings nothing that would have an effect."))
+        repl.display.say(Phrase("This folder has no instructions, rules or commands to trust."))
         return
     finding = store.finding(folder, files)
     kinds = kind_words()
@@ -105,19 +105,19 @@ async def trust(repl: Repl, argument: str) -> None:
     for text in finding.texts:
         repl.display.say(text)
     if finding.trusted:
-        repl.display.say(Phrase("This folder is trusted; /trust revoke takes that back."))
+        repl.display.say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
         return
     if argument == "show":
-        repl.display.say(Phrase("This folder is not trusted: none of this has an effect."))
+        repl.display.say(Phrase("This folder is not trusted; none of these files apply."))
         return
     answer = await repl.choose(
         _("Trust this folder?"),
-        [_("Instructions are shown to the model, rules may only tighten what is asked.")],
-        [Option("yes", _("trust what is there now"), "yes"), Option("no", _("do not"), "no")],
+        [_("Instructions are shown to the model; rules can only be stricter than yours.")],
+        [Option("yes", _("trust these files"), "yes"), Option("no", _("no"), "no")],
     )
     if answer == "yes":
         give_trust(repl.session, files)
-        repl.display.say(Phrase("Trusted: it has its effect from now on."))
+        repl.display.say(Phrase("Folder trusted. Its instructions, rules and commands now apply."))
         new = ", ".join(f"/{name}" for name in repl.read_custom_commands())
         if new:
             repl.display.say(Phrase("New commands: {names}", {"names": new}))
@@ -132,4 +132,4 @@ def permission_choices(repl: Repl) -> Iterable[str]:
 
 def kind_words() -> dict[str, str]:
     """Return what a project's files are, for users."""
-    return {"instructions": _("instructions"), "policy": _("rules"), "command": _("own command")}
+    return {"instructions": _("instructions"), "policy": _("rules"), "command": _("custom command")}

@@ -87,11 +87,11 @@ class Registry:
             return self._by_name[close[0]]
         if close:
             raise UsageError(
-                "/{name} could be {names}; type a little more.",
+                "/{name} is ambiguous; it matches {names}.",
                 name=name,
                 names=", ".join(f"/{other}" for other in close),
             )
-        raise UsageError("There is no command /{name}; /help lists them.", name=name)
+        raise UsageError("Unknown command /{name}; /help lists the commands.", name=name)
 
 
 LONGEST_CELL = 100
@@ -173,7 +173,7 @@ def custom_commands(
         if one.name in taken:
             values = {"name": one.name}
             refused.append(
-                Phrase("An own command cannot be called /{name}: the name is taken.", values)
+                Phrase("Custom command /{name} ignored: the name is already in use.", values)
             )
             continue
         taken.add(one.name)

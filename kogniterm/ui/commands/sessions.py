@@ -40,16 +40,16 @@ def show_sessions(repl: Repl, argument: str) -> None:
             Text(one_line(info.folder, 60), "muted"),
         )
     repl.display.write(rows)
-    repl.display.say(Phrase("/resume ID goes on with one of them."))
+    repl.display.say(Phrase("To resume a session, use /resume ID."))
 
 
 async def resume(repl: Repl, argument: str) -> None:
     """Run /resume [ID or words of the title]."""
     found = _matching(_saved(repl), argument)
     if [info.id for info in found] == [repl.session.id]:
-        raise UsageError("That is the session you are in.")
+        raise UsageError("You are already in this session.")
     if argument and not found:
-        raise UsageError("No session is called that; /sessions lists the last ones.")
+        raise UsageError("Session not found. List sessions with /sessions.")
     wanted = found[0].id if len(found) == 1 and argument else await _pick(repl, found)
     if not wanted:
         return
@@ -87,11 +87,11 @@ async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
     """Return the id of the session chosen from the last few others; empty when none is chosen."""
     others = [info for info in infos if info.id != repl.session.id]
     if not others:
-        raise UsageError("There is no other session yet.")
+        raise UsageError("No other sessions yet.")
     left = len(others) - PICKED
     more = plural(
-        "{count} more; /resume WORDS finds one by its title.",
-        "{count} more; /resume WORDS finds them by their titles.",
+        "{count} more; find it by title with /resume TEXT.",
+        "{count} more; find them by title with /resume TEXT.",
         left,
     )
     options = [
@@ -99,7 +99,9 @@ async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
         for number, info in enumerate(others[:PICKED], 1)
     ]
     options.append(Option("no", _("none of them"), ""))
-    return await repl.choose(_("Which session?"), [more] if left > 0 else [], options)
+    return await repl.choose(
+        _("Which session do you want to resume?"), [more] if left > 0 else [], options
+    )
 
 
 async def fork(repl: Repl, argument: str) -> None:
@@ -107,12 +109,17 @@ async def fork(repl: Repl, argument: str) -> None:
     from kogniterm.sessions.session_transfer import fork as make_fork
 
     if argument and not argument.isdigit():
-        raise UsageError("Give the number of the turn to copy up to.")
+        raise UsageError("Specify the number of the last turn to copy.")
     before = repl.session.id
     turn = int(argument) if argument else None
     made = make_fork(repl.session.archive.store, before, turn=turn)
     await repl.reopen(made.id)
-    repl.display.say(Phrase("This is a copy now; /resume {id} goes back.", {"id": before[:8]}))
+    repl.display.say(
+        Phrase(
+            "You are now in a copy of the session; /resume {id} returns to the original.",
+            {"id": before[:8]},
+        )
+    )
 
 
 def export(repl: Repl, argument: str) -> None:
@@ -121,13 +128,15 @@ def export(repl: Repl, argument: str) -> None:
     if kind not in FORMATS:
         kind, name = ("jsonl" if argument.endswith(".jsonl") else "md"), argument.strip()
     if not name:
-        raise UsageError("Say which file to write.")
+        raise UsageError("Specify the file to write: /export FILE.")
     session = repl.session
     form: ExportFormat = "markdown" if kind == "md" else "jsonl"
     parts = export_parts(session.archive.store, session.id, form, translate)
     path = _write_new(named(session.executor.cwd, name), parts)
     session.archive.wrote(path, "export")
-    repl.display.say(Phrase("Written: {path}. Secrets in it were replaced.", {"path": path}))
+    repl.display.say(
+        Phrase("Session exported to {path}. Recognised secrets were redacted.", {"path": path})
+    )
 
 
 def rename(repl: Repl, argument: str) -> None:
@@ -136,7 +145,7 @@ def rename(repl: Repl, argument: str) -> None:
 
     title = " ".join(argument.split())
     if not title:
-        raise UsageError("A session needs a title with at least one letter.")
+        raise UsageError("The session title cannot be empty.")
     repl.session.journal.record(Note.TITLE.record(repl.session.journal.redact(title)), durable=True)
     repl.display.say(Phrase("Session: {title}", {"title": repl.session.state.title}))
 
@@ -144,10 +153,10 @@ def rename(repl: Repl, argument: str) -> None:
 async def compact(repl: Repl, argument: str) -> None:
     """Run /compact."""
     if repl.session.state.open_turn:
-        raise UsageError("A turn is under way; compact when it has ended.")
+        raise UsageError("A turn is in progress; use /compact when it has ended.")
     before, after = await repl.session.context.compact_now(asked=True)
     values: dict[str, object] = {"before": before, "after": after}
-    repl.display.say(Phrase("History compacted: about {before} tokens became {after}.", values))
+    repl.display.say(Phrase("History compacted from about {before} to {after} tokens.", values))
 
 
 def bug(repl: Repl, argument: str) -> None:
@@ -165,8 +174,9 @@ def bug(repl: Repl, argument: str) -> None:
     session.archive.wrote(path, "report")
     repl.display.say(
         Phrase(
-            "Written: {path}. It holds this session and the end of the log, known secrets "
-            "replaced. Read it before you hand it on; nothing was sent.",
+            "Bug report written to {path}; nothing was sent. It contains "
+            "this session and the end of the log, with known secrets "
+            "redacted: read it before you share it.",
             {"path": path},
         )
     )
@@ -185,7 +195,7 @@ def _write_new(path: Path, parts: Iterable[str]) -> Path:
     from kogniterm.sessions.session_transfer import replaced
 
     if path.exists():
-        raise UsageError("{path} exists already; give another name.", path=path)
+        raise UsageError("{path} already exists; specify another name.", path=path)
     if not path.parent.is_dir():
         raise UsageError("The folder {folder} does not exist.", folder=path.parent)
     with replaced(path) as file:

@@ -33,7 +33,9 @@ def show_changes(repl: Repl, argument: str) -> None:
         for difference in repl.session.undo.store.differences(image):
             found[difference.path] = difference
     if not found:
-        raise UsageError("Nothing that was kept differs from what is there now.")
+        raise UsageError(
+            "No changes by this session found. Only files saved for /undo are compared."
+        )
     _show(repl, list(found.values()))
 
 
@@ -44,15 +46,18 @@ async def undo(repl: Repl, argument: str) -> None:
     image, differences = repl.session.undo.latest()
     _show(repl, differences)
     answer = await repl.choose(
-        _("Bring back how it was before this?"),
+        _("Restore the files as they were before this action?"),
         [f"$ {render_line(image.what)}"],
-        [Option("yes", _("bring it back"), "yes"), Option("no", _("leave it as it is"), "no")],
+        [
+            Option("yes", _("restore the files"), "yes"),
+            Option("no", _("keep the current files"), "no"),
+        ],
     )
     if answer != "yes":
         repl.display.say(Phrase("Nothing was changed."))
         return
     paths = repl.session.undo.restore(image)
-    repl.display.say(Phrase("Brought back: {paths}", {"paths": ", ".join(paths)}))
+    repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
 
 
 def unified(difference: FileDifference) -> str:
@@ -95,30 +100,35 @@ async def init(repl: Repl, argument: str) -> None:
     folder = resolved(Path(session.folder))
     path = folder / FILE
     if path.is_symlink():
-        raise UsageError("{path} is a link; it is not written through.", path=path)
-    repl.display.say(Phrase("Looking at {folder} …", {"folder": folder}))
+        raise UsageError(
+            "{path} is a symbolic link; KogniTerm does not write through links.", path=path
+        )
+    repl.display.say(Phrase("Scanning {folder} …", {"folder": folder}))
     profile = await asyncio.to_thread(scan, folder, session.clock)
     before = _read(path)
     after = project_file(before, profile, folder.name)
     if after == before:
-        repl.display.say(Phrase("{file} says all of it already.", {"file": FILE}))
+        repl.display.say(Phrase("{file} is already up to date.", {"file": FILE}))
         return
     old = f"a/{FILE}" if before else NOTHING
     repl.display.write(diff(_changed_lines(before, after, old, f"b/{FILE}"), limit=SHOWN_LINES))
     answer = await repl.choose(
-        _("Write KOGNITERM.md like this?"),
+        _("Write these changes to KOGNITERM.md?"),
         [],
-        [Option("yes", _("write it"), "yes"), Option("no", _("do not"), "no")],
+        [Option("yes", _("write the file"), "yes"), Option("no", _("no"), "no")],
     )
     if answer != "yes":
         repl.display.say(Phrase("Nothing was changed."))
         return
     if _read(path) != before:
-        raise UsageError("{path} changed meanwhile; nothing was written.", path=path)
+        raise UsageError(
+            "{path} changed in the meantime; nothing was written. Run /init again.", path=path
+        )
     _write(repl, path, after)
     repl.display.say(
         Phrase(
-            "Written: {path}; /undo takes it back. /trust lets it have an effect.", {"path": path}
+            "{path} written; /undo reverts it. It applies once you trust the folder with /trust.",
+            {"path": path},
         )
     )
 

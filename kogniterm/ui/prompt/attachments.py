@@ -118,7 +118,7 @@ class ClipboardImages:
         data = await asyncio.to_thread(self._read)
         header = read_header(data)
         if header is None:
-            raise UsageError("There is no image on the clipboard.")
+            raise UsageError("No image on the clipboard.")
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix=f"kogniterm-{os.getpid()}-")
         name = f"clipboard-{len(self._files) + 1}.{header.kind.lower()}"
@@ -143,8 +143,8 @@ class ClipboardImages:
         there = [(program, *options) for program, options in found if program is not None]
         if not there:
             raise UsageError(
-                "Images are pasted with wl-paste or xclip, and neither is installed; name the "
-                "file instead, as in @picture.png."
+                "Pasting an image requires wl-paste or xclip; install one, "
+                "or name the file, as in @picture.png."
             )
         for helper in there:
             for kind in KINDS:

@@ -149,7 +149,7 @@ def _queued(prompt: Prompt) -> StyleAndTextTuples:
 
 
 def _toolbar(prompt: Prompt) -> StyleAndTextTuples:
-    keys = _("vi commands") if prompt.line.vi_waits else ""
+    keys = _("vi normal mode") if prompt.line.vi_waits else ""
     return [*toolbar(_facts(prompt.controls.repl, keys, prompt.surface.note), _columns() - 1)]
 
 

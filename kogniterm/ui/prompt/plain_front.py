@@ -274,7 +274,7 @@ class PlainFront:
     async def edit_text(self, text: str) -> str | None:
         """Return `text` as saved in the user's editor. Raises `UsageError` without a terminal."""
         if not os.isatty(self._fd):
-            raise UsageError("An editor needs a terminal.")
+            raise UsageError("The editor cannot be opened: standard input is not a terminal.")
         async with self._still():
             return await edited(text, self._display.preferences.editor, run_program)
 
@@ -286,7 +286,9 @@ class PlainFront:
         try:
             data = await asyncio.to_thread(_end_of, path)
         except OSError as error:
-            raise UsageError("The file {path} is gone.", path=path) from error
+            raise UsageError(
+                "The file {path} cannot be read; it may have been deleted.", path=path
+            ) from error
         self.surface.commit(without_style(sanitize(data).decode("utf-8", "replace")) + "\n")
 
 

@@ -327,13 +327,11 @@ class Prompt:
         elif text.strip().lower() in NO_WORDS and not panel.free and panel.words(""):
             self.take_line()
         elif text.strip().lower() in ANSWER_WORDS and not panel.free:
-            self.surface.say_below(
-                _("Words answer nothing: empty the line with Esc, then press the key.")
-            )
+            self.surface.say_below(_("A typed answer does not count. Press Esc, then the key."))
         elif panel.words(text):
             self.take_line()
         else:
-            self.surface.say_below(_("Your text stays here. Esc goes back to the question."))
+            self.surface.say_below(_("Your text was not sent. Esc goes back to the question."))
 
     def _is_command(self, text: str) -> bool:
         """Return whether `text` is for KogniTerm; to the model's question a path is an answer."""

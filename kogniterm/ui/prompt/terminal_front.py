@@ -175,7 +175,9 @@ class TerminalFront:
             try:
                 await asyncio.to_thread(_safe_copy, Path(path), copy)
             except OSError as error:
-                raise UsageError("The file {path} is gone.", path=path) from error
+                raise UsageError(
+                    "The file {path} cannot be read; it may have been deleted.", path=path
+                ) from error
             await self._run_program([*self._display.preferences.pager, str(copy)])
 
     def terminal(self) -> Terminal:

@@ -168,8 +168,8 @@ async def run_program(command: Sequence[str], keyboard: int | None = None) -> in
     """
     if not command[0].startswith("/"):
         raise UsageError(
-            "{program} was not found outside the workspace; set VISUAL, EDITOR or PAGER to the "
-            "full path of a program.",
+            "{program} not found outside the workspace. Set VISUAL, EDITOR "
+            "or PAGER to the full path of a program.",
             program=command[0],
         )
     try:

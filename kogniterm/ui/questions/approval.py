@@ -58,7 +58,7 @@ _LABEL_STYLES = {
 }
 _PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", "create")
 """Effects that the preview tells more of than their names."""
-_SAID_BY_EFFECTS = ("It deletes {path}.", "It writes {path}.")
+_SAID_BY_EFFECTS = ("Deletes {path}.", "Writes {path}.")
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,15 @@ class Subject:
             "network": _("Use the network for this?"),
             "keystrokes": _("Send these keys?"),
         }
-        text.append(questions.get(self.request.effect, _("Do this?")), "heading")
+        text.append(questions.get(self.request.effect, _("Allow this action?")), "heading")
         text.append("  ")
         text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
         if self.original is not None:
-            text.append("  " + _("changed by you"), "accent")
+            text.append("  " + _("edited by you"), "accent")
         if self.request.agent:
-            asks = _("A sub-agent asks: {task}").format(task=one_line(self.request.agent_task))
+            asks = _("Proposed by a sub-agent, for the task: {task}").format(
+                task=one_line(self.request.agent_task)
+            )
             text.append(f"\n{painter.symbol('active')} {asks}", "accent")
         return text
 
@@ -181,7 +183,7 @@ class Subject:
             table.add_row(_("Effects"), Text("\n".join(self._effects)))
         reasons = self._reasons(told=bool(self._effects))
         if reasons:
-            table.add_row(_("Why asked"), Text("; ".join(reasons)))
+            table.add_row(_("Reason"), Text("; ".join(reasons)))
         if self._diff:
             table.add_row(_("Change"), summary(self._diff))
         return table
@@ -210,7 +212,7 @@ class Subject:
         return [Text.assemble("- ", old), Text.assemble("+ ", new)]
 
     def _explanation(self, painter: Painter) -> list[Text]:
-        lines = [Text(_("What the rules said:"), "heading")]
+        lines = [Text(_("How this was decided:"), "heading")]
         for trace in self.verdict.trace:
             sign = painter.symbol("done" if trace.matched else "pending")
             origin, arrow = origin_text(trace.origin), painter.symbol("arrow")
@@ -219,7 +221,7 @@ class Subject:
                 Text(f"  {words}: {translate(trace.reason)}", "" if trace.matched else "muted")
             )
         if not self.verdict.trace:
-            lines.append(Text("  " + _("No rule spoke; asking is the default."), "muted"))
+            lines.append(Text("  " + _("No rule applies; the default is to ask."), "muted"))
         if self.report.programs:
             lines.append(Text(_("Programs it starts:"), "heading"))
             from kogniterm.text.visible import render_line
@@ -265,20 +267,20 @@ class ApprovalQuestion(Question[Approval]):
         """The words that the page takes."""
         if self.page == "reason":
             return Entry(
-                _("Why not? The model reads it. Enter sends, empty for no reason, Esc goes back."),
+                _("Optional reason for the model. Enter rejects, Esc goes back."),
                 _("Reason for the model (Enter for none): "),
             )
         if self.page == "edit":
             from kogniterm.text.visible import render
 
             return Entry(
-                _("Change the command. Enter has it judged and shown again, Esc goes back."),
+                _("Edit the command. Enter checks and shows it again, Esc goes back."),
                 _("New command: "),
                 start=render(self.subject.request.command),
             )
         if self.page == "confirm":
             return Entry(
-                _("This is dangerous. Type yes and press Enter to run it, Esc goes back."),
+                _("This is dangerous. Type yes and press Enter to run it; Esc goes back."),
                 _("This is dangerous. Type the whole word yes to run it."),
                 word=True,
                 waiting=_("This is dangerous."),
@@ -313,11 +315,11 @@ class ApprovalQuestion(Question[Approval]):
     def _answers(self) -> list[tuple[str, str, str]]:
         """Return the offered actions, each with its words in the panel and on plain lines."""
         answers = [
-            ("approve", _("approve"), _("run it")),
-            ("reject", _("reject"), _("no")),
+            ("approve", _("approve"), _("approve")),
+            ("reject", _("reject"), _("reject")),
             ("edit", _("edit"), _("edit")),
             ("explain", _("explain"), _("explain")),
-            ("lease", _("lease"), _("lease")),
+            ("lease", _("allow longer"), _("allow longer")),
             ("stop", _("stop turn"), _("stop the turn")),
         ]
         return [answer for answer in answers if self._offered(answer[0])]
@@ -342,7 +344,7 @@ class ApprovalQuestion(Question[Approval]):
         return now._unseen() if action == "approve" and not seen else now._act(action)
 
     def _unseen(self) -> ApprovalQuestion:
-        note = _("Not yet: read the command to its end first, with [space].")
+        note = _("Read the whole command first: press [space].")
         return replace(self, page="choose", note=note)
 
     def _offered(self, action: str) -> bool:
@@ -411,7 +413,7 @@ class ApprovalQuestion(Question[Approval]):
 
     def ended(self) -> Approval:
         """Reject: silence approves nothing."""
-        return Approval(self.subject.decision("reject", _("nobody answered")))
+        return Approval(self.subject.decision("reject", _("the input ended without an answer")))
 
 
 class AskingApprover:

@@ -10,8 +10,8 @@ from kogniterm.ui.locale import _
 def label_text(label: str) -> str:
     """Return a risk label in words."""
     return {
-        "safe_readonly": _("only reads"),
-        "workspace_write": _("writes in the workspace"),
+        "safe_readonly": _("read-only"),
+        "workspace_write": _("writes to the workspace"),
         "needs_approval": _("needs approval"),
         "dangerous": _("dangerous"),
     }.get(label, label)
@@ -33,12 +33,12 @@ def origin_text(origin: str) -> str:
     """Return where a rule comes from; a file with its line stays as it is."""
     kind, space, rest = origin.partition(" ")
     words = {
-        "floor": _("floor"),
+        "floor": _("hard limits"),
         "mode manual": _("manual mode"),
         "mode auto": _("auto mode"),
     }
     if kind == "lease" and space:
-        return _("lease {id}").format(id=rest)
+        return _("permission {id}").format(id=rest)
     return words.get(origin, origin)
 
 
@@ -46,9 +46,9 @@ def decider_text(who: str) -> str:
     """Return who decided; a lease is named by its id."""
     return {
         "person": _("you"),
-        "policy": _("policy"),
-        "unattended": _("nobody being there"),
-        "start check": _("the check before the start"),
+        "policy": _("your rules"),
+        "unattended": _("KogniTerm (no user available)"),
+        "start check": _("the check before execution"),
     }.get(who, who)
 
 
@@ -74,10 +74,10 @@ def effect_text(effect: Effect) -> str:
         "overwrite": _("overwrites {target}"),
         "delete": _("deletes {target}"),
         "network": _("uses the network: {target}"),
-        "privilege": _("runs with other privileges: {target}"),
+        "privilege": _("runs with elevated privileges: {target}"),
         "execute": _("runs code: {target}"),
         "secret": _("may reveal secrets: {target}"),
-        "process": _("acts on processes: {target}"),
+        "process": _("affects processes: {target}"),
     }
     text = verbs[effect.kind].format(target=cut(render_line(effect.target), 120))
     return f"{text} {_('(outside the workspace)')}" if effect.outside else text

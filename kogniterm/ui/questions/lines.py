@@ -147,7 +147,7 @@ class LineQuestions:
     def _not_an_answer(self, question: Question[Any], said: str) -> str:
         """Return the line as a reason to reject, which Enter would send, or nothing."""
         reason = said if question.reasons and said.lower() not in ANSWER_WORDS else ""
-        how = _("Please answer with one of the letters shown.")
+        how = _("Answer with one of the letters shown.")
         if reason:
             how = _("Press Enter to reject with this reason, or answer with one of the letters.")
         self._say(how)
@@ -183,4 +183,4 @@ class LineQuestions:
             self._say(f"- {mistake}")
         if not after.mistakes:
             return after
-        return after.noted(_("The plan cannot be used like this; e opens your text again."))
+        return after.noted(_("The plan is not valid; enter e to edit your text again."))

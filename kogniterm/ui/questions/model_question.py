@@ -111,14 +111,14 @@ class ModelQuestion(Question[str | None]):
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; those that send and clear act on the words of the line."""
-        how = [Shown("1-9, ↑↓" if painter.unicode else "1-9, up/down", _("choose"))]
+        how = [Shown("1-9, ↑↓" if painter.unicode else "1-9, up/down", _("select"))]
         return [
             Shown("Page-Down", _("more"), more=True),
             *(how if self.answers else []),
-            Shown("Enter", _("sends your words") if typing else _("sends")),
+            Shown("Enter", _("send text") if typing else _("send")),
             Shown("Alt-Enter", _("new line")),
             Shown("Esc", _("no answer")),
-            Shown("Ctrl-C", _("clear the line") if typing else _("stop turn")),
+            Shown("Ctrl-C", _("clear line") if typing else _("stop turn")),
         ]
 
     def press(self, key: str, *, seen: bool = True) -> Step[str | None]:
@@ -137,7 +137,7 @@ class ModelQuestion(Question[str | None]):
         if reply is None and self.picked is not None:
             reply = self.answers[self.picked]
         if reply is None:
-            return self.noted(_("Write an answer first; Esc gives none."))
+            return self.noted(_("Type an answer first, or press Esc to send none."))
         return Answered(reply)
 
     def back(self) -> Step[str | None] | None:
@@ -152,7 +152,8 @@ class ModelQuestion(Question[str | None]):
         if self.answers:
             how = _("Answer with a number or in your own words.")
         more = _(
-            "A backslash at the end of a line goes on with the next; an empty line is no answer."
+            "End a line with a backslash to continue on the next line; an "
+            "empty line sends no answer."
         )
         return [how, more]
 

@@ -179,8 +179,8 @@ class QuestionPanel:
             return [*note, *painter.lines(Text(said, "key"), self._columns)]
         if entry is None and not top.seen and not line.words and question.reading:
             rest = plural(
-                "[space] shows the rest: {count} more line before you can approve",
-                "[space] shows the rest: {count} more lines before you can approve",
+                "[space] more · {count} line left to read before approving",
+                "[space] more · {count} lines left to read before approving",
                 top.below,
             )
             return [*note, *painter.lines(Text(rest, "key"), self._columns)]
@@ -282,7 +282,7 @@ def key_row(
 
 def _words(line: Line, words: str) -> str:
     if not line.armed:
-        return _("You are typing: the question waits until you pause.")
+        return _("The question waits until you stop typing.")
     if line.words == "command":
         return _("Enter: run the command · Esc: back to the question")
     return words

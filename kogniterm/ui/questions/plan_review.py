@@ -77,14 +77,16 @@ class PlanQuestion(Question[PlanReview]):
 
     def _title(self) -> Text:
         plan = self.draft.plan
-        title = _("Work on this plan?") if plan.revision == 1 else _("Go on with this plan?")
+        title = _("Start this plan?") if plan.revision == 1 else _("Start the changed plan?")
         return Text.assemble((title, "heading"), "  ", one_line(plan.goal, 400))
 
     def _head(self) -> list[Text]:
         plan, title = self.draft.plan, self._title()
         if self.draft.changed:
-            title.append(f"  {_('changed by you')}", "accent")
-        reason = Text.assemble((f"{_('Why it changes')}: ", "muted"), one_line(plan.reason, 400))
+            title.append(f"  {_('edited by you')}", "accent")
+        reason = Text.assemble(
+            (f"{_('Reason for the change')}: ", "muted"), one_line(plan.reason, 400)
+        )
         mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
         return [title, *([reason] if plan.reason else []), *mistakes]
 
@@ -133,16 +135,16 @@ class PlanQuestion(Question[PlanReview]):
     def entry(self) -> Entry | None:
         """The words that the page takes."""
         if self.page == "reason":
-            prompt = _("What is wrong with it? The model plans anew. Esc goes back.")
+            prompt = _("What should change? Enter rejects the plan, Esc goes back.")
             return Entry(prompt, _("Reason for the model (Enter for none): "))
         if self.page == "add":
-            return Entry(_("What should be done after the selected step? Esc goes back."))
+            return Entry(_("New step after the selected one. Enter adds, Esc goes back."))
         return None
 
     @property
     def hint(self) -> str:
         """Words reject."""
-        return _("Enter: reject the plan with this reason · Esc: back to the question")
+        return _("Enter: reject with this reason · Esc: back to the question")
 
     @property
     def mistakes(self) -> Sequence[str]:
@@ -152,14 +154,14 @@ class PlanQuestion(Question[PlanReview]):
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; of a text that cannot be used, those that mend or forget it."""
         if self.draft.rejected:
-            edit = Shown(letter("plan_edit"), _("mend it in the editor"))
+            edit = Shown(letter("plan_edit"), _("fix it in the editor"))
             return [edit, Shown("Esc", _("forget it"))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
-            Shown(letter("plan_approve"), _("work on it")),
+            Shown(letter("plan_approve"), _("start")),
             Shown(letter("plan_reject"), _("reject")),
             Shown(letter("plan_edit"), _("edit")),
-            Shown(up_down, _("choose")),
+            Shown(up_down, _("select")),
             Shown(sideways, _("move")),
             Shown(letter("plan_drop"), _("drop")),
             Shown(letter("plan_add"), _("add")),
@@ -232,10 +234,10 @@ class PlanQuestion(Question[PlanReview]):
     def menu(self) -> Sequence[str]:
         """Return the answers with their letters."""
         return [
-            f"{letter('plan_approve')} = {_('work on it')}",
+            f"{letter('plan_approve')} = {_('start')}",
             f"{letter('plan_reject')} = {_('reject')}",
             _("{key} N = drop step N").format(key=letter("plan_drop")),
-            _("{key} N PLACE = move it").format(key=MOVE),
+            _("{key} N PLACE = move step N").format(key=MOVE),
             _("{key} TEXT = add a step").format(key=letter("plan_add")),
             *([f"{letter('plan_edit')} = {_('edit')}"] if self.editable else []),
             f"{letter('plan_stop')} = {_('stop the turn')}",
@@ -265,7 +267,7 @@ class PlanQuestion(Question[PlanReview]):
 
     def ended(self) -> PlanReview:
         """Reject: silence approves nothing."""
-        return self.draft.reject(_("nobody answered"))
+        return self.draft.reject(_("the input ended without an answer"))
 
 
 def _more(steps: int, painter: Painter, columns: int) -> str:
@@ -278,5 +280,5 @@ def _moved(plan: Plan, words: str) -> Plan:
     """Return the plan with "s3" in place 1 for "s3 1". Raises `UsageError`."""
     name, _space, place = words.partition(" ")
     if not place.strip().isdecimal():
-        raise UsageError("Say which step goes where, by number: {example}.", example="3 1")
+        raise UsageError("Specify the step and its new position: {example}.", example="3 1")
     return move(plan, name, int(place))

@@ -288,7 +288,7 @@ def _question(command: str, output: str) -> ChoiceQuestion:
     from kogniterm.text.visible import render
 
     return ChoiceQuestion(
-        _("KogniTerm was stopped while this command ran; nobody knows how it ended:"),
+        _("KogniTerm stopped while this command was running; its outcome is unknown:"),
         [
             *(
                 f"{'  ' if number else '$ '}{line}"
@@ -297,8 +297,8 @@ def _question(command: str, output: str) -> ChoiceQuestion:
             *(f"  {line}" for line in render(output).split("\n")),
         ],
         [
-            Option("check", _("let the model check what it did"), "check"),
-            Option("again", _("let the model propose it again"), "again"),
+            Option("check", _("check what it did"), "check"),
+            Option("again", _("propose it again"), "again"),
             Option("skip", _("go on without it"), "skip"),
         ],
     )

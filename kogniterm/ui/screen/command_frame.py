@@ -197,7 +197,7 @@ class CommandFrame:
         parts = [ending(result), duration(result.duration)]
         if result.output_bytes >= 10_000:
             parts.append(size(result.output_bytes))
-        parts += [_("job {id} keeps running").format(id=job.id) for job in result.jobs]
+        parts += [_("job {id} is still running").format(id=job.id) for job in result.jobs]
         parts += [rest] if rest else []
         text.append(" · ".join(parts), "muted" if good else "")
         return Group(text, Text(""))
@@ -274,11 +274,11 @@ def worth_telling(waiting: Waiting) -> bool:
 def waiting_text(waiting: Waiting) -> str:
     """Return the diagnosis of a quiet command in one sentence."""
     sentences = {
-        "terminal": _("{program} waits for input"),
-        "password": _("{program} waits for a password"),
-        "sleeping": _("{program} sleeps"),
-        "busy": _("{program} is busy computing"),
-        "network": _("{program} waits for the network"),
+        "terminal": _("{program} is waiting for input"),
+        "password": _("{program} is waiting for a password"),
+        "sleeping": _("{program} is sleeping"),
+        "busy": _("{program} is computing"),
+        "network": _("{program} is waiting for the network"),
         "stopped": _("{program} is stopped"),
     }
     sentence = sentences[waiting.kind].format(program=waiting.program or _("the command"))
@@ -292,7 +292,7 @@ def ending(result: CommandResult) -> str:
     if result.ended == "signaled":
         return _("ended by {signal}").format(signal=result.signal or "?")
     words = {
-        "timeout": _("stopped by its time limit"),
+        "timeout": _("timed out"),
         "stopped": _("stopped"),
         "detached": _("left running"),
         "not_started": _("not started"),

@@ -89,11 +89,11 @@ def _details(step: PlanStep) -> Iterator[Text]:
     for name, value in (
         (_("why"), step.why),
         (_("expected"), step.expect),
-        (_("uses"), ", ".join(step.inputs)),
+        (_("inputs"), ", ".join(step.inputs)),
         (_("tools"), ", ".join(step.tools)),
         (_("sub-agent"), step.delegate or ""),
         (_("check"), check_text(step.check) if step.check is not None else ""),
-        (_("else"), step.fallback),
+        (_("fallback"), step.fallback),
     ):
         if value:
             yield Text(f"{name}: {one_line(value, 400)}", "muted")
@@ -102,11 +102,11 @@ def _details(step: PlanStep) -> Iterator[Text]:
 def check_text(check: Check) -> str:
     """Return how a step proves itself."""
     words = {
-        "command": _("this command succeeds: {value}"),
-        "file": _("the file {value} is there"),
-        "exit_code": _("the last command ends with exit {value}"),
-        "pattern": _("the output matches /{value}/"),
-        "judgement": _("the model finds that {value}"),
+        "command": _("command succeeds: {value}"),
+        "file": _("file exists: {value}"),
+        "exit_code": _("last command exits with {value}"),
+        "pattern": _("output matches /{value}/"),
+        "judgement": _("model confirms: {value}"),
     }
     return words[check.kind].format(value=check.value)
 
@@ -114,7 +114,9 @@ def check_text(check: Check) -> str:
 def _why(plan: Plan) -> list[Text]:
     if not plan.reason:
         return []
-    return [Text.assemble((f" {_('Why it changes')}: ", "muted"), one_line(plan.reason, 400))]
+    return [
+        Text.assemble((f" {_('Reason for the change')}: ", "muted"), one_line(plan.reason, 400))
+    ]
 
 
 def _mark(step: PlanStep, previous: Plan | None) -> Text:

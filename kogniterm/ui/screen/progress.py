@@ -39,7 +39,7 @@ class Lines:
         if now == self._said:
             return
         self._said = now
-        line = _("{title}: {done} of {total} MB {doing}").format(
+        line = _("{title}: {done} of {total} MB ({doing})").format(
             title=self._title, done=done // 1_000_000, total=total // 1_000_000, doing=now[1]
         )
         self._stream.write(f"{line}\n")

@@ -169,9 +169,9 @@ class ScreenSink:
     def _model_called(self, event: ev.ModelCalled) -> None:
         self._turn.streamed = ""
         if event.purpose == "judge":
-            self._status.now(_("Judging the step by its outputs"))
+            self._status.now(_("Checking the step against its output"))
         elif self.agents.at_work:
-            self._status.now(_("A sub-agent thinks"))
+            self._status.now(_("Sub-agent thinking"))
         else:
             planning = event.purpose == "create_plan"
             self._status.now(_("Understanding the task") if planning else _("Thinking"))
@@ -252,7 +252,7 @@ class ScreenSink:
 
         line = Text()
         line.append(f"{self.painter.symbol('failed')} ", "bad")
-        line.append(_("Refused by policy: "), "bad")
+        line.append(_("Refused: "), "bad")
         line.append(render(event.request.command), "command")
         # What the floor refuses, the report may have said in the same words.
         said = dict.fromkeys(map(translate, event.verdict.reasons))
@@ -267,7 +267,7 @@ class ScreenSink:
         if event.decision.kind != "reject" or event.decision.by != "person":
             return
         line = Text(f"{self.painter.symbol('failed')} ", "muted")
-        line.append(_("You rejected it"), "muted")
+        line.append(_("You rejected this action"), "muted")
         if event.decision.reason:
             line.append(f": {one_line(event.decision.reason)}", "muted")
         self.write(self.agents.inside_action(event.request.id, line))
@@ -360,7 +360,7 @@ class ScreenSink:
         usage = answer.usage if answer.usage.calls else self._turn.usage
         self.write(status_line.last_line(answer, self.painter, usage, seconds))
         if self._attention is not None and seconds >= self.options.notify_after:
-            self._attention.call(_("KogniTerm: the turn is over"))
+            self._attention.call(_("KogniTerm: turn finished"))
 
     # --- pieces --------------------------------------------------------------------------------
 

@@ -128,9 +128,9 @@ def again(seconds: float, attempt: int, of: int) -> str:
     """Return when a failed call is made again, and which of how many tries failed."""
     numbers = {"attempt": attempt, "of": of}
     if seconds < 0.5:
-        return _("Trying again ({attempt} of {of}).").format(**numbers)
+        return _("Retrying ({attempt} of {of}).").format(**numbers)
     left = f"{seconds:.0f} s"
-    return _("Trying again in {left} ({attempt} of {of}).").format(left=left, **numbers)
+    return _("Retrying in {left} ({attempt} of {of}).").format(left=left, **numbers)
 
 
 def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
@@ -184,8 +184,8 @@ def state_text(state: str) -> str:
         "active": _("active"),
         "skipped": _("skipped"),
         "failed": _("failed"),
-        "judged": _("judged"),
-        "claimed": _("claimed"),
+        "judged": _("checked by the model"),
+        "claimed": _("claimed by the model"),
     }.get(state, state)
 
 
@@ -198,7 +198,9 @@ def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) ->
         line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
         line.append(f"{one_line(end_reason(answer), 400)}\n", "warn" if sign == "warn" else "bad")
     if answer.stop == "budget":
-        line.append(_("What is done is kept: raise the budget and say to go on.") + "\n", "muted")
+        line.append(
+            _("Completed work is kept: raise the limit and ask to continue.") + "\n", "muted"
+        )
     line.append(usage_text(usage, seconds, answer.waited), "muted")
     return line
 
@@ -214,20 +216,20 @@ def end_reason(answer: Answer) -> str:
 def stop_text(stop: str) -> str:
     """Return why a turn ended, where the runtime gave no reason of its own."""
     return {
-        "not_done": _("The task is not done."),
+        "not_done": _("The task was not completed."),
         "refused": _("An action was refused."),
-        "budget": _("A budget ran out."),
+        "budget": _("A limit was reached."),
         "model_failed": _("The model failed."),
         "interrupted": _("You stopped the turn."),
-        "plan_only": _("This is the plan; nothing was run."),
+        "plan_only": _("This is the plan; no command was run."),
     }.get(stop, _("The turn ended early."))
 
 
 _LONGEST_COMMAND = 200
 _ENDED = {
-    "sandbox": Phrase("Ended: {command} (it ran in the sandbox, where nothing can stay)"),
-    "asked": Phrase("Ended: {command} (--end-jobs)"),
-    "background": Phrase("Ended: {command} (in the background, neither detached nor kept)"),
+    "sandbox": Phrase("Stopped: {command} (programs in the sandbox cannot stay running)"),
+    "asked": Phrase("Stopped: {command} (--end-jobs)"),
+    "background": Phrase("Stopped: {command} (background job, neither detached nor kept)"),
 }
 
 
@@ -248,6 +250,7 @@ def _told(one: LeftRunning) -> Phrase:
     }
     if one.output_path:
         return Phrase(
-            "Runs on: {command} (process {pids}), output in {path}; end it with: {kill}", values
+            "Still running: {command} (process {pids}), output in {path}; stop it with: {kill}",
+            values,
         )
-    return Phrase("Runs on: {command} (process {pids}); end it with: {kill}", values)
+    return Phrase("Still running: {command} (process {pids}); stop it with: {kill}", values)

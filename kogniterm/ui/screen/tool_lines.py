@@ -158,7 +158,7 @@ def _lines(given: Given, usual: int) -> str:
         return ""
     start, count = int(given.get("start", 1)), int(given.get("lines", usual))
     if start < 0:
-        return ", " + plural("the last line", "the last {count} lines", -start)
+        return ", " + plural("last line", "last {count} lines", -start)
     if count == 1:
         return ", " + _("line {number}").format(number=start)
     return ", " + _("lines {first}-{last}").format(first=start, last=start + count - 1)
@@ -203,7 +203,7 @@ def _web_fetch(given: Given) -> str:
     address = _shown(given["url"])
     if not start:
         return address
-    return f"{address}, " + _("from character {number} on").format(number=start)
+    return f"{address}, " + _("from character {number}").format(number=start)
 
 
 def _github(given: Given) -> str:

@@ -110,7 +110,7 @@ def test_no_room_anywhere_is_one_sentence(tmp_path: Path) -> None:
         check=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert done.stdout.startswith("No folder for temporary files can be written")
+    assert done.stdout.startswith("No folder for temporary files is writable")
     assert "TMPDIR" in done.stdout
     assert list(tmp_path.iterdir()) == []
 

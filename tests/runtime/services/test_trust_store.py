@@ -40,12 +40,12 @@ def test_new_changed_and_missing_files_are_told_apart() -> None:
     assert not finding.trusted
     assert (finding.new, finding.changed, finding.gone) == (("mcp",), (".env",), ("old",))
     assert [str(text) for text in finding.texts] == [
-        "New since it was trusted: mcp.",
-        "Changed since it was trusted: .env.",
-        "No longer there, or not readable: old.",
+        "New since this folder was trusted: mcp.",
+        "Changed since this folder was trusted: .env.",
+        "No longer present or not readable: old.",
     ]
     assert [str(text) for text in compare({".env": "1"}, None).texts] == [
-        "This folder has not been trusted before."
+        "This folder is not trusted yet."
     ]
 
 
@@ -153,5 +153,5 @@ def test_a_rule_that_went_is_told(project: Path, store: TrustStore) -> None:
         files, told = trusted_files(store, project)
     assert {file.kind for file in files} == {"instructions", "command"}
     assert [str(text) for text in told] == [
-        "No longer there, or not readable: .kogniterm/policy.toml."
+        "No longer present or not readable: .kogniterm/policy.toml."
     ]

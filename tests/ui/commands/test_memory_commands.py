@@ -62,8 +62,8 @@ replies:
     assert holders(folder, SECRET_WISH) == []
     assert "Proof:" in told
     assert "removed from the session journal" in told
-    assert "removed from copies kept for undo" in told
-    assert "what was sent to a model provider" in told
+    assert "removed from copies saved for /undo" in told
+    assert "data sent to a model provider" in told
     assert all(SECRET_WISH not in text for text in flow.shown)
     await flow.run("and now?")
     assert holders(folder, SECRET_WISH) == []

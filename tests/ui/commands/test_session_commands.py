@@ -285,7 +285,7 @@ async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
     made, told = custom_commands(session, COMMANDS)
     assert [one.name for one in made] == ["review"]
     assert [str(one) for one in told] == [
-        "An own command cannot be called /help: the name is taken."
+        "Custom command /help ignored: the name is already in use."
     ]
     store = TrustStore(session.archive.paths.trust_file)
     store.trust(flow.folder, discover(flow.folder))
@@ -355,6 +355,6 @@ async def test_a_resumed_session_shows_where_it_was() -> None:
         )
         await live.until("line 29")
         shown = live.terminal.text
-        assert "You said last: count them" in shown
+        assert "Your last message: count them" in shown
         assert "line 3\n" not in shown
         await live.leave()

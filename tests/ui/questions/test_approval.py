@@ -106,7 +106,7 @@ def test_previews_rules_and_changes_are_told() -> None:
         explained=True,
     )
     text = "\n".join(drawn(asked, 80).lines)
-    assert "changed by you" in text
+    assert "edited by you" in text
     assert "- rm -r a\n+ rm -r b" in text
     assert "Effects    12 files, not tracked by git" in text
     assert "✓ built-in → ask: deletes files" in text
@@ -294,7 +294,7 @@ async def test_lines_a_lease_is_granted_with_the_approval() -> None:
     person.session.policy.offered = (Offer("exact", Phrase("this command")),)
     assert (await person.decide("make")).kind == "approve"
     assert person.session.granted == ["exact"]
-    assert "1. this command, in this session" in person.shown
+    assert "1. this command, for this session" in person.shown
 
 
 # --- the panel -------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ async def test_enter_alone_approves_nothing(keys: PipeInput) -> None:
     live.press("n")
     await live.until("Why not?")
     live.press("use ninja\r")
-    await live.until("You rejected it: use ninja")
+    await live.until("You rejected this action: use ninja")
     assert session.decisions == [Decision("reject", "make", "person", "use ninja")]
     assert "│ $ make" in live.terminal.text
     await live.leave()
@@ -410,7 +410,7 @@ async def test_an_edited_command_is_asked_again_with_what_changed(keys: PipeInpu
     live.press("e")
     await live.until("Change the command.")
     live.press("s\r")
-    await live.until("changed by you")
+    await live.until("edited by you")
     await live.until("+ rm -r builds")
     await live.until(on_screen(live, "[y] approve"))
     live.press("y")
@@ -442,7 +442,7 @@ async def test_escape_leaves_the_entry_line_and_x_explains(keys: PipeInput) -> N
     live.press("\x1b")
     await live.until(on_screen(live, "[x] explain"))
     live.press("x")
-    await live.until("What the rules said:")
+    await live.until("How this was decided:")
     await live.until(on_screen(live, "[y] approve"))
     live.press("y")
     await live.until(lambda: bool(session.decisions))
@@ -469,7 +469,7 @@ async def test_the_keys_that_stop_a_turn_do_so_at_a_question(
     live.press("\x1by\x1bn")  # Alt-y is not y
     live.press(stopping[0])
     if stopping[1:]:
-        await live.until("Esc again stops the turn.")
+        await live.until("Press Esc again to stop the turn.")
         live.press(stopping[1:])
     await live.until("The turn was stopped.")
     assert session.decisions == []
@@ -494,7 +494,7 @@ async def test_what_is_being_typed_when_a_question_appears_does_not_answer_it(
     live.press("why do yo")
     await live.until("› why do yo")
     go.set()
-    await live.until("You are typing: the question waits until you pause.")
+    await live.until("The question waits until you stop typing.")
     live.press("u say y")
     await live.until("› why do you say y")
     await live.until("Enter: reject with this reason · Esc: back to the question")
@@ -518,7 +518,7 @@ async def test_words_and_enter_reject_with_them_as_the_reason(keys: PipeInput) -
     await live.until("› y it my way")
     await live.until("Enter: reject with this reason")
     live.press("\r")
-    await live.until("You rejected it: y it my way")
+    await live.until("You rejected this action: y it my way")
     assert session.decisions == [Decision("reject", "make", "person", "y it my way")]
     await live.leave()
 
@@ -556,7 +556,9 @@ async def test_a_slash_command_at_a_question_runs_and_the_question_stays(keys: P
     live.press("\r")
     await live.until("There is no command /stop")
     live.press("/compact\r")
-    await live.until("/compact has to wait until the turn is over.")
+    await live.until(
+        "/compact cannot run during a turn. Wait until it ends, or stop it with Ctrl-C."
+    )
     await live.until(on_screen(live, "[y] approve"))
     assert session.decisions == []
     live.press("y")

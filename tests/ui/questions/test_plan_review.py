@@ -67,7 +67,7 @@ async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
     await live.until("[y] work on it")
     shown = "\n".join(live.terminal.shown)
-    for words in ("Work on this plan?  Publish the site", "why: It overwrites", "else: Ask",
+    for words in ("Start this plan?  Publish the site", "why: It overwrites", "else: Ask",
                   "check: the file b.tar is there", "uses: steps.s1.output", "tools: read_file",
                   "• one"):  # fmt: skip
         assert words in shown
@@ -158,9 +158,9 @@ async def test_a_changed_plan_shows_what_is_new_and_what_is_gone(keys: PipeInput
     extra = plan_from_text("{goal: g, steps: [{id: s9, what: Rest}]}").steps
     changed = Plan("Publish the site", (*steps, *extra), 2, "it is late")
     live, reviews = reviewing(keys, changed, PLAN)
-    await live.until("Go on with this plan?")
+    await live.until("Start the changed plan?")
     shown = "\n".join(live.terminal.shown)
-    for words in ("Why it changes: it is late", "Build twice (changed)", "Rest (new)",
+    for words in ("Reason for the change: it is late", "Build twice (changed)", "Rest (new)",
                   "Look (dropped)"):  # fmt: skip
         assert words in shown
     await live.ready()
@@ -201,7 +201,7 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
     live, reviews = reviewing(keys, preferences=preferences)
     await live.until("[y] work on it")
     live.press("e")
-    await live.until("s2 refers to s9, which is not an earlier step")
+    await live.until("inputs of s2 refers to s9, which is not an earlier step")
     await live.ready()
     live.press("y")  # what cannot be used cannot be approved
     await live.until("› y")
@@ -246,7 +246,7 @@ class Person:
         self.shown += text
 
     async def pause(self) -> None:
-        assert "Work on this plan?" in self.shown
+        assert "Start this plan?" in self.shown
         assert "Your decision" not in self.shown
 
     async def edit(self, text: str) -> str | None:
@@ -264,7 +264,7 @@ class Person:
 async def test_lines_a_plan_is_read_and_approved() -> None:
     person = Person("", "what?", "y")
     assert (await person.review()) == PlanReview("approve", PLAN, "person")
-    assert "Work on this plan?  Publish the site" in person.shown
+    assert "Start this plan?  Publish the site" in person.shown
     assert "check: the file b.tar is there" in person.shown
     assert person.shown.count("Please answer with one of the letters") == 1
     assert person.shown.count("Press Enter to reject with this reason") == 1

@@ -143,7 +143,7 @@ def test_the_live_frame_fits_the_room_and_tells_why_it_is_quiet() -> None:
     [
         ({"exit_code": 2}, "✗ exit 2"),
         ({"ended": "signaled", "exit_code": 139, "signal": "SIGSEGV"}, "✗ ended by SIGSEGV"),
-        ({"ended": "timeout", "exit_code": None}, "✗ stopped by its time limit"),
+        ({"ended": "timeout", "exit_code": None}, "✗ timed out"),
         ({"ended": "stopped", "exit_code": None}, "✗ stopped"),
         ({"ended": "detached", "exit_code": None}, "▸ left running"),
         ({"ended": "not_started", "exit_code": None}, "✗ not started"),
@@ -156,7 +156,7 @@ def test_every_end_has_its_words(changes: dict[str, object], words: str) -> None
 
 def test_jobs_that_live_on_are_named() -> None:
     job = Job("j1", "server", "running", (1,), 0.0)
-    assert "job j1 keeps running" in frame().ended(result(jobs=(job,)), PLAIN, 16, 60, 1)
+    assert "job j1 is still running" in frame().ended(result(jobs=(job,)), PLAIN, 16, 60, 1)
 
 
 def test_colours_of_the_output_survive_and_end_with_the_line() -> None:

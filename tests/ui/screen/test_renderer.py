@@ -170,12 +170,12 @@ def test_an_answer_that_was_not_streamed_is_still_shown_once() -> None:
 @pytest.mark.parametrize(
     ("stop", "words"),
     [
-        ("budget", "A budget ran out."),
+        ("budget", "A limit was reached."),
         ("refused", "An action was refused."),
         ("model_failed", "The model failed."),
-        ("not_done", "The task is not done."),
+        ("not_done", "The task was not completed."),
         ("interrupted", "You stopped the turn."),
-        ("plan_only", "This is the plan; nothing was run."),
+        ("plan_only", "This is the plan; no command was run."),
         ("unknown", "The turn ended early."),
     ],
 )
@@ -196,12 +196,12 @@ def test_refusals_retries_and_failures_are_told() -> None:
     sink(ev.ActionProposed(asked, report, verdict, "/w"))
     sink(ev.ActionDecided(asked, Decision("reject", asked.command, "policy", "no")))
     sink(ev.ActionDecided(asked, Decision("reject", asked.command, "person", "not now")))
-    sink(ev.ToolRan("read_file", "x", "There is no file x.", failed=True))
+    sink(ev.ToolRan("read_file", "x", "File x not found.", failed=True))
     sink(ev.ActionEnded("1", "edit_file", "Edited x.\nmore", failed=False))
     text = stream.getvalue()
     assert "! Busy. Trying again in 3 s (2 of 5)." in text
     assert "✗ Refused by policy: rm -rf /\\u{200B}\n  It deletes everything." in text
-    assert "✗ You rejected it: not now" in text
+    assert "✗ You rejected this action: not now" in text
     assert text.count("rejected") == 1
     assert "✗ read_file x: There is no file x." in text
     assert "• edit_file: Edited x. more" in text
@@ -362,10 +362,10 @@ def test_what_ended_a_turn_is_not_said_twice() -> None:
     assert "✗ An action was refused.\n" in stream.getvalue()
     sink, stream, _clock = lines(120)
     begin(sink)
-    left = Phrase("Plan steps are open: {steps}", {"steps": "s1"})
+    left = Phrase("Plan steps still open: {steps}", {"steps": "s1"})
     sink(ev.TurnEnded(Answer("", "not_done", 1, left, not_verified=("s1 Do it [active]",))))
     assert stream.getvalue().count("s1") == 1
-    assert "✗ The task is not done." in stream.getvalue()
+    assert "✗ The task was not completed." in stream.getvalue()
 
 
 def test_the_wait_for_the_user_stands_beside_the_time() -> None:
