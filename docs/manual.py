@@ -92,9 +92,19 @@ whole words, on a line of their own. These rules hold at every question of Kogni
 """
 MODEL_QUESTION = """\
 The model may ask you what only you can decide. Answer with a number, with the arrows, or in your
-own words on the input line. Nothing is sent before you could see the question. If KogniTerm was
-killed at the question, you are asked again when the session is resumed. If nobody can be asked,
-the model is told so, and `kogniterm run` ends with status 3.
+own words on the input line; the first answer is selected at the start, and Enter sends it. At
+questions of KogniTerm's own, Enter alone selects nothing. Nothing is sent before you could see the
+question. If KogniTerm was killed at the question, you are asked again when the session is resumed.
+If nobody can be asked, the model is told so, and `kogniterm run` ends with status 3.
+"""
+TAKEN_OVER = """\
+While you type into a running command (vim, ssh, a password prompt), every key goes to it but these.
+
+| key | what it does |
+|---|---|
+| Ctrl-] | leave it running as a background job |
+| Ctrl-G Ctrl-G Ctrl-D | the same, on keyboards where `]` needs AltGr (Spanish, German): hold \
+Ctrl and press G G D within 1.5 seconds |
 """
 INPUT_LINE = """## On the input line
 
@@ -131,6 +141,7 @@ def keys_page() -> str:
     parts += ["## At a plan\n", approving, _keys("plan")]
     parts += ["## At other questions\n", others, _keys("choice")]
     parts += ["## At a question from the model\n", MODEL_QUESTION, _keys("answer")]
+    parts += ["## In a running command\n", TAKEN_OVER]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 

@@ -7,7 +7,8 @@
     ├── RefusedError              exit 3   an action was refused or needed the user
     ├── BudgetError               exit 4   steps, time, tokens, money, commands or bytes ran out
     ├── ModelError                exit 5   the model or its provider failed
-    │   ├── ModelAuthError                 the key is missing, wrong or not permitted
+    │   ├── ModelAuthError                 the key is wrong or not permitted
+    │   │   └── ModelKeyMissingError exit 2 no key is set
     │   ├── ModelNotFoundError             the provider does not know the model
     │   ├── ModelQuotaError                rate limit or quota; may carry `retry_after`
     │   ├── ModelUnavailableError          5xx, refused connection, DNS, cut stream
@@ -139,6 +140,12 @@ class ModelError(KognitermError):
 
 class ModelAuthError(ModelError):
     """The key is missing, wrong, or lacks the permission."""
+
+
+class ModelKeyMissingError(ModelAuthError):
+    """No key is set for the provider; nothing was sent."""
+
+    exit_code = EXIT_USAGE
 
 
 class ModelNotFoundError(ModelError):

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
-from kogniterm.errors import ModelAuthError, UsageError
+from kogniterm.errors import ModelKeyMissingError, UsageError
 from kogniterm.host.installation import install_command
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import (
@@ -31,7 +31,7 @@ from kogniterm.types import ModelInfo
 def open_model(name: str, options: ModelOptions) -> Model:
     """Return the model called `name` (`provider:model`; `local` alone means its default weights).
 
-    Raises `UsageError` for a name, file or extra that is not there, `ModelAuthError` for a
+    Raises `UsageError` for a name, file or extra that is not there, `ModelKeyMissingError` for a
     missing key; both say in one sentence what to do.
     """
     provider, argument = parse_name(name)
@@ -93,14 +93,14 @@ def default_name(options: ModelOptions) -> str:
     """Return the model used when none is named.
 
     That is the default model of the first provider in the catalog with a key, else Ollama where its
-    address is set, else the embedded model. Raises `ModelAuthError` when there is none of them, or
+    address is set, else the embedded model. Raises `ModelKeyMissingError` without any, or
     when the key belongs to a compatible service whose models are not known, with the ways out.
     """
     for provider in PROVIDERS:
         if not options.keys.get(provider.name):
             continue
         if provider.name == "openai" and options.base_urls.get(provider.name):
-            raise ModelAuthError(
+            raise ModelKeyMissingError(
                 "The service at OPENAI_BASE_URL has no default model; "
                 "specify one with --model openai:MODEL or the setting model."
             )
@@ -109,7 +109,7 @@ def default_name(options: ModelOptions) -> str:
         return "ollama"
     if installed("local"):
         return "local"
-    raise ModelAuthError(
+    raise ModelKeyMissingError(
         "No model is configured. Set GOOGLE_API_KEY, OPENAI_API_KEY, "
         "ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which "
         "needs no key, run `{command}`.",
@@ -167,7 +167,7 @@ def _require_package(provider: Provider) -> None:
 
 def _require_key(provider: Provider, options: ModelOptions) -> None:
     if provider.key and not options.keys.get(provider.name):
-        raise ModelAuthError(
+        raise ModelKeyMissingError(
             "{title} needs an API key; set {key}.", title=provider.title, key=provider.key
         )
 

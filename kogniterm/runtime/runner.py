@@ -91,7 +91,7 @@ class Runner:
             with count.waiting():
                 await self._act_tool(request, io, count)
             return
-        self.keep_preimages(request, report)
+        self.keep_preimages(replace(request, command=decision.command), report)
         command = request.effect == "command"
         self._intend(request.id, decision.command, shell=command)
         if command:

@@ -64,9 +64,15 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
         Phrase("Started: {time}", {"time": began}),
     )
     yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
+    plan: Plan | None = None
     for stored in stored_records(store.database, info.id):
         try:
-            yield from _part(stored.record().body, say)
+            body = stored.record().body
+            yield from _part(body, say)
+            changed = _plan_of(body)
+            if changed is not None:
+                yield from _plan(changed, plan, say)
+                plan = changed
         except StorageCorruptError:
             damaged = Phrase("Record {number} is damaged and was omitted.", {"number": stored.seq})
             yield f"*{say(damaged)}*\n\n"
@@ -81,8 +87,6 @@ def _part(body: RecordBody, say: Say) -> Iterator[str]:
                 yield _fenced(given.data)
             yield from _images(message.content, say)
         case NodeRan(update=update):
-            if update.plan is not None:
-                yield _plan(update.plan, say)
             if update.agent:
                 yield from _of_agent(update, say)
                 return
@@ -130,7 +134,6 @@ def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
 
 def _outcome(body: Outcome, say: Say) -> Iterator[str]:
     if body.plan is not None and body.result is None:
-        yield _plan(body.plan, say)
         return
     result = body.result
     text = result.text if result is not None else content_of(body.message)
@@ -141,16 +144,37 @@ def _outcome(body: Outcome, say: Say) -> Iterator[str]:
     yield f"*{say(Phrase(_ENDED[body.status].template, {'code': exited}))}*\n\n"
 
 
-def _plan(plan: Plan, say: Say) -> str:
-    lines = [f"**{say(Phrase('Plan: {goal}', {'goal': _one_line(plan.goal)}))}**", ""]
-    for step in plan.steps:
-        lines += _steps(step, "")
-    return "\n".join(lines) + "\n\n"
+def _plan_of(body: RecordBody) -> Plan | None:
+    match body:
+        case NodeRan(update=update):
+            return update.plan
+        case Outcome(plan=plan):
+            return plan
+        case _:
+            return None
 
 
-def _steps(step: PlanStep, indent: str) -> list[str]:
-    line = f"{indent}- [{_MARKS.get(step.status, ' ')}] {_one_line(step.what)}"
-    return [line, *(part for sub in step.substeps for part in _steps(sub, indent + "  "))]
+def _plan(plan: Plan, before: Plan | None, say: Say) -> Iterator[str]:
+    """Yield the whole plan when it is new; of one shown `before`, the steps that ended since."""
+    lines = [line for step in plan.steps for line in _steps(step, "")]
+    old = [line for step in before.steps for line in _steps(step, "")] if before else []
+    same = before is not None and before.goal == plan.goal
+    if same and [what for what, _mark in lines] == [what for what, _mark in old]:
+        ended = [now for now, then in zip(lines, old, strict=True) if now != then]
+        parts = [f"- [{mark}] {what.strip()}" for what, mark in ended]
+    else:
+        parts = [f"**{say(Phrase('Plan: {goal}', {'goal': _one_line(plan.goal)}))}**", ""]
+        parts += [
+            f"{what[: -len(what.lstrip())]}- [{mark}] {what.lstrip()}" for what, mark in lines
+        ]
+    if parts:
+        yield "\n".join(parts) + "\n\n"
+
+
+def _steps(step: PlanStep, indent: str) -> list[tuple[str, str]]:
+    """Return a step and its parts: the indented words, and the mark of the state."""
+    own = (indent + _one_line(step.what), _MARKS.get(step.status, " "))
+    return [own, *(part for sub in step.substeps for part in _steps(sub, indent + "  "))]
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -43,15 +43,23 @@ class Display:
         self._early: list[RenderableType] = []
         use_language(preferences.language)
 
-    def open(self, surface: Surface, clock: Callable[[], float]) -> ScreenSink:
-        """Load what draws, and return the sink that shows events on `surface`."""
+    def open(
+        self, surface: Surface, clock: Callable[[], float], *, answers: bool = True
+    ) -> ScreenSink:
+        """Load what draws, and return the sink that shows events on `surface`.
+
+        Without `answers` the answers are printed elsewhere.
+        """
         from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
         from kogniterm.ui.screen.surface import Attention
 
         prefs = self.preferences
         self._attention = Attention(prefs, surface.control)
         options = ScreenOptions(
-            fold=prefs.fold, live=not prefs.bare, notify_after=prefs.notify_after
+            fold=prefs.fold,
+            live=not prefs.bare,
+            notify_after=prefs.notify_after,
+            answers=answers,
         )
         self.screen = ScreenSink(
             self.painter,
@@ -135,7 +143,7 @@ class Display:
             return
         screen.hand_over()
         self.say(
-            Phrase("You are typing into the command. Press Ctrl-] to detach it."),
+            Phrase("You are typing into the command. Ctrl-] or Ctrl-G Ctrl-G Ctrl-D detaches it."),
             "warning",
         )
 

@@ -65,10 +65,13 @@ def test_check_shows_hidden_characters(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_test_shows_what_would_differ(capsys: pytest.CaptureFixture[str]) -> None:
-    history = [("ls", "/w", "ask"), ("make", "/w", "allow"), ("rm -rf /", "/w", "ask")]
+    made = [("make", folder, "allow") for folder in ("/w", "/v")]
+    history = [("ls", "/w", "ask"), *made, ("rm -rf /", "/w", "ask")]
     assert policy.run(_parse("test"), history=history) == 1
     shown = capsys.readouterr().out
-    assert "allow => ask  make" in shown
+    assert shown.count("allow => ask  make") == 1
+    assert "allow => ask  make  (2 times)\n" in shown
+    assert "     2  allow => ask\n" in shown
     assert "ask => deny  rm -rf /" in shown
     assert "  ls\n" not in shown
     assert policy.run(_parse("test"), history=[("ls", "/w", "ask")]) == 0

@@ -11,10 +11,17 @@ import pytest
 from kogniterm.errors import SettingsError
 from kogniterm.runtime.services.trust_store import TrustStore, discover
 from kogniterm.types import ActionRequest, Decision, events
-from tests.flows.conftest import MakeFlow, yes
+from tests.flows.conftest import MakeFlow, change_to, yes
 from tests.support.programs import needs, require_sandbox
 
 TWICE = "replies: [{run: '%s'}, {run: '%s'}, {text: Done.}]"
+
+
+async def test_what_can_be_undone_is_named_as_it_ran(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{run: touch a}, {text: Done.}]", [change_to("touch b"), yes])
+    session = flow.open()
+    await flow.run()
+    assert session.undo.latest()[0].what == "touch b"
 
 
 async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:

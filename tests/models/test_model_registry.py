@@ -15,6 +15,7 @@ import pytest
 from kogniterm.errors import (
     ModelAuthError,
     ModelError,
+    ModelKeyMissingError,
     ModelNotFoundError,
     ModelUnavailableError,
     SettingsError,
@@ -102,7 +103,7 @@ def test_a_name_that_is_none_gets_one_sentence(name: str, words: str) -> None:
     ],
 )
 def test_a_missing_key_is_named(name: str, words: str) -> None:
-    with pytest.raises(ModelAuthError) as caught:
+    with pytest.raises(ModelKeyMissingError) as caught:
         open_model(name, ModelOptions())
     assert words in str(caught.value)
 
@@ -193,7 +194,7 @@ except KognitermError as error:
 """
     said = run_without(["xllamacpp"], code)
     assert said.count("\n") == 0
-    assert said.startswith("5 No model is configured. ")
+    assert said.startswith("2 No model is configured. ")
     assert "GOOGLE_API_KEY" in said
     assert said.endswith("pip install xllamacpp`.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import insert, new_row
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.readable_export import markdown
+from kogniterm.sessions.records import NodeRan
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.session_transfer import (
     copy_all,
@@ -22,6 +24,7 @@ from kogniterm.sessions.session_transfer import (
 )
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
+from kogniterm.types import NodeUpdate, Plan, PlanStep
 from tests.sessions.journal.test_codec import BODIES
 from tests.support.conversation import agent_turn, command_turn, write
 
@@ -221,6 +224,23 @@ def test_markdown_reads_as_a_conversation(store: SessionStore) -> None:
     assert "````\n```\ncode\n```\n````" in text
     assert "*finished, exit code 0*" in text
     assert text.rstrip().endswith("It is code.")
+
+
+def test_a_plan_is_shown_whole_once_and_then_what_changed(store: SessionStore) -> None:
+    parts = (PlanStep("1.1", "Find it"), PlanStep("1.2", "Fix it"))
+    first = Plan("make it work", (PlanStep("1", "Read", substeps=parts), PlanStep("2", "Test")))
+    looked = replace(first, steps=(replace(first.steps[0], status="done"), first.steps[1]))
+    revised = replace(looked, steps=(*looked.steps, PlanStep("3", "Ship")))
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    turn = command_turn(1)
+    plans = [NodeRan(NodeUpdate("n", plan=plan)) for plan in (first, looked, looked, revised)]
+    write(journal, [turn[0], *plans, *turn[1:]])
+    journal.close()
+    text = "".join(markdown(store, journal.state.session_id))
+    whole = "**Plan: make it work**\n\n- [{}] Read\n  - [ ] Find it\n  - [ ] Fix it\n- [ ] Test\n"
+    once = whole.format(" ") + "\n- [x] Read\n\n" + whole.format("x") + "- [ ] Ship\n\n"
+    assert once in text
+    assert text.count("Read") == 3
 
 
 def test_every_line_is_json_on_its_own(store: SessionStore, session: str) -> None:

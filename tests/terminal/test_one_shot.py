@@ -106,9 +106,19 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     fake_gemini.say("It adds beta.")
     status, _ = terminal.run("git diff | kogniterm run 'review this' > review.txt")
     assert (status, (terminal.folder / "review.txt").read_text()) == (0, "It adds beta.\n")
+    assert "It adds beta." not in terminal.text
     (request,) = fake_gemini.requests
     assert "+beta" in json.dumps(request.contents)
     assert request.headers["x-goog-api-key"] == key
+    # Where standard output is a pipe to the terminal, the answer appears there once.
+    fake_gemini.call(("calculate", {"formula": "6*7"}))
+    fake_gemini.say("It is forty-two.")
+    status, shown = terminal.run("kogniterm run 'how much is it?' | cat")
+    assert (status, shown.count("It is forty-two.")) == (0, 1)
+    # Without a key the task is not started: that is a matter of settings.
+    unset = "env -u GOOGLE_API_KEY kogniterm --model google_genai:x"
+    status, shown = terminal.run(f"{unset} run 'anything'")
+    assert (status, "needs an API key" in shown) == (2, True)
     # With standard input taken by data, the question still comes to the terminal.
     fake_gemini.call(("execute_command", {"command": "wc -l notes.txt", "purpose": "Count."}))
     fake_gemini.say("One line.")

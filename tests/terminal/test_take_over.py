@@ -40,6 +40,7 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
         "trap 'echo caught' INT; read -r go; echo $((6 * 7))-hears; "
         "read -r go; read -r go; echo over",
         'echo up; read -r go; echo "went on with $go"',
+        'echo down; read -r go; echo "went on with $go"',
     )
     terminal = open_terminal(user=user, rows=40, columns=120)
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, programs)}")
@@ -80,7 +81,14 @@ def test_the_user_types_into_commands_and_secrets_go_nowhere(
     terminal.until("Answer 5.")
     assert "went on" not in terminal.text.split("up", 1)[1].replace("went on with $go", "")
     say(terminal, "/jobs", "echo up")
-    say(terminal, "/jobs stop j1", "top")
+    say(terminal, "/jobs stop 1", "top")
+    say(terminal, "the sixth")
+    with anew(terminal, "Ctrl-]"):
+        answer(terminal, "echo down", "y")
+    terminal.send("\x07\x07")
+    terminal.send("\x04")
+    terminal.until("Answer 6.")
+    say(terminal, "/jobs", "echo down")
     assert leave(terminal) == 0
     assert holding(terminal.home.parent, SECRET.encode()) == []
 

@@ -137,7 +137,12 @@ def _test(args: argparse.Namespace, history: History) -> Report:
         return f"{decision_text(before)} => {decision_text(now)}"
 
     counts = Counter((item.before, item.now) for item in found)
-    lines = [f"{change(item.before, item.now)}  {render(item.command)}" for item in found]
+    commands = Counter((item.command, item.before, item.now) for item in found)
+    lines = [
+        f"{change(before, now)}  {render(command)}"
+        + (_("  ({count} times)").format(count=times) if times > 1 else "")
+        for (command, before, now), times in commands.items()
+    ]
     lines += [f"{number:6}  {change(*pair)}" for pair, number in sorted(counts.items())]
     return Report(
         [dataclasses.asdict(item) for item in found],

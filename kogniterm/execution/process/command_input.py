@@ -2,8 +2,9 @@
 
 A terminal that is handed over is joined to the command's, both ways, byte for byte. Keys go to the
 command as they are typed and are recorded nowhere; when the program has turned echo off, the result
-says only that a secret was entered. One key stays ours: Ctrl-] lets the command go on as a job and
-gives the terminal back. Terminal modes that the program leaves switched on are switched off again.
+says only that a secret was entered. Ctrl-] stays ours, as does Ctrl-G Ctrl-G Ctrl-D for keyboards
+without that key: they let the command go on as a job and give the terminal back. Terminal modes
+that the program leaves switched on are switched off again.
 """
 
 from __future__ import annotations
@@ -163,8 +164,15 @@ class Outgoing:
                 del self._queue[:written]
 
 
-DETACH_KEYS = (b"\x1d", b"\x1b[93;5u", b"\x1b[27;5;93~")
-"""Ctrl-] as a control character, and as terminals with extended keyboard protocols send it."""
+SEQUENCE_SECONDS = 1.5
+"""The longest time from the first to the last key of Ctrl-G Ctrl-G Ctrl-D."""
+_DETACH = re.compile(
+    rb"(?P<leave>\x1d|\x1b\[93;5u|\x1b\[27;5;93~)"
+    rb"|(?P<first>\x07|\x1b\[103;5u|\x1b\[27;5;103~)"
+    rb"|(?P<last>\x04|\x1b\[100;5u|\x1b\[27;5;100~)"
+    rb"|(?s:.)"
+)
+"""Ctrl-], Ctrl-G and Ctrl-D, as control characters and as extended keyboard protocols send them."""
 SIZE_LOOK = 0.25
 """Seconds between two looks at the size of the user's terminal."""
 _REPLAY = 8 << 10
@@ -177,6 +185,26 @@ _SWITCHED_OFF = frozenset(
 _OWN_SCREENS = (b"47", b"1047", b"1049")
 _PLAIN = b"\x1b[m\x1b[?25h\x1b[?7h\x1b>\x0f\x1b(B"
 """No colours, cursor shown, wrapping on, numeric keypad, the plain character set."""
+
+
+class DetachKeys:
+    """Finds the keys that leave a command.
+
+    The first keys of the sequence are passed on at once, so that no program waits for a key:
+    Ctrl-G cancels or shows information in most of them, and leaves nothing behind.
+    """
+
+    def __init__(self) -> None:
+        self._pressed: list[float] = []
+
+    def find(self, data: bytes, now: float) -> int | None:
+        """Return where in `data`, typed at `now`, the user asks for the terminal back."""
+        for match in _DETACH.finditer(data):
+            recent = [time for time in self._pressed[-2:] if now - time <= SEQUENCE_SECONDS]
+            if match["leave"] or (match["last"] and len(recent) == 2):
+                return match.start()
+            self._pressed = [*recent, now] if match["first"] else []
+        return None
 
 
 class ModeTracker:
@@ -224,6 +252,8 @@ class HandOver:
         self._master = master
         self._outgoing = outgoing
         self._modes = modes
+        self._detach = DetachKeys()
+        self._detach = DetachKeys()
         self._size = (0, 0)
         self._out = -1
         self._began = time.monotonic()
@@ -288,15 +318,14 @@ class HandOver:
         if not data:
             self.hung_up = True
             return False
-        positions = [data.find(key) for key in DETACH_KEYS if key in data]
-        if positions:
-            data = data[: min(positions)]
+        end = self._detach.find(data, time.monotonic())
+        data = data[:end]
         if data:
             echo, canonical = line_modes(self._master)
             self._typed = True
             self._secret = self._secret or (not echo and canonical)
             self._outgoing.send(data)
-        return bool(positions)
+        return end is not None
 
     def end(self, *, over: bool) -> None:
         """Switch off what the program left on and give the terminal back.

@@ -70,7 +70,7 @@ def choices(repl: Repl) -> Iterable[str]:
 def cost(repl: Repl, argument: str) -> None:
     """Run /cost."""
     from kogniterm.models.catalog import PRICES_DATE
-    from kogniterm.ui.locale import tokens
+    from kogniterm.ui.locale import money, tokens
 
     usage = repl.session.state.usage
     values: dict[str, object] = {
@@ -91,6 +91,6 @@ def cost(repl: Repl, argument: str) -> None:
     text = Phrase("The price of {model} is unknown (price table of {date}).", about)
     dollars = repl.session.budget.price(usage)
     if dollars is not None:
-        about["dollars"] = f"{dollars:.4f}"
-        text = Phrase("About {dollars} US dollars at the list prices of {date}.", about)
+        about["cost"] = money(dollars)
+        text = Phrase("Cost: about {cost} (US dollars, list prices of {date}).", about)
     repl.display.say(text)

@@ -26,8 +26,11 @@ def permissions(repl: Repl, argument: str) -> None:
     word, rest = first_word(argument)
     session = repl.session
     if word == "revoke":
+        if rest == "all" and not session.policy.leases:
+            repl.display.say(Phrase("You have no temporary permissions to revoke."))
+            return
         ids = [one.id for one in session.policy.leases] if rest == "all" else [rest]
-        if not rest or not ids:
+        if not rest:
             raise UsageError("Specify which permission to revoke: its ID, or all.")
         for lease_id in ids:
             lease = session.revoke(lease_id)

@@ -181,12 +181,22 @@ def size(count: int) -> str:
     return f"{value / 1000:.1f} TB"
 
 
+def money(dollars: float) -> str:
+    """Return $0.00, <$0.0001, $0.0123, $0.50 or $12.30: never fewer than two decimals."""
+    if 0 < dollars < 0.0001:
+        return "<$0.0001"
+    if dollars >= 1:
+        return f"${dollars:.2f}"
+    whole, _point, decimals = f"{dollars:.4f}".partition(".")
+    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
+
+
 def amount(name: str, value: float) -> str:
     """Return an amount of a budget in its unit: 12, 3.4k, 12 s, $0.0123, 50.0 MB."""
     if name == "seconds":
         return duration(value)
     if name == "dollars":
-        return f"${value:.4f}" if value < 1 else f"${value:.2f}"
+        return money(value)
     if name == "output_bytes":
         return size(int(value))
     return tokens(int(value))

@@ -28,7 +28,7 @@ from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from prompt_toolkit.widgets import SearchToolbar
 
 from kogniterm.text.visible import one_line
-from kogniterm.ui.locale import _, plural, tokens
+from kogniterm.ui.locale import _, money, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.screen.surface import cells
@@ -219,7 +219,7 @@ def _parts(facts: Facts) -> list[Part]:
         style = "warn" if facts.context >= CONTEXT_WARNS else ""
         found.append((5, style, _("context {percent} %").format(percent=facts.context)))
     if facts.dollars:
-        found.append((6, "", f"${facts.dollars:.2f}" if facts.dollars >= 0.01 else "<$0.01"))
+        found.append((6, "", money(facts.dollars)))
     if facts.session:
         found.append((8, "", facts.session))
     if facts.folder:

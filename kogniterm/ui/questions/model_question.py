@@ -46,8 +46,9 @@ async def ask_user(
 class ModelQuestion(Question[str | None]):
     """A question in the model's words, with answers to choose from; without, words answer it.
 
-    One of KogniTerm's `own` comes as it is to be shown. `picked` is the answer that the arrows
-    chose. The answer is None when there is none.
+    One of KogniTerm's `own` comes as it is to be shown; it may confirm something, so Enter alone
+    never answers it. Elsewhere the first answer is selected at the start. `picked` is the answer
+    that the arrows chose. The answer is None when there is none.
     """
 
     question: str
@@ -60,11 +61,10 @@ class ModelQuestion(Question[str | None]):
 
     def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
         """Return question and answers; the answers stay in sight while one is chosen."""
-        chosen = self._number(words)
-        if chosen is None and not words.strip():
-            chosen = self.picked
+        number = self._number(words)
+        chosen = self._selected if number is None and not words.strip() else number
         lines = [*self.text(painter, columns, chosen).lines, ""]
-        return Document(lines, to_end=chosen is not None)
+        return Document(lines, to_end=number is not None or self.picked is not None)
 
     def text(self, painter: Painter, columns: int, chosen: int | None = None) -> Document:
         """Return question and answers, the one at `chosen` marked."""
@@ -125,7 +125,7 @@ class ModelQuestion(Question[str | None]):
         """Choose an answer with an arrow; a page key reads on instead."""
         count, picked = len(self.answers), None
         if key in ("up", "down"):
-            picked = self.picked
+            picked = self._selected
             if count:
                 step, start = (1, -1) if key == "down" else (-1, count)
                 picked = ((start if picked is None else picked) + step) % count
@@ -134,8 +134,8 @@ class ModelQuestion(Question[str | None]):
     def words(self, text: str) -> Step[str | None]:
         """Take words as the answer, a number as the answer it chooses, nothing as the picked."""
         reply = self._meant(text)
-        if reply is None and self.picked is not None:
-            reply = self.answers[self.picked]
+        if reply is None and self._selected is not None:
+            reply = self.answers[self._selected]
         if reply is None:
             return self.noted(_("Type an answer first, or press Esc to send none."))
         return Answered(reply)
@@ -164,6 +164,13 @@ class ModelQuestion(Question[str | None]):
     def ended(self) -> str | None:
         """Return no answer."""
         return None
+
+    @property
+    def _selected(self) -> int | None:
+        """The answer that Enter sends from an empty line."""
+        if self.picked is None and self.answers and not self.own:
+            return 0
+        return self.picked
 
     def _meant(self, words: str) -> str | None:
         """Return the answer that `words` mean: a number chooses, anything else is said."""

@@ -29,6 +29,8 @@ from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
 _QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
+_AFTER_RESPONSE = (ev.ModelCalled, ev.ActionProposed, ev.AgentStarted, ev.ToolRan, ev.PlanChanged)
+"""Events after which a response was not the last one of its turn."""
 
 
 @dataclass(slots=True)
@@ -44,11 +46,15 @@ class Finished:
 
 @dataclass(slots=True)
 class ScreenOptions:
-    """Options of a screen. `fold` is in lines, `notify_after` in seconds."""
+    """Options of a screen. `fold` is in lines, `notify_after` in seconds.
+
+    Without `answers` the last response of a turn is left out: it is printed elsewhere.
+    """
 
     fold: int = 16
     live: bool = True
     notify_after: float = 20.0
+    answers: bool = True
 
 
 @dataclass(slots=True)
@@ -56,6 +62,7 @@ class _Turn:
     """The state of one turn."""
 
     streamed: str = ""
+    held: list[str] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
 
 
@@ -92,6 +99,9 @@ class ScreenSink:
     def __call__(self, event: ev.Event) -> None:
         """Show `event`. An event this version does not know is no error."""
         handler = self._handlers.get(type(event))
+        if not self.options.answers and isinstance(event, _AFTER_RESPONSE):
+            self._finish_block()
+            self._write_held()
         if handler is not None:
             handler(event)
 
@@ -180,7 +190,7 @@ class ScreenSink:
     def _answer_delta(self, event: ev.AnswerDelta) -> None:
         self._turn.streamed += event.text
         for source in self._stream.feed(event.text):
-            self._write_block(source)
+            self._write_response(source)
         self._status.activity = _("Writing")
         self.surface.refresh()
 
@@ -346,13 +356,11 @@ class ScreenSink:
         self.write(row)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
-        streamed = self._turn.streamed.strip()
         self._finish_block()
         answer = event.answer
         self.plan = None
         self._set_running(False)
-        if answer.text.strip() and not streamed.endswith(answer.text.strip()):
-            self._write_block(answer.text)
+        self._show_answer(answer.text.strip())
         proved = status_line.findings(answer, self.painter)
         if proved is not None:
             self.write(proved)
@@ -362,12 +370,32 @@ class ScreenSink:
         if self._attention is not None and seconds >= self.options.notify_after:
             self._attention.call(_("KogniTerm: turn finished"))
 
+    def _show_answer(self, text: str) -> None:
+        """Write what was not streamed; what was held back is left out if it is the answer."""
+        streamed = text and self._turn.streamed.strip().endswith(text)
+        if not streamed:
+            self._write_held()
+        if text and not streamed and self.options.answers:
+            self._write_block(text)
+
     # --- pieces --------------------------------------------------------------------------------
 
     def _finish_block(self) -> None:
         rest = self._stream.finish()
         if rest:
-            self._write_block(rest)
+            self._write_response(rest)
+
+    def _write_response(self, source: str) -> None:
+        """Write a finished piece of a response; it may be the answer that is printed elsewhere."""
+        if self.options.answers:
+            self._write_block(source)
+        else:
+            self._turn.held.append(source)
+
+    def _write_held(self) -> None:
+        held, self._turn.held = self._turn.held, []
+        for source in held:
+            self._write_block(source)
 
     def _write_block(self, source: str) -> None:
         """Write a finished piece of Markdown, with one blank line after it."""

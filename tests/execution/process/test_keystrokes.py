@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kogniterm.execution.process.command_input import KeySequence, as_keystrokes
+from kogniterm.execution.process.command_input import (
+    SEQUENCE_SECONDS,
+    DetachKeys,
+    KeySequence,
+    as_keystrokes,
+)
 
 
 def test_keystrokes_in_every_form() -> None:
@@ -25,6 +30,17 @@ def test_a_pattern_that_is_none_or_never_ends_is_taken_literally(pattern: str) -
     due = keys.due()
     assert due is not None
     assert keys.take(due, reading=True) == "x"
+
+
+def test_the_sequence_that_leaves_is_pressed_in_a_row_and_in_time() -> None:
+    keys = DetachKeys()
+    assert keys.find(b"\x07\x07", 1.0) is None
+    assert keys.find(b"\x04", 1.0 + SEQUENCE_SECONDS * 2) is None
+    assert keys.find(b"\x07\x07x\x04\x07\x04\x04", 9.0) is None
+    assert keys.find(b"\x07\x07\x07", 20.0) is None
+    assert keys.find(b"\x04rest", 20.0 + SEQUENCE_SECONDS) == 0
+    assert keys.find(b"\x1b[103;5u\x1b[27;5;103~\x1b[100;5u", 25.0) == 19
+    assert keys.find("ñ\x1dx".encode(), 30.0) == 2
 
 
 def test_a_signal_waits_until_the_program_it_is_for_is_executed() -> None:

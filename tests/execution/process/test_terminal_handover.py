@@ -206,10 +206,13 @@ def test_a_command_that_needs_nobody_leaves_the_terminal_alone(
     assert not user.held
 
 
-def test_ctrl_right_bracket_makes_a_job(executor: CommandExecutor, user: UserTerminal) -> None:
+@pytest.mark.parametrize("keys", [b"\x1d", b"\x07\x07\x04"])
+def test_the_keys_that_leave_make_a_job(
+    executor: CommandExecutor, user: UserTerminal, keys: bytes
+) -> None:
     run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=user, interactive=True)
     user.wait_for(b"Name? ")
-    user.type(b"\x1d")
+    user.type(keys)
     result = run.result()
     assert (result.ended, result.exit_code) == ("detached", None)
     (job,) = result.jobs

@@ -123,7 +123,8 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
     flow = make_flow(script, decisions=[yes, yes])
     session = flow.open()
     repl = Commanded(session)
-    assert "There is no lease" in await repl.type("/permissions")
+    assert "No temporary permissions" in await repl.type("/permissions")
+    assert "no temporary permissions to revoke" in await repl.type("/permissions revoke all")
     person = flow.person
     assert person is not None
 
@@ -192,7 +193,7 @@ async def test_cost_names_the_date_of_its_prices(make_flow: MakeFlow) -> None:
     assert flow.session is not None
     told = await Commanded(flow.session).type("/cost")
     assert "1 model calls" in told
-    assert "list prices of 20" in told
+    assert "Cost: about $0.00 (US dollars, list prices of 20" in told
 
 
 # --- jobs and the project file -------------------------------------------------------------------
@@ -205,9 +206,11 @@ async def test_jobs_are_listed_read_and_stopped(make_flow: MakeFlow) -> None:
     assert flow.session is not None
     repl = Commanded(flow.session)
     assert "j1  running  sleep 600 &" in await repl.type("/jobs")
+    await repl.type("/jobs output 1")
     await repl.type("/jobs output j1")
-    assert len(repl.files) == 1
-    assert "Stopped: j1" in await repl.type("/jobs stop j1")
+    assert len(repl.files) == 2
+    assert "j1 will keep running" in await repl.type("/jobs keep 1")
+    assert "Stopped: j1" in await repl.type("/jobs stop 1")
     assert "j1  ended" in await repl.type("/jobs")
     with pytest.raises(UsageError, match="/jobs can"):
         await repl.type("/jobs start j1")

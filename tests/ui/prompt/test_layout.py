@@ -35,16 +35,16 @@ def test_the_toolbar_drops_what_matters_least_first() -> None:
 
     assert shown(150) == (
         " google_genai:gemini-2.5-flash · auto-approve · plan: always · 2 jobs · "
-        "12.3k tokens · context 13 % · $0.01 · 20260101 · ~/project"
+        "12.3k tokens · context 13 % · $0.0123 · 20260101 · ~/project"
     )
     assert shown(60) == " google_genai:gemini-2.5-flash · auto-approve · 2 jobs"
     assert shown(46) == " google_genai:gemini-2.5-flash · auto-approve"
 
 
 def test_a_full_window_warns_and_a_cost_too_small_for_cents_is_said_so() -> None:
-    line = toolbar(replace(FACTS, context=75, dollars=0.001), 150)
+    line = toolbar(replace(FACTS, context=75, dollars=0.00001), 150)
     assert ("class:warn", "context 75 %") in line
-    assert any(text == "<$0.01" for _style, text in line)
+    assert any(text == "<$0.0001" for _style, text in line)
     free = toolbar(replace(FACTS, dollars=0.0), 150)
     unknown = toolbar(replace(FACTS, dollars=None), 150)
     assert not any("$" in text for _style, text in (*free, *unknown))

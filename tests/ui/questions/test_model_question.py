@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
+from kogniterm.types import Phrase
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.model_question import ModelQuestion, ask_user
 from kogniterm.ui.screen.paint import Painter
@@ -29,7 +30,11 @@ class Asking:
     """A REPL whose turn asks one question."""
 
     def __init__(
-        self, keys: PipeInput, question: str, answers: Sequence[str], rows: int = 24
+        self,
+        keys: PipeInput,
+        question: str | tuple[Phrase, ...],
+        answers: Sequence[str | Phrase],
+        rows: int = 24,
     ) -> None:
         self.replies: list[str | None] = []
 
@@ -56,14 +61,14 @@ class Asking:
     ("typed", "answer"),
     [
         ("2\r", "right"),
-        ("\x1b[B\x1b[B\r", "right"),
+        ("\r", "left"),
+        ("\x1b[B\r", "right"),
         ("\x1b[A\r", "right"),
-        ("\x1b[B\x1b[B\x1b[B\r", "left"),
+        ("\x1b[B\x1b[B\r", "left"),
         (" neither \r", "neither"),
         ("3\r", "3"),
         ("one\x1b\rtwo\r", "one\ntwo"),
         ("one\\\rtwo\r", "one\ntwo"),
-        ("\r\r1\r", "left"),
     ],
 )
 async def test_an_answer_is_chosen_or_said(keys: PipeInput, typed: str, answer: str) -> None:
@@ -105,11 +110,23 @@ async def test_the_answer_that_a_number_or_an_arrow_means_is_marked(keys: PipeIn
     await asking.asked()
     asking.live.press("2")
     await asking.live.until("▸ 2 right")
-    asking.live.press("\x7f\x1b[B")
+    asking.live.press("\x7f")
     await asking.live.until("▸ 1 left")
+    asking.live.press("\x1b[B")
+    await asking.live.until("▸ 2 right")
     asking.live.press("\r")
     await asking.over()
-    assert asking.replies == ["left"]
+    assert asking.replies == ["right"]
+
+
+async def test_enter_alone_confirms_nothing_of_kogniterms_own(keys: PipeInput) -> None:
+    asking = Asking(keys, (Phrase("Delete it?"),), (Phrase("Delete"), Phrase("Keep")))
+    await asking.asked()
+    asking.live.press("\r")
+    await asking.live.until("Write an answer first")
+    asking.live.press("\x1b[B\r")
+    await asking.over()
+    assert asking.replies == ["Delete"]
 
 
 async def test_a_draft_is_not_taken_for_an_answer(keys: PipeInput) -> None:

@@ -167,6 +167,28 @@ def test_an_answer_that_was_not_streamed_is_still_shown_once() -> None:
     assert stream.getvalue().count("Streamed.") == 1
 
 
+def test_an_answer_that_is_printed_elsewhere_is_left_out() -> None:
+    stream = io.StringIO()
+    surface, options = LineSurface(stream, 60), ScreenOptions(answers=False)
+    sink = ScreenSink(PLAIN, surface, clock=Clock(), options=options)
+    begin(sink)
+    sink(ev.AnswerDelta("I look first."))
+    sink(ev.ToolRan("read_file", '{"path": "a"}', "x"))
+    sink(ev.ModelCalled("decide_action", 2))
+    sink(ev.AnswerDelta("Found\n\n# it."))
+    sink(ev.TurnEnded(Answer("Found\n\n# it.")))
+    begin(sink)
+    sink(ev.TurnEnded(Answer("Not streamed.")))
+    begin(sink)
+    sink(ev.AnswerDelta("Cut off"))
+    sink(ev.TurnEnded(Answer("", "interrupted", 130)))
+    shown = stream.getvalue()
+    assert "I look first." in shown
+    assert "Cut off" in shown
+    assert "Found" not in shown
+    assert "Not streamed." not in shown
+
+
 @pytest.mark.parametrize(
     ("stop", "words"),
     [
