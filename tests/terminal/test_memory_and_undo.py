@@ -159,7 +159,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
         answer(terminal, "echo two", "y")
     terminal.until(lambda: has_prompt(terminal))
     with anew(terminal, "[y]"):
-        say(terminal, "/undo", "+two")
+        say(terminal, "/undo", "1 +two")
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until(lambda: terminal.text.count("Brought back") == 2)

@@ -82,19 +82,23 @@ def _changed_lines(before: str, after: str, old: str, new: str) -> str:
 
 
 def _show(repl: Repl, differences: Sequence[FileDifference]) -> None:
-    from kogniterm.ui.screen.diffs import diff
-
     folder = f"{repl.session.folder.rstrip('/')}/"
     for difference in differences:
         near = replace(difference, path=difference.path.removeprefix(folder))
-        repl.display.write(diff(unified(near), limit=SHOWN_LINES))
+        _write_diff(repl, unified(near))
+
+
+def _write_diff(repl: Repl, changes: str) -> None:
+    from kogniterm.ui.screen.diffs import diff
+
+    columns = repl.front.surface.size()[1]
+    repl.display.write(diff(changes, limit=SHOWN_LINES, columns=columns))
 
 
 async def init(repl: Repl, argument: str) -> None:
     """Run /init."""
     from kogniterm.memory.project_profile import scan
     from kogniterm.runtime.use_cases.project_files import project_file
-    from kogniterm.ui.screen.diffs import diff
 
     session = repl.session
     folder = resolved(Path(session.folder))
@@ -111,7 +115,7 @@ async def init(repl: Repl, argument: str) -> None:
         repl.display.say(Phrase("{file} is already up to date.", {"file": FILE}))
         return
     old = f"a/{FILE}" if before else NOTHING
-    repl.display.write(diff(_changed_lines(before, after, old, f"b/{FILE}"), limit=SHOWN_LINES))
+    _write_diff(repl, _changed_lines(before, after, old, f"b/{FILE}"))
     answer = await repl.choose(
         _("Write these changes to KOGNITERM.md?"),
         [],

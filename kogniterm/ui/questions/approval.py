@@ -108,7 +108,7 @@ class Subject:
         lines = painter.lines(self._title(painter), width)
         lines += self._command_lines(painter, width)
         if self._diff:
-            lines += painter.lines(diff(self._diff), width)
+            lines += painter.lines(diff(self._diff, columns=width), width)
         warnings = self._warnings(painter)
         for text in warnings:
             lines += painter.lines(text, width)
@@ -121,7 +121,7 @@ class Subject:
         """Return title and command, which stay in the scrollback."""
         lines = painter.lines(self._title(painter), width) + self._command_lines(painter, width)
         if self._diff:
-            lines += painter.lines(diff(self._diff, limit=40), width)
+            lines += painter.lines(diff(self._diff, limit=40, columns=width), width)
         return "\n".join(lines) + "\n"
 
     def _title(self, painter: Painter) -> Text:

@@ -1,4 +1,4 @@
-"""Diffs as people read them: changed lines coloured, the words that changed marked.
+"""Diffs as users read them: lines numbered and coloured, the words that changed marked.
 
 Takes a unified diff as text; what is not a diff line is shown as it is.
 """
@@ -7,32 +7,52 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from kogniterm.ui.locale import _, plural
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.4
+_MOST_ALIKE = 0.6
+"""Asked for where lines were added or removed too, so that a line is not compared with another."""
 _HEADS = ("++", "--")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_STYLES = {"-": "removed", "+": "added", " ": "muted"}
+GAP = "..."
+"""Stands for the lines between two hunks."""
 
 
-def diff(unified: str, *, limit: int | None = None) -> Text:
-    """Return `unified` with colours; beyond `limit` lines only a count is shown."""
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of a diff: its sign, its number in the new file (in the old one if removed), its text.
+
+    A line that belongs to no hunk has no number, and no sign unless it has one of its own.
+    """
+
+    sign: str
+    number: int | None
+    text: str
+
+
+def diff(unified: str, *, limit: int | None = None, columns: int | None = None) -> Text:
+    """Return `unified` with colours and line numbers.
+
+    Beyond `limit` lines only a count is shown. Lines wider than `columns` cells continue below
+    their text.
+    """
     lines = _visible(unified.rstrip("\n").split("\n"))
     hidden = 0
     if limit is not None and len(lines) > limit:
         hidden = len(lines) - limit
         lines = lines[:limit]
+    rows = _rows(lines)
+    digits = max((len(str(row.number)) for row in rows if row.number is not None), default=0)
     text = Text()
-    index = 0
-    while index < len(lines):
-        removed, added, index = _run(lines, index)
-        if removed or added:
-            _changed(removed, added, text)
-        else:
-            text.append(lines[index] + "\n", _context_style(lines[index]))
-            index += 1
+    for row, content in zip(rows, _contents(rows), strict=True):
+        _append(text, row, content, digits, columns)
     if hidden:
         text.append(plural("{count} more line", "{count} more lines", hidden) + "\n", "muted")
     text.rstrip()
@@ -83,43 +103,87 @@ def _visible(lines: list[str]) -> list[str]:
     return ["\t".join(map(render_line, line.split("\t"))) for line in lines]
 
 
-def _run(lines: list[str], index: int) -> tuple[list[str], list[str], int]:
-    """Return the removed lines at `index` and the added ones that follow them directly."""
-    removed, added = [], []
-    while index < len(lines) and _is(lines[index], "-"):
-        removed.append(lines[index][1:])
-        index += 1
-    while index < len(lines) and _is(lines[index], "+"):
-        added.append(lines[index][1:])
-        index += 1
-    return removed, added, index
+def _rows(lines: list[str]) -> list[_Row]:
+    """Return the lines with their numbers, which tell a hunk's heading from a changed line."""
+    rows: list[_Row] = []
+    old = new = old_left = new_left = 0
+    for line in lines:
+        sign = line[:1]
+        head = _HUNK.match(line) if not (old_left or new_left) else None
+        if head is not None:
+            old, new = int(head[1]), int(head[3])
+            old_left, new_left = int(head[2] or 1), int(head[4] or 1)
+            if any(row.number is not None for row in rows):
+                rows.append(_Row("", None, GAP))
+        elif sign == "-" and old_left:
+            rows.append(_Row(sign, old, line[1:]))
+            old, old_left = old + 1, old_left - 1
+        elif sign == "+" and new_left:
+            rows.append(_Row(sign, new, line[1:]))
+            new, new_left = new + 1, new_left - 1
+        elif sign in ("", " ") and old_left and new_left:
+            rows.append(_Row(" ", new, line[1:]))
+            old, old_left, new, new_left = old + 1, old_left - 1, new + 1, new_left - 1
+        elif sign in ("-", "+") and not line.startswith(sign * 3 + " "):
+            rows.append(_Row(sign, None, line[1:]))
+        else:
+            rows.append(_Row("", None, line))
+    return rows
 
 
-def _is(line: str, sign: str) -> bool:
-    return line.startswith(sign) and not line.startswith(sign * 3 + " ")
+def _contents(rows: list[_Row]) -> list[Text]:
+    """Return what each row shows; in lines that replace similar ones the changed words marked."""
+    shown = [Text(row.text, _STYLES.get(row.sign) or _plain_style(row.text)) for row in rows]
+    start = 0
+    while start < len(rows):
+        middle = _end_of(rows, start, "-")
+        end = _end_of(rows, middle, "+")
+        least = _ALIKE if end - middle == middle - start else _MOST_ALIKE
+        for old, new in zip(range(start, middle), range(middle, end), strict=False):
+            if _alike(rows[old].text, rows[new].text, least):
+                shown[old], shown[new] = words(rows[old].text, rows[new].text)
+        start = max(end, start + 1)
+    return shown
 
 
-def _changed(removed: list[str], added: list[str], text: Text) -> None:
-    pairs = list(zip(removed, added, strict=False)) if len(removed) == len(added) else []
-    if pairs and all(_alike(old, new) for old, new in pairs):
-        marked = [words(old, new) for old, new in pairs]
-        olds, news = [pair[0] for pair in marked], [pair[1] for pair in marked]
-    else:
-        olds = [Text(line, "removed") for line in removed]
-        news = [Text(line, "added") for line in added]
-    for sign, style, lines in (("-", "removed", olds), ("+", "added", news)):
-        for line in lines:
-            text.append(sign, style)
-            text.append_text(line)
-            text.append("\n")
+def _end_of(rows: list[_Row], start: int, sign: str) -> int:
+    """Return the index after the rows with `sign` that begin at `start`."""
+    while start < len(rows) and rows[start].sign == sign:
+        start += 1
+    return start
 
 
-def _alike(old: str, new: str) -> bool:
+def _append(text: Text, row: _Row, content: Text, digits: int, columns: int | None) -> None:
+    """Append a row to `text`: its number, sign and content."""
+    number = "" if row.number is None else str(row.number)
+    gutter = f"{number:>{digits}} " if digits and row.sign else ""
+    text.append(gutter, "muted")
+    text.append(row.sign, _STYLES.get(row.sign, ""))
+    indent = len(gutter) + len(row.sign)
+    room = columns - indent if columns is not None else 0
+    if room > 0 and cell_len(content.plain.expandtabs()) > room:
+        content.expand_tabs(8)
+        content = Text("\n" + " " * indent).join(content.divide(_breaks(content.plain, room)))
+    text.append_text(content)
+    text.append("\n")
+
+
+def _breaks(line: str, room: int) -> list[int]:
+    """Return where `line` is cut into pieces of at most `room` cells."""
+    found, used = [], 0
+    for index, character in enumerate(line):
+        cells = cell_len(character)
+        if used + cells > room:
+            found.append(index)
+            used = 0
+        used += cells
+    return found
+
+
+def _alike(old: str, new: str, least: float) -> bool:
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return matcher.real_quick_ratio() > _ALIKE and matcher.ratio() > _ALIKE
+    return matcher.real_quick_ratio() > least and matcher.ratio() > least
 
 
-def _context_style(line: str) -> str:
-    if line.startswith("@@"):
-        return "accent"
+def _plain_style(line: str) -> str:
     return "heading" if line.startswith(("+++ ", "--- ", "diff ")) else "muted"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, Paragraph, TableElement
 from rich.padding import Padding
 from rich.style import Style
 from rich.syntax import ANSI_LIGHT, ANSISyntaxTheme, Syntax, SyntaxTheme
@@ -58,6 +58,20 @@ def code_style(name: str) -> str | SyntaxTheme:
     return ANSISyntaxTheme({token: Style.parse(style) for token, style in styles.items() if style})
 
 
+PROSE_COLUMNS = 100
+"""Longer lines are hard to read; code and tables keep the terminal's width."""
+
+
+class _Prose(Paragraph):
+    """A paragraph, also of a list or a quotation, that ends at `PROSE_COLUMNS` of the screen."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        indent = console.width - options.max_width
+        width = min(options.max_width, max(PROSE_COLUMNS - indent, 1))
+        self.text.justify = "left"
+        yield from console.render(self.text, options.update(width=width))
+
+
 class _Heading(Heading):
     """A heading as bold text on the left; the hash signs' number shows as weight only."""
 
@@ -102,6 +116,7 @@ class Answer(Markdown):
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
+        "paragraph_open": _Prose,
         "heading_open": _Heading,
         "fence": _Code,
         "code_block": _Code,

@@ -145,8 +145,8 @@ def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     document = drawn(ApprovalQuestion(Subject(edit, report("edit x"), ASK, "/w")), 80)
     text = "\n".join(document.lines)
     assert "Make this change?" in text
-    assert "-old\n+new" in text
-    assert document.lines.index("+new") < document.must_see
+    assert "1 -old\n1 +new" in text
+    assert document.lines.index("1 +new") < document.must_see
     assert "Change     +1 −1 lines" in text
 
 

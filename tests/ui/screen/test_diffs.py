@@ -25,9 +25,20 @@ def styled(text: Text, style: str) -> list[str]:
     return [text.plain[span.start : span.end] for span in text.spans if span.style == style]
 
 
+NUMBERED = """--- a/f.py
++++ b/f.py
+  8  def f():
+  9 -    return old_value + 1
+  9 +    return new_value + 1
+ 10  # end
+...
+101 --- a comment of SQL
+100 +++ a plus
+101 +more"""
+
+
 def test_only_the_changed_words_are_marked() -> None:
     text = diff(UNIFIED)
-    assert text.plain == UNIFIED.rstrip("\n")
     assert styled(text, "removed_word") == ["old_value"]
     assert styled(text, "added_word") == ["new_value"]
 
@@ -72,9 +83,29 @@ def test_what_cannot_be_seen_is_spelt_out_in_both_sides(sign: str, hidden: str) 
     assert shown.split("\n")[1] == f"{sign}a\\u{{{ord(hidden):X}}}b"
 
 
+def test_lines_have_the_numbers_of_their_file() -> None:
+    first = UNIFIED.replace("@@ -1,3 +1,3 @@", "@@ -8,3 +8,3 @@")
+    second = "@@ -101 +100,2 @@\n--- a comment of SQL\n+++ a plus\n+more\n"
+    text = diff(first + second)
+    assert text.plain == NUMBERED
+
+
+def test_long_lines_continue_below_their_text() -> None:
+    change = "@@ -9 +9,2 @@\n-" + "a" * 30 + "\n+" + "b" * 30 + "\n+\t語" + "語" * 10
+    shown = diff(change, columns=20).plain.split("\n")
+    assert shown[:2] == [" 9 -" + "a" * 16, "    " + "a" * 14]
+    assert shown[4:6] == ["10 +        " + "語" * 4, "    " + "語" * 7]
+
+
+def test_similar_lines_are_compared_where_others_were_added() -> None:
+    text = diff("@@ -1 +1,2 @@\n-the first value is\n+the first word is\n+something else\n")
+    assert styled(text, "removed_word") == ["value"]
+    assert styled(text, "added_word") == ["word"]
+
+
 def test_tabs_and_the_line_ends_of_windows_are_no_news() -> None:
-    assert diff("@@ -1 +1 @@\n-\ta\r\n+\tb\r\n").plain == "@@ -1 +1 @@\n-\ta\n+\tb"
-    assert diff("@@ -1 +1 @@\n-a\r\n+a\n").plain == "@@ -1 +1 @@\n-a\\u{D}\n+a"
+    assert diff("@@ -1 +1 @@\n-\ta\r\n+\tb\r\n").plain == "1 -\ta\n1 +\tb"
+    assert diff("@@ -1 +1 @@\n-a\r\n+a\n").plain == "1 -a\\u{D}\n1 +a"
 
 
 def test_the_name_of_a_file_cannot_forge_a_line_of_a_diff(tmp_path: Path) -> None:

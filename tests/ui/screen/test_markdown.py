@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.ui.screen.markdown import MarkdownStream
+from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import choose_theme
 
 DOCUMENT = """# Title
 Some text
@@ -51,6 +53,22 @@ def test_where_blocks_end() -> None:
     assert found[2].startswith("- one\n- two\n\n  deeper\n\n1. first")
     assert "```python\nx = 1\n\ny = 2\n```\n" in found
     assert found[-1] == "Last words"
+
+
+def test_prose_ends_at_a_readable_width_and_code_and_tables_at_the_terminals() -> None:
+    words = "some words of an answer " * 12
+    code, cell = "x = " + "1 + " * 30 + "1", "long " * 22
+    source = (
+        f"{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n```\n{code}\n```\n\n"
+        f"| a | b |\n|---|---|\n| {cell} | 2 |\n"
+    )
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+    lines = markdown_lines(source, painter, 140)
+    prose = [line for line in lines if "answer" in line]
+    assert max(map(len, prose)) in range(90, 101)
+    assert f"  {code}" in lines
+    assert any(cell.strip() in line for line in lines)
+    assert max(map(len, markdown_lines(words, painter, 60))) <= 60
 
 
 @given(st.text(alphabet="ab`~#-1. |\n ", max_size=200), st.integers(1, 9))
