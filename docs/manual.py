@@ -111,7 +111,8 @@ INPUT_LINE = """## On the input line
 - `/NAME` runs a [slash command](commands.md).
 - `!COMMAND` runs a command of your own; the model sees it at its next turn.
 - `@FILE` adds a file's text, without secrets and shortened in the middle if it is long. Tab
-  completes the name.
+  completes the name: names that begin with what you typed come first, and source files before
+  others. Files that git ignores are not offered.
 - `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md#images). You
   can also drop the file on the terminal, or add the image on the clipboard with Ctrl-V.
 - `@jobs` adds what the background jobs printed, `@job:ID` what one of them printed.

@@ -27,7 +27,7 @@ from kogniterm.ui.questions.question import ask_what_to_do
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.status_line import again, end_reason, left_texts
 from kogniterm.ui.screen.surface import LineSurface, LiveSurface
-from kogniterm.ui.screen.tool_lines import tool_words
+from kogniterm.ui.screen.tool_lines import tool_label, tool_words
 from kogniterm.ui.screen_preferences import from_quick
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class TextSink:
                 # One that began before this process did was announced to nobody here.
                 self._agent(event.request.agent, event.request.agent_task)
             case events.ToolRan():
-                self._line(f"· {event.name} {tool_words(event.name, event.arguments)}".rstrip())
+                self._tool(event.name, event.arguments)
             case events.ActionEnded():
                 self._action(event)
             case events.ModelLoading(done=False):
@@ -139,9 +139,13 @@ class TextSink:
 
     def _action(self, event: events.ActionEnded) -> None:
         if event.arguments and not event.failed:
-            self._line(f"· {event.tool} {tool_words(event.tool, event.arguments)}".rstrip())
+            self._tool(event.tool, event.arguments)
         else:
-            self._line(f"· {event.tool}: {render(event.observation.partition(chr(10))[0])}")
+            found = render(event.observation.partition(chr(10))[0])
+            self._line(f"· {tool_label(event.tool)}: {found}")
+
+    def _tool(self, name: str, arguments: str) -> None:
+        self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())
 
     def _output(self, data: bytes) -> None:
         text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")

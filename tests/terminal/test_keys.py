@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import anew, answer, leave, open_prompt, put, say, screen, scripted
 from tests.terminal.conftest import OpenTerminal
@@ -43,6 +44,29 @@ def complete_letters(terminal: RealTerminal) -> None:
     terminal.until(lambda: line(terminal).startswith("see @letters.txt"))
     terminal.send("\x03")
     on_line(terminal, "")
+
+
+def test_files_are_completed_source_first_and_without_ignored_ones(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    require("git")
+    terminal = open_terminal(user=user)
+    for name in ("app.md", "main_app.py", "lib/app.py", "app.secret", ".gitignore"):
+        put(terminal.folder, name, "*.secret\n")
+    terminal.run("git init -q .")
+    script = "replies: [{calls: [{tool: read_file, arguments: {path: app.md}}]}, {text: Done.}]"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script)}")
+    terminal.send("see @app")
+    terminal.until("main_app.py")
+    offered = [shown.strip() for shown in terminal.shown if "app." in shown and "@" not in shown]
+    assert offered == ["lib/app.py", "app.md", "main_app.py"]
+    terminal.send("\x03")
+    on_line(terminal, "")
+    # A tool that ran is shown by what it did, not by its name.
+    say(terminal, "look at it", "Read app.md")
+    terminal.until("Done.")
+    assert "read_file" not in terminal.text
+    assert leave(terminal) == 0
 
 
 def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:

@@ -288,20 +288,44 @@ def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:
             yield Completion(shown, start_position=-len(typed) - 1, display=one_line(path))
 
 
-def fuzzy(typed: str, path: str) -> tuple[int, int, int, str] | None:
+_SOURCE = frozenset((
+    "bash", "c", "cc", "clj", "cpp", "cs", "css", "dart", "el", "erl", "ex", "exs", "fs",
+    "go", "h", "hpp", "hs", "html", "java", "jl", "js", "jsx", "kt", "lua", "m", "ml", "mm",
+    "php", "pl", "proto", "ps1", "py", "pyi", "r", "rb", "rs", "scala", "scss", "sh", "sql",
+    "svelte", "swift", "tex", "tf", "ts", "tsx", "vue", "zig", "zsh",
+))  # fmt: skip
+_GENERATED = frozenset((
+    "a", "bin", "bz2", "class", "csv", "db", "dll", "dylib", "eot", "exe", "gif", "gz", "ico",
+    "jar", "jpeg", "jpg", "lock", "log", "map", "mo", "mp3", "mp4", "o", "otf", "pdf", "png",
+    "pyc", "snap", "so", "sqlite", "svg", "tar", "tgz", "ttf", "wasm", "webp", "whl", "woff",
+    "woff2", "xz", "zip",
+))  # fmt: skip
+
+
+def _kind(path: str) -> int:
+    """Return 0 for source, 1 for other texts, 2 for what is hidden, generated or binary."""
+    extension = path.rpartition("/")[2].rpartition(".")[2].lower()
+    if path.startswith(".") or "/." in path or extension in _GENERATED:
+        return 2
+    return 0 if extension in _SOURCE else 1
+
+
+def fuzzy(typed: str, path: str) -> tuple[int, int, int, int, str] | None:
     """Return how well `typed` fits `path` (smaller is better), or None.
 
-    None means that its letters do not appear in order. A run of letters beats scattered ones, the
-    file's name beats its folders.
+    None means that its letters do not appear in order. A name that begins with them beats one that
+    has them further on, which beats folders, which beat scattered letters. Among equals, source
+    files come first.
     """
+    kind = _kind(path)
     needle, hay = typed.lower(), path.lower()
     name_at = hay.rfind("/") + 1
     found = hay.find(needle, name_at)
     if found >= 0:
-        return (0 if found == name_at else 1, len(path), found, path)
+        return (0 if found == name_at else 1, kind, len(path), found, path)
     found = hay.find(needle)
     if found >= 0:
-        return (2, len(path), found, path)
+        return (2, kind, len(path), found, path)
     position, spread, start = -1, 0, -1
     for char in needle:
         following = hay.find(char, position + 1)
@@ -310,4 +334,4 @@ def fuzzy(typed: str, path: str) -> tuple[int, int, int, str] | None:
         start = following if start < 0 else start
         spread += following - position - 1 if position >= 0 else 0
         position = following
-    return (3, spread, len(path), path)
+    return (3, kind, spread, len(path), path)

@@ -9,8 +9,8 @@ from typing import Any
 from rich.text import Text
 
 from kogniterm.text.visible import one_line, render
-from kogniterm.types import ActionRequest, events
-from kogniterm.ui.locale import _, plural
+from kogniterm.types import ActionRequest, Phrase, events
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.screen.paint import Painter
 
 INDENT = 2
@@ -20,11 +20,11 @@ DELEGATE = "delegate"
 def tool_line(
     painter: Painter, name: str, arguments: str, observation: str, *, failed: bool
 ) -> Text:
-    """Return the line of a tool that ran: its name, its arguments, and a telling result."""
+    """Return the line of a tool that ran: what it did, to what, and a telling result."""
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
-    line.append(name)
+    line.append(tool_label(name))
     given = tool_words(name, arguments) if arguments else ""
     if given:
         line.append(f" {given}", "muted")
@@ -33,6 +33,12 @@ def tool_line(
     else:
         line.no_wrap, line.overflow = True, "ellipsis"
     return line
+
+
+def tool_label(name: str) -> str:
+    """Return what the tool `name` does; a tool of a server or an extension keeps its name."""
+    label = _LABELS.get(name)
+    return translate(label) if label is not None else _shown(name)
 
 
 def agent_name(number: int, task: str) -> str:
@@ -235,4 +241,27 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "github": _github,
     "jobs": _jobs,
     "delegate": _one("task", _shown),
+}
+
+_LABELS: Mapping[str, Phrase] = {
+    "read_file": Phrase("Read"),
+    "write_file": Phrase("Write"),
+    "edit_file": Phrase("Edit"),
+    "read_output": Phrase("Read output"),
+    "search_text": Phrase("Search for"),
+    "find_files": Phrase("Find files"),
+    "recall_history": Phrase("Read this session:"),
+    "recall": Phrase("Search memory:"),
+    "remember": Phrase("Remember"),
+    "forget": Phrase("Forget memory"),
+    "calculate": Phrase("Calculate"),
+    "web_fetch": Phrase("Fetch"),
+    "web_search": Phrase("Search the web for"),
+    "github": Phrase("Look up on GitHub:"),
+    "jobs": Phrase("Background jobs:"),
+    "delegate": Phrase("Start a sub-agent:"),
+    "execute_command": Phrase("Run"),
+    "ask_user": Phrase("Ask you"),
+    "make_plan": Phrase("Make a plan"),
+    "complete_step": Phrase("Complete a plan step"),
 }

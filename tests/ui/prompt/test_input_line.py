@@ -42,9 +42,18 @@ def test_files_are_found_by_their_letters_best_first() -> None:
     ranked = sorted((score, path) for path in paths if (score := fuzzy("main", path)))
     assert [path for _score, path in ranked] == [
         "src/app/main.py",
-        "docs/remains.md",
         "tests/test_main.py",
+        "docs/remains.md",
     ]
+    files = [".env", "a.png", "go.sum", "main.lock", "main.md", "lib/main.go", "x/amain.go"]
+    ranked = sorted((score, path) for path in files if (score := fuzzy("", path)))
+    assert [path for _score, path in ranked] == [
+        "x/amain.go", "lib/main.go", "go.sum", "main.md", ".env", "a.png", "main.lock",
+    ]  # fmt: skip
+    ranked = sorted((score, path) for path in files if (score := fuzzy("main", path)))
+    assert [path for _score, path in ranked] == [
+        "lib/main.go", "main.md", "main.lock", "x/amain.go",
+    ]  # fmt: skip
     assert fuzzy("mfl", "Makefile") is not None
     assert fuzzy("zz", "Makefile") is None
 

@@ -75,7 +75,7 @@ def test_a_whole_turn_as_plain_lines() -> None:
         "I look first.\n\n"
         "╭ $ ls\n│ a\n│ b\n╰ ✓ exit 0 · 0.5 s\n\n"
         "✓ 1. List → exit 0, 2 files (1/2)\n"
-        "• read_file README.md\n"
+        "• Read README.md\n"
         "There are two files.\n\n"
         "1 min 15 s · 2.1k tokens in, 90 out (800 from the cache)\n"
     )
@@ -100,12 +100,12 @@ def test_what_a_sub_agent_does_stands_under_its_task() -> None:
     sink(ev.ToolRan("read_file", "b.sh", "x"))
     assert stream.getvalue() == (
         "▸ sub-agent 1: Mend it, and show that it works\n"
-        "  • read_file a.sh\n"
+        "  • Read a.sh\n"
         "  ╭ $ sh a.sh\n  │ hello\n  │\n  │ you\n  ╰ ✓ exit 0 · 0.5 s\n\n"
         "  ✗ You rejected it: not there\n"
         "✓ sub-agent 1: Mend it, and show that it works\n"
         "  It greets. Really.\n\n"
-        "• read_file b.sh\n"
+        "• Read b.sh\n"
     )
 
 
@@ -121,10 +121,10 @@ def test_several_sub_agents_at_work_are_told_apart() -> None:
     assert stream.getvalue() == (
         "▸ sub-agent 1: Look here\n"
         "▸ sub-agent 2: Look there\n"
-        "  2 • read_file a\n"
+        "  2 • Read a\n"
         "✗ sub-agent 1: Look here\n"
         "  The sub-agent did not finish: Gone.\n\n"
-        "  • read_file b\n"
+        "  • Read b\n"
         "✓ sub-agent 2: Look there\n"
         "  Nothing.\n\n"
     )
@@ -225,8 +225,8 @@ def test_refusals_retries_and_failures_are_told() -> None:
     assert "✗ Refused by policy: rm -rf /\\u{200B}\n  It deletes everything." in text
     assert "✗ You rejected this action: not now" in text
     assert text.count("rejected") == 1
-    assert "✗ read_file x: There is no file x." in text
-    assert "• edit_file: Edited x. more" in text
+    assert "✗ Read x: There is no file x." in text
+    assert "• Edit: Edited x. more" in text
 
 
 def test_what_a_model_writes_cannot_drive_the_terminal() -> None:

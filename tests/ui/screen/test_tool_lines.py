@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import MagicMock
 
 import pytest
 
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
+from kogniterm.agent.subagent import DELEGATE
+from kogniterm.tools.tool_registry import session_tools
 from kogniterm.types import events as ev
-from kogniterm.ui.screen.tool_lines import tool_words
+from kogniterm.ui.screen.tool_lines import tool_label, tool_words
 from tests.support.language import in_spanish
 from tests.ui.screen.test_renderer import begin, lines
 
@@ -87,7 +91,17 @@ def test_a_call_keeps_to_one_line_of_the_screen_and_a_failure_is_told_whole() ->
     sink(ev.ActionEnded("1", "web_fetch", "A page", False, '{"url": "https://a.example/"}'))
     sink(ev.ToolRan("read_file", '{"path": "b"}', "There is no b.", failed=True))
     assert stream.getvalue() == (
-        "• read_file folder/folder/folder/folder…\n"
-        "• web_fetch https://a.example/\n"
-        "✗ read_file b: There is no b.\n"
+        "• Read folder/folder/folder/folder/fold…\n"
+        "• Fetch https://a.example/\n"
+        "✗ Read b: There is no b.\n"
     )
+
+
+def test_every_tool_has_a_label_in_both_languages() -> None:
+    tools = session_tools(MagicMock(), brave_key="given")
+    for name in (*tools, MAKE_PLAN.name, COMPLETE_STEP.name, DELEGATE.name, "calculate"):
+        english = tool_label(name)
+        assert "_" not in english
+        with in_spanish():
+            assert tool_label(name) not in (name, english)
+    assert tool_label("mcp__weather") == "mcp__weather"
