@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/models|/models/list|/models/pull|/models/remove|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/storage|/storage/check|/storage/migrate|/storage/copy|/config|/config/show|/config/path|/doctor|/completion) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/models|/models/list|/models/pull|/models/remove|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/storage|/storage/check|/storage/migrate|/storage/copy|/login|/logout|/config|/config/show|/config/path|/doctor|/completion) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -100,6 +100,8 @@ _kogniterm() {
         /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/migrate:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /login:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /logout:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/path:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -113,7 +115,7 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe models policy trust audit storage config doctor completion' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe models policy trust audit storage login logout config doctor completion' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -161,6 +163,8 @@ _kogniterm() {
         '/storage/check') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/migrate') flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        '/login') flags='-h --help --lang --env-file --debug --no-test' ;;
+        '/logout') flags='-h --help --lang --env-file --debug' ;;
         '/config') said='show path' flags='-h --help --lang --env-file --debug' ;;
         '/config/show') flags='-h --help --lang --env-file --debug --changed --json' ;;
         '/config/path') flags='-h --help --lang --env-file --debug --json' ;;

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/models' '/models/list' '/models/pull' '/models/remove' '/policy' '/policy/check' '/policy/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/config' '/config/show' '/config/path' '/doctor' '/completion'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/models' '/models/list' '/models/pull' '/models/remove' '/policy' '/policy/check' '/policy/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/login' '/logout' '/config' '/config/show' '/config/path' '/doctor' '/completion'
                 set at "$at/$word"
         end
     end
@@ -30,6 +30,8 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'policy' -d 'explain and try out
 complete -c kogniterm -n '__kogniterm_at ""' -a 'trust' -d 'let a project folder’s files have an effect'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'audit' -d 'prove and read what was decided and run'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'storage' -d 'check, update and copy the database'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'login' -d 'set up a provider: enter its key, test and save it'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'logout' -d 'remove a saved key'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'config' -d 'show the settings and where each came from'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'doctor' -d 'check what is configured, reachable and missing'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'completion' -d 'print a completion script for a shell'
@@ -448,6 +450,15 @@ complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l lang -x -a 'auto en
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l debug -d 'log everything, to the screen too; show tracebacks'
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l json -d 'as JSON'
+complete -c kogniterm -n '__kogniterm_at "/login"' -s h -l help -d 'show this help'
+complete -c kogniterm -n '__kogniterm_at "/login"' -l lang -x -a 'auto en es' -d 'language of the screens: auto, en or es'
+complete -c kogniterm -n '__kogniterm_at "/login"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
+complete -c kogniterm -n '__kogniterm_at "/login"' -l debug -d 'log everything, to the screen too; show tracebacks'
+complete -c kogniterm -n '__kogniterm_at "/login"' -l no-test -d 'save the key without a test call'
+complete -c kogniterm -n '__kogniterm_at "/logout"' -s h -l help -d 'show this help'
+complete -c kogniterm -n '__kogniterm_at "/logout"' -l lang -x -a 'auto en es' -d 'language of the screens: auto, en or es'
+complete -c kogniterm -n '__kogniterm_at "/logout"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
+complete -c kogniterm -n '__kogniterm_at "/logout"' -l debug -d 'log everything, to the screen too; show tracebacks'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'show' -d 'every setting, its value, and where it came from'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'path' -d 'the files and folders in use'
 complete -c kogniterm -n '__kogniterm_at "/config"' -s h -l help -d 'show this help'

@@ -18,9 +18,11 @@ from kogniterm.settings import QuickSettings, environment, quick
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.paths import Paths
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
     from kogniterm.ui.repl import Opened
+    from kogniterm.ui.set_up import SetUpScreen
 
 MOST_FILES = 5000
 
@@ -45,6 +47,7 @@ def run(args: argparse.Namespace, task: str | None = None) -> int:
         home=environ.get("HOME", ""),
         version=__version__,
         wiring=Wiring(
+            set_up=opener.set_up,
             session_id=session_wanted(args),
             first_input=task,
             model_names=model_names,
@@ -77,6 +80,24 @@ class Opener:
         self._args = args
         self._folder = folder
         self._first_run = not first.paths.database.exists()
+        self._explain = self._first_run
+        self._paths = first.paths
+
+    async def set_up(self, screen: SetUpScreen) -> bool:
+        """Ask for a model where none is configured; return whether there is one now."""
+        from kogniterm.ui.set_up import SetUp
+
+        settings = await asyncio.to_thread(settings_of, self._args)
+        # A file of keys that was named takes the place of the one that would be written.
+        if getattr(self._args, "env_file", None) or not await asyncio.to_thread(
+            _needs_set_up, settings, self._paths
+        ):
+            return True
+        if await SetUp(screen, settings, self._paths).choose():
+            self._explain = True
+            return True
+        screen.say(Phrase("No model is set up. To set one up later: kogniterm login"), "warning")
+        return False
 
     async def open(self, session_id: str | None) -> Opened:
         """Open a session; return it with what the user should be told about it."""
@@ -88,15 +109,22 @@ class Opener:
         await asyncio.to_thread(build.preload)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
         first_run, self._first_run = self._first_run, False
+        explain, self._explain = self._explain, False
         warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
         warming.add_done_callback(lambda done: done.exception())
         return Opened(
             session,
-            model_reason=model_reason(settings, session.model) if first_run else None,
+            model_reason=model_reason(settings, session.model) if explain else None,
             first_run=first_run,
             notices=session.notices,
             last_turn=last_turn(session) if session_id is not None else ("", ""),
         )
+
+
+def _needs_set_up(settings: Settings, paths: Paths) -> bool:
+    from kogniterm.runtime.use_cases.provider_login import needs_set_up
+
+    return needs_set_up(settings, paths)
 
 
 def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
@@ -110,9 +138,8 @@ def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
         return Phrase("{where} names it.", {"where": origin})
     if info.local:
         return Phrase(
-            "No key for a model service is set, so the model on this machine answers: nothing "
-            "leaves it. For bigger tasks set {key}, then start again.",
-            {"key": "GOOGLE_API_KEY"},
+            "No provider is configured, so the embedded model answers on this machine. For larger "
+            "tasks, add one with: kogniterm login"
         )
     from kogniterm.runtime.build import KEY_SETTINGS, URL_SETTINGS
 

@@ -299,6 +299,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("trust", "kogniterm.cli.verbs.trust", "let a project folder's files have an effect"),
     Verb("audit", "kogniterm.cli.verbs.audit", "prove and read what was decided and run"),
     Verb("storage", "kogniterm.cli.verbs.storage", "check, update and copy the database"),
+    Verb("login", "kogniterm.cli.login", "set up a provider: enter its key, test and save it"),
+    Verb("logout", "kogniterm.cli.verbs.logout", "remove a saved key"),
     Verb("config", "kogniterm.cli.verbs.config", "show the settings and where each came from"),
     Verb("doctor", "kogniterm.cli.verbs.doctor", "check what is configured, reachable and missing"),
     Verb("completion", "kogniterm.cli.verbs.completion", "print a completion script for a shell"),

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.protocols import Approver, Terminal
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.turn_ports import Question, RecoveryChoice
     from kogniterm.sessions.records import Intent
     from kogniterm.types import Phrase
+    from kogniterm.ui.set_up import SetUpScreen
 
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
@@ -202,10 +203,14 @@ class UserScreen:
 
     def finish(self, answer: Answer) -> None:
         """Leave the terminal as it was, and write the answer where it belongs."""
-        self._display.close()
+        self.close()
         if self._out is not None and answer.text:
             self._out.write(answer.text.rstrip("\n") + "\n")
             self._out.flush()
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._display.close()
 
     def approver(self, session: LiveSession) -> Approver:
         """Return the approver that asks the user, a line at a time."""
@@ -232,6 +237,18 @@ class UserScreen:
             suspend=live.hide if live else None,
             resume=live.show if live else None,
         )
+
+    def set_up_screen(self) -> SetUpScreen:
+        """Return this terminal for `kogniterm login`."""
+        from kogniterm.ui.set_up import SetUpScreen
+
+        say = self._display.say
+        return SetUpScreen(self._questions, say, self._lent, self._keys, self._screen.fileno())
+
+    @contextlib.asynccontextmanager
+    async def _lent(self, *, raw: bool = False) -> AsyncIterator[None]:
+        with self._still():
+            yield
 
     async def pause(self) -> None:
         """Wait until nobody is typing; what was typed is shown, and answers nothing."""

@@ -60,7 +60,8 @@ class Provider:
     that brings it (None for what always works). `key` names the environment variable with the
     key; None where no key is needed. `argument` tells what stands behind the colon, and
     `default_model` what is used without it. `url` is where a service is reached unless the
-    settings say otherwise.
+    settings say otherwise. `label` is its short name in a list, `key_page` the address where a user
+    gets a key, and `key_starts` are beginnings that only keys of this provider have.
     """
 
     name: str
@@ -71,10 +72,16 @@ class Provider:
     key: str | None = None
     default_model: str = ""
     url: str = ""
+    label: str = ""
+    key_page: str = ""
+    key_starts: tuple[str, ...] = ()
     note: str = ""
 
 
-PROVIDERS = tuple(Provider(**row) for row in _TABLES["providers"])
+PROVIDERS = tuple(
+    Provider(**{**row, "key_starts": tuple(row.get("key_starts", ()))})
+    for row in _TABLES["providers"]
+)
 BY_NAME = {provider.name: provider for provider in PROVIDERS}
 
 WINDOWS: tuple[tuple[str, str, int, int], ...] = tuple(

@@ -110,9 +110,9 @@ def default_name(options: ModelOptions) -> str:
     if installed("local"):
         return "local"
     raise ModelKeyMissingError(
-        "No model is configured. Set GOOGLE_API_KEY, OPENAI_API_KEY, "
-        "ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which "
-        "needs no key, run `{command}`.",
+        "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, OPENAI_API_KEY, "
+        "ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which needs no key, run "
+        "`{command}`.",
         command=install_command("xllamacpp"),
     )
 
@@ -168,7 +168,10 @@ def _require_package(provider: Provider) -> None:
 def _require_key(provider: Provider, options: ModelOptions) -> None:
     if provider.key and not options.keys.get(provider.name):
         raise ModelKeyMissingError(
-            "{title} needs an API key; set {key}.", title=provider.title, key=provider.key
+            "{title} needs an API key. Run `kogniterm login {provider}`, or set {key}.",
+            title=provider.title,
+            provider=provider.name,
+            key=provider.key,
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.errors import ModelError
+from kogniterm.errors import ModelError, ModelKeyMissingError
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -180,13 +180,35 @@ def _with_hint(unread: Phrase | None) -> Iterator[None]:
     except ModelError as error:
         if unread is None:
             raise
+        if isinstance(error, ModelKeyMissingError):
+            raise ModelKeyMissingError(
+                "{problem} {hint}", problem=error.text, hint=unread
+            ) from error
         raise ModelError("{problem} {hint}", problem=error.text, hint=unread) from error
 
 
 def _default_model(options: ModelOptions) -> str:
     from kogniterm.models.model_registry import default_name
 
-    return default_name(options)
+    name = default_name(options)
+    if name == "local" and not has_weights(options):
+        raise ModelKeyMissingError(
+            "No model is configured. Run `kogniterm login`, or set GOOGLE_API_KEY, "
+            "OPENAI_API_KEY, ANTHROPIC_API_KEY or OLLAMA_HOST; for the embedded model, which needs "
+            "no key, run `{command}`.",
+            command="kogniterm models pull",
+        )
+    return name
+
+
+def has_weights(options: ModelOptions) -> bool:
+    """Return whether weights for the embedded model are there or set, intact or not."""
+    from kogniterm.models.local.weights import CATALOGUE
+
+    if options.weights_file is not None:  # if it is wrong, opening the model tells
+        return True
+    folder = options.weights_folder
+    return folder is not None and (folder / CATALOGUE[0].file).is_file()
 
 
 def _open_model(name: str, *, options: ModelOptions) -> Model:

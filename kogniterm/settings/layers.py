@@ -6,7 +6,7 @@ Each value is read with the place it was written at, down to the line.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -205,9 +205,68 @@ def save_setting(file: Path, name: str, value: str | bool | int | float) -> None
             "{name} cannot be changed automatically in {file}; edit the file.", file=file, name=name
         )
     real = file.resolve()
+    mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+    _replace(file, changed, mode)
+
+
+def save_variable(file: Path, names: Sequence[str], name: str, value: str) -> None:
+    """Set `name` in the dotenv `file`, which only the user can read afterwards.
+
+    It takes the place of the first of `names`, the variables of the same setting; other lines stay.
+    Raises as `save_setting` does.
+    """
+    line = f"{name}={value if _PLAIN.fullmatch(value) else _quoted(value)}\n"
+    _replace(file, _with_variable(file, names, line)[0], 0o600)
+
+
+def remove_variables(file: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """Remove the variables `names` from the dotenv `file`; return those that were there.
+
+    Raises as `save_setting` does.
+    """
+    changed, found = _with_variable(file, names, "")
+    if found:
+        _replace(file, changed, 0o600)
+    return found
+
+
+_PLAIN = re.compile(r"[\w.:/@%+=,\[\]-]+", re.ASCII)
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _with_variable(file: Path, names: Sequence[str], line: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text with `line` instead of the variables `names`, and those that it had."""
+    if not is_there(file):
+        return line, ()
+    read_env_file(file)  # which reports a line that is no variable
+    from io import StringIO
+
+    from dotenv.parser import parse_stream
+
+    kept: list[str] = []
+    found: list[str] = []
+    for binding in parse_stream(StringIO(read_text(file))):
+        original = binding.original.string
+        if binding.key not in names or binding.key is None:
+            kept.append(original)
+            continue
+        blank = original[: len(original) - len(original.lstrip())]
+        kept.append(blank + ("" if found else line))
+        found.append(binding.key)
+    text = "".join(kept)
+    if not found:
+        text += "" if text.endswith("\n") or not text or not line else "\n"
+        text += line
+    return text, tuple(found)
+
+
+def _replace(file: Path, text: str, mode: int) -> None:
     try:
-        mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-        write_private(real, changed.encode("utf-8"), mode=mode, durable=True)
+        write_private(file.resolve(), text.encode("utf-8"), mode=mode, durable=True)
     except OSError as error:
         raise StorageError("{file} cannot be written: {why}.", file=file, why=why(error)) from error
 

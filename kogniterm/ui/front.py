@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.ui.locale import _
@@ -42,8 +43,15 @@ class Front(Protocol):
     def restore(self, text: str) -> None:
         """Give text back to the input line."""
 
+    @property
+    def terminal_files(self) -> tuple[int, int]:
+        """The descriptors of the keyboard and the screen."""
+
     def terminal(self) -> Terminal:
         """Return the user's terminal, for a command that needs the keyboard."""
+
+    def lent(self, *, raw: bool = False) -> AbstractAsyncContextManager[None]:
+        """Give the terminal without the prompt on it; `raw` never echoes what is typed."""
 
     async def edit_text(self, text: str) -> str | None:
         """Return `text` as it was saved in the user's editor; None when nothing was changed."""

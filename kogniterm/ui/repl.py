@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
-from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
+from kogniterm.errors import EXIT_NOT_DONE, EXIT_USAGE, KognitermError, UsageError, of_system
 from kogniterm.text.visible import one_line
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
@@ -32,6 +32,7 @@ from kogniterm.ui.turns import Drafts, Turns, Work
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.set_up import SetUpScreen
 
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
@@ -66,12 +67,14 @@ class Wiring:
     """The settings and functions of the REPL besides the session; everything is optional.
 
     `model_names` completes /model, `files` lists the workspace for @ completion,
-    `save_preference` keeps what /theme, /keys and /lang change.
+    `save_preference` keeps what /theme, /keys and /lang change. `set_up` asks for a model where
+    none is configured; it returns False when there is still none.
     """
 
     model_names: Callable[[], Sequence[str]] | None = None
     files: Callable[[], Iterable[str]] | None = None
     save_preference: Callable[[str, object], None] | None = None
+    set_up: Callable[[SetUpScreen], Awaitable[bool]] | None = None
     session_id: str | None = None
     first_input: str | None = None
     clock: Callable[[], float] = field(default=time.monotonic)
@@ -144,6 +147,9 @@ class Repl:
             self.display.open(self.front.surface, self.wiring.clock)
             if self.wiring.first_input:
                 self.submit(self.wiring.first_input)
+            if not await self._set_up():
+                self.front.exit(EXIT_USAGE)
+                return
             await self.reopen(self.wiring.session_id)
             self._drafts.begin()
         except KognitermError as error:
@@ -153,6 +159,16 @@ class Repl:
             log.exception("the session could not be opened")
             self.display.say(of_system(error) or BROKEN, "error")
             self.front.exit(EXIT_NOT_DONE)
+
+    async def _set_up(self) -> bool:
+        """Return whether there is a model for a session, after asking for one where needed."""
+        if self.wiring.set_up is None or self.wiring.session_id is not None:
+            return True
+        from kogniterm.ui.set_up import SetUpScreen
+
+        front, terminal = self.front, self.front.terminal_files
+        screen = SetUpScreen(front.questions, self.display.say, front.lent, *terminal)
+        return await self.wiring.set_up(screen)
 
     async def reopen(self, session_id: str | None) -> None:
         """Close the session, if one is open, and open another one."""

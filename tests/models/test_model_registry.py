@@ -97,7 +97,7 @@ def test_a_name_that_is_none_gets_one_sentence(name: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("google_genai:x", "Google Gemini needs an API key; set GOOGLE_API_KEY."),
+        ("google_genai:x", "Gemini needs an API key. Run `kogniterm login google_genai`, or set G"),
         ("openai:x", "set OPENAI_API_KEY"),
         ("anthropic:x", "set ANTHROPIC_API_KEY"),
     ],
@@ -194,7 +194,7 @@ except KognitermError as error:
 """
     said = run_without(["xllamacpp"], code)
     assert said.count("\n") == 0
-    assert said.startswith("2 No model is configured. ")
+    assert said.startswith("2 No model is configured. Run `kogniterm login`")
     assert "GOOGLE_API_KEY" in said
     assert said.endswith("pip install xllamacpp`.")
 

@@ -194,8 +194,7 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
     @bindings.add("c-c", filter=at_keys)
     @bindings.add("c-d", filter=at_keys)
     def _stop(event: KeyPressEvent) -> None:
-        prompt.keys.typed()
-        prompt.controls.interrupt()
+        _leave_question(prompt)
 
     @bindings.add(Keys.BracketedPaste, filter=at_keys, eager=True)
     def _pasted(event: KeyPressEvent) -> None:
@@ -208,6 +207,13 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
     def _nothing(event: KeyPressEvent) -> None:
         """Answer nothing: a letter with Alt is no answer."""
         prompt.keys.typed()
+
+
+def _leave_question(prompt: Prompt) -> None:
+    """Take Ctrl-C and Ctrl-D at a question: stop the turn; without one, do what Esc does."""
+    prompt.keys.typed()
+    if prompt.controls.repl.turns.running or not prompt.back():
+        prompt.controls.interrupt()
 
 
 def _entry_bindings(bindings: KeyBindings, prompt: Prompt, at_entry: Filter) -> None:

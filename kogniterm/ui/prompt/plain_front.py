@@ -259,12 +259,17 @@ class PlainFront:
     def terminal(self) -> Terminal:
         """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
-            self._lending = Lending(self._still, self.surface.late)
-        return self._lending.terminal(self._fd, self._out)
+            self._lending = Lending(self.lent, self.surface.late)
+        return self._lending.terminal(*self.terminal_files)
+
+    @property
+    def terminal_files(self) -> tuple[int, int]:
+        """The descriptors of the keyboard and the screen."""
+        return self._fd, self._out
 
     @contextlib.asynccontextmanager
-    async def _still(self) -> AsyncIterator[None]:
-        """Let nobody else read the keyboard meanwhile."""
+    async def lent(self, *, raw: bool = False) -> AsyncIterator[None]:
+        """Let nobody else read the keyboard meanwhile; its modes stay as they are."""
         self.surface.rest()
         try:
             yield
@@ -275,7 +280,7 @@ class PlainFront:
         """Return `text` as saved in the user's editor. Raises `UsageError` without a terminal."""
         if not os.isatty(self._fd):
             raise UsageError("The editor cannot be opened: standard input is not a terminal.")
-        async with self._still():
+        async with self.lent():
             return await edited(text, self._display.preferences.editor, run_program)
 
     async def show_file(self, path: str) -> None:

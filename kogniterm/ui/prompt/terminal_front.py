@@ -184,7 +184,12 @@ class TerminalFront:
         """Return the user's terminal, for a command that needs the keyboard."""
         if self._lending is None:
             self._lending = Lending(self._keyboard_lent, self._late)
-        return self._lending.terminal(self.app.input.fileno(), self.app.output.fileno())
+        return self._lending.terminal(*self.terminal_files)
+
+    @property
+    def terminal_files(self) -> tuple[int, int]:
+        """The descriptors of the keyboard and the screen."""
+        return self.app.input.fileno(), self.app.output.fileno()
 
     def _late(self, keys: bytes) -> None:
         """Give the prompt the keys that a command left unread, as a shell would get them."""
@@ -196,10 +201,16 @@ class TerminalFront:
         self.app.key_processor.process_keys()
 
     @contextlib.asynccontextmanager
-    async def lent(self) -> AsyncIterator[None]:
-        """Give the terminal without the prompt on it, in the modes it had before."""
-        with set_app(self.app):
+    async def lent(self, *, raw: bool = False) -> AsyncIterator[None]:
+        """Give the terminal without the prompt on it, in the modes it had before.
+
+        It stays `raw` on demand: in line mode, the terminal would echo for a moment what is typed
+        at a hidden prompt.
+        """
+        quiet = self._keyboard.resting_raw() if raw and self._keyboard else contextlib.nullcontext()
+        with quiet, set_app(self.app):
             async with in_terminal():
+                self.surface.write_pending()
                 yield
 
     @contextlib.asynccontextmanager
@@ -208,12 +219,8 @@ class TerminalFront:
         # What the command wrote just now is still on its way to the screen.
         await asyncio.sleep(ON_ITS_WAY_SECONDS)
         self._display.keyboard_lent()
-        # In line mode for a moment, the terminal would echo what is typed at a hidden prompt.
-        raw = self._keyboard.resting_raw() if self._keyboard else contextlib.nullcontext()
-        with raw:
-            async with self.lent():
-                self.surface.write_pending()
-                yield
+        async with self.lent(raw=True):
+            yield
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():

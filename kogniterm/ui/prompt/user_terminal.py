@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import termios
 import threading
 import tty
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any, TypeVar
 
-from kogniterm.errors import UsageError, why
+from kogniterm.errors import TurnInterruptedError, UsageError, why
 from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
 
 _FALLBACK = (24, 80)
+Value = TypeVar("Value")
 
 
 class UserTerminal:
@@ -203,6 +206,124 @@ def take_typed(fd: int) -> str:
     except (termios.error, OSError, ValueError):
         return ""
     return data.decode("utf-8", "replace").replace("\r", "\n")
+
+
+_PASTE = "\x1b[200~", "\x1b[201~"
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|O.)")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*|O)?\Z")
+_STOP = re.compile("[\x1b\x03]")
+_ESCAPE_SECONDS = 0.1
+"""Seconds after which an Esc was the key, and not the beginning of a sequence."""
+
+
+async def hidden_line(input_fd: int, output_fd: int, prompt: str) -> str | None:
+    """Return a line that is not echoed, without the white space around it; None to go back.
+
+    Esc, Ctrl-C and Ctrl-D go back. A paste is taken whole, with its line breaks removed.
+    """
+    with _silent(input_fd):
+        try:
+            os.write(output_fd, f"{prompt}\x1b[?2004h".encode())
+            return await _typed_hidden(input_fd)
+        finally:
+            os.write(output_fd, b"\x1b[?2004l\r\n")
+
+
+async def unless_stopped(
+    work: Coroutine[Any, Any, Value], input_fd: int, stop: Callable[[], object] | None = None
+) -> Value | None:
+    """Return what `work` returns; None when Esc or Ctrl-C was pressed.
+
+    `stop` makes the work raise `TurnInterruptedError`; without it, the work is cancelled.
+    """
+    task = asyncio.ensure_future(work)
+    with _silent(input_fd):
+        watch = asyncio.ensure_future(_stop_pressed(input_fd))
+        try:
+            await asyncio.wait([task, watch], return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            (stop or task.cancel)()
+            with contextlib.suppress(asyncio.CancelledError, TurnInterruptedError):
+                await task
+            return None
+        finally:
+            task.cancel()
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch  # which still reads the keyboard until then
+
+
+async def _stop_pressed(fd: int) -> None:
+    while _STOP.search(_SEQUENCE.sub("", keys := await _keys_from(fd, None))) is None:
+        if not keys:  # the terminal is gone, which its signal tells
+            await asyncio.Event().wait()
+
+
+@contextlib.contextmanager
+def _silent(fd: int) -> Iterator[None]:
+    """Let the terminal echo nothing and make no signals."""
+    before = termios.tcgetattr(fd)
+    silent = termios.tcgetattr(fd)
+    silent[_LOCAL] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
+    silent[_CONTROL][termios.VMIN], silent[_CONTROL][termios.VTIME] = 1, 0
+    termios.tcsetattr(fd, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        # What was typed too late must not be echoed, or answer the next question.
+        termios.tcsetattr(fd, termios.TCSAFLUSH, before)
+
+
+async def _typed_hidden(fd: int) -> str | None:
+    keys = ""
+    while True:
+        begun = _UNFINISHED.search(keys) is not None
+        more = await _keys_from(fd, _ESCAPE_SECONDS if begun else None)
+        if more == "":  # the terminal is gone, or an Esc stayed alone
+            return None
+        keys += more
+        pasting = keys.rfind(_PASTE[0]) > keys.rfind(_PASTE[1])
+        if pasting or _UNFINISHED.search(keys):
+            continue
+        line, done = _edited_line(keys)
+        if done:
+            return line
+
+
+def _edited_line(keys: str) -> tuple[str | None, bool]:
+    """Return the line that `keys` make, and whether a key has ended it."""
+    start, end = map(re.escape, _PASTE)
+    pasted = re.compile(f"{start}(.*?){end}", re.DOTALL)
+    keys = pasted.sub(lambda found: re.sub(r"[\r\n]+", "", found[1]), keys)
+    line = ""
+    for key in _SEQUENCE.sub("", keys):
+        if key in "\r\n":
+            return line.strip(), True
+        if key in "\x03\x04\x1b":
+            return None, True
+        if key in "\x7f\b":
+            line = line[:-1]
+        elif key == "\x15":
+            line = ""
+        else:
+            line += key
+    return line, False
+
+
+async def _keys_from(fd: int, seconds: float | None) -> str:
+    """Return what is typed next; an empty string at the end, or after `seconds`."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(fd, readable.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await readable.wait()
+        return os.read(fd, _CHUNK).decode("utf-8", "replace")
+    except (TimeoutError, OSError):
+        return ""
+    finally:
+        loop.remove_reader(fd)
 
 
 async def typed_before(fd: int, pause: float = PAUSE_SECONDS) -> str:

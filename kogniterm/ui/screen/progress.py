@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
+_NARROW = 90
+"""Columns below which only the name, the bar and the bytes have room."""
+
+
 class Transfer(Protocol):
     """Shows how far a transfer is."""
 
@@ -49,14 +53,15 @@ class Lines:
 class Bar:
     """For terminals: a bar with rate and remaining time."""
 
-    def __init__(self, title: str, progress: Progress) -> None:
+    def __init__(self, title: str, progress: Progress, *, narrow: bool) -> None:
         self._title = title
         self._progress = progress
+        self._narrow = narrow
         self._task: TaskID | None = None
 
     def update(self, done: int, total: int, doing: Phrase) -> None:
         """Move the bar. What was there at the first call does not count towards the rate."""
-        words = f"{self._title} ({translate(doing)})"
+        words = self._title if self._narrow else f"{self._title} ({translate(doing)})"
         if self._task is None:
             self._task = self._progress.add_task(words, total=total, completed=done)
         else:
@@ -86,5 +91,6 @@ def transfer(title: str, stream: TextIO | None = None) -> Iterator[Transfer]:
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
     rates = (TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, *rates, console=console) as progress:
-        yield Bar(title, progress)
+    narrow = console.width < _NARROW
+    with Progress(*columns, *(() if narrow else rates), console=console) as progress:
+        yield Bar(title, progress, narrow=narrow)

@@ -1,0 +1,137 @@
+"""`kogniterm login`: set up a provider at a terminal, or with its key on standard input."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from kogniterm.cli.options import Argument, Subparsers, add_verb, flags_of, here, settings_of
+from kogniterm.cli.verb_helpers import paths_in_use, visible
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, ModelKeyMissingError, UsageError
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import mark, translate
+
+if TYPE_CHECKING:
+    from kogniterm.models.catalog import Provider
+    from kogniterm.paths import Paths
+    from kogniterm.settings import Settings
+
+PROVIDER = Argument(
+    "provider", "google_genai, openai, anthropic, ollama or local", "PROVIDER", nargs="?"
+)
+NO_TEST = Argument("--no-test", "save the key without a test call")
+MAX_KEY = 10_000
+"""Most bytes read from standard input; a key is far shorter."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `login`."""
+    add_verb(
+        subparsers,
+        "login",
+        [PROVIDER, NO_TEST],
+        description=mark(
+            "Set up a provider: enter its key, test it, and save it in your own settings file. "
+            "The key can also come on standard input: kogniterm login openai < KEYFILE"
+        ),
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Log in; returns the exit status."""
+    from kogniterm.runtime.use_cases.provider_login import provider_called
+
+    paths = paths_in_use()
+    if getattr(args, "env_file", None):
+        raise UsageError(
+            "login saves the key in {file}; leave --env-file out.", file=paths.env_file
+        )
+    provider = provider_called(args.provider) if args.provider else None
+    settings = settings_of(args)
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        done = asyncio.run(_at_terminal(args, settings, paths, provider))
+    else:
+        asyncio.run(_from_input(args, settings, paths, provider))
+        done = True
+    if not done:
+        return EXIT_NOT_DONE
+    _tell_result(args, paths, provider)
+    return EXIT_DONE
+
+
+async def _at_terminal(
+    args: argparse.Namespace, settings: Settings, paths: Paths, provider: Provider | None
+) -> bool:
+    from kogniterm.cli.text_output import UserScreen
+    from kogniterm.settings import environment, quick
+    from kogniterm.ui.set_up import SetUp
+
+    first = quick(environment(), flags_of(args))
+    user = UserScreen(first, sys.stderr, None, sys.stdin.fileno(), str(here()))
+    set_up = SetUp(user.set_up_screen(), settings, paths, test=not args.no_test)
+    try:
+        return await (set_up.choose() if provider is None else set_up.log_in(provider))
+    finally:
+        user.close()
+
+
+async def _from_input(
+    args: argparse.Namespace, settings: Settings, paths: Paths, provider: Provider | None
+) -> None:
+    from kogniterm.runtime.use_cases import provider_login as login
+
+    if provider is None or provider not in login.KEYED:
+        raise UsageError(
+            "Without a terminal, name the provider of the key on standard input: "
+            "kogniterm login PROVIDER < KEYFILE, where PROVIDER is one of {names}.",
+            names=", ".join(one.name for one in login.KEYED),
+        )
+    key = sys.stdin.buffer.read(MAX_KEY).decode("utf-8", "replace").strip()
+    own_server = login.own_server(settings, provider)
+    problem = login.key_problem(provider, key, own_server=own_server)
+    if problem is not None:
+        raise UsageError(problem.template, **problem.values)
+    name = login.test_model(settings, provider)
+    if name and not args.no_test:
+        await login.try_key(settings, paths, name, key)
+    login.save(paths, provider, key)
+    _write(Phrase("Key saved in {file}, readable only by you.", {"file": paths.env_file}))
+
+
+def _tell_result(args: argparse.Namespace, paths: Paths, provider: Provider | None) -> None:
+    """Write which model is used now, and which stronger place holds another key."""
+    from kogniterm.runtime.use_cases import provider_login as login
+
+    settings = settings_of(args)
+    if provider in login.ACCOUNTS and provider is not None:
+        other = login.other_origin(settings, provider, paths)
+        if other:
+            _write(
+                Phrase(
+                    "{origin} also sets this and takes precedence over {file}.",
+                    {"origin": other, "file": paths.env_file},
+                )
+            )
+    try:
+        name = login.model_in_use(settings, paths)
+    except ModelKeyMissingError as error:
+        _write(error.text)
+        return
+    _write(Phrase("kogniterm now uses {name}.", {"name": name}))
+    if provider is not None and name.partition(":")[0] != provider.name:
+        _write(
+            Phrase(
+                "For {provider}, start with: kogniterm --model {name}",
+                {"provider": Phrase(provider.label), "name": _model_of(provider)},
+            )
+        )
+
+
+def _model_of(provider: Provider) -> str:
+    return f"{provider.name}:{provider.default_model}".rstrip(":")
+
+
+def _write(text: Phrase) -> None:
+    sys.stdout.write(visible(translate(text)) + "\n")

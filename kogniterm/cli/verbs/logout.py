@@ -1,0 +1,71 @@
+"""`kogniterm logout`: remove a saved key, and say where else one stands."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kogniterm.cli.options import Argument, Subparsers, add_verb, settings_of
+from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import mark, translate
+
+if TYPE_CHECKING:
+    from kogniterm.models.catalog import Provider
+    from kogniterm.paths import Paths
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `logout`."""
+    add_verb(
+        subparsers,
+        "logout",
+        [Argument("provider", "google_genai, openai, anthropic or ollama", "PROVIDER", nargs="?")],
+        description=mark(
+            "Remove a provider's key from your own settings file. Keys in the environment or in "
+            "other files stay."
+        ),
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Remove the key; 1 when there is none."""
+    from kogniterm.runtime.use_cases import provider_login as login
+
+    paths = paths_in_use()
+    provider = login.provider_called(args.provider) if args.provider else _only_one(paths)
+    if provider is login.LOCAL:
+        raise UsageError(
+            "The embedded model has no key. To delete its weights: kogniterm models remove NAME"
+        )
+    if provider is None:
+        none = Phrase("No key is saved in {file}.", {"file": paths.env_file})
+        return write_report(args, Report(notes=[translate(none)], status=EXIT_NOT_DONE))
+    values = {"provider": Phrase(provider.label), "file": paths.env_file}
+    removed = login.forget(paths, provider)
+    told = (
+        Phrase("Removed {provider} from {file}.", values)
+        if removed
+        else Phrase("{file} has no key for {provider}.", values)
+    )
+    other = login.other_origin(settings_of(args), provider, paths)
+    notes = []
+    if other:
+        remains = Phrase("{origin} still sets it; logout does not change that.", {"origin": other})
+        notes.append(translate(remains))
+    status = EXIT_DONE if removed else EXIT_NOT_DONE
+    return write_report(args, Report(lines=[translate(told)], notes=notes, status=status))
+
+
+def _only_one(paths: Paths) -> Provider | None:
+    """Return the one saved provider; None without any. Raises `UsageError` for several."""
+    from kogniterm.runtime.use_cases.provider_login import saved
+
+    found = saved(paths)
+    if len(found) > 1:
+        raise UsageError(
+            "Keys of several providers are saved. Name the one to remove: {names}.",
+            names=", ".join(one.name for one in found),
+        )
+    return found[0] if found else None

@@ -1,0 +1,278 @@
+"""The short set-up of a first start without a model, and of `kogniterm login`.
+
+It asks for a provider, reads the key without echoing it, tries it, and has it saved in the user's
+own settings file. Nothing is written before the user has given the whole answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kogniterm.errors import KognitermError, TurnInterruptedError
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _
+from kogniterm.ui.prompt.user_terminal import hidden_line, unless_stopped
+from kogniterm.ui.questions.list_question import Item, ListQuestion
+
+if TYPE_CHECKING:
+    from kogniterm.models.catalog import Provider
+    from kogniterm.models.local.weights import PullProgress, Weights
+    from kogniterm.paths import Paths
+    from kogniterm.settings import Settings
+    from kogniterm.ui.questions.question import Asker
+
+LATER = "later"
+
+
+class Lend(Protocol):
+    """Gives the terminal without anything drawn on it."""
+
+    def __call__(self, *, raw: bool = False) -> AbstractAsyncContextManager[None]:
+        """Give it; `raw` never echoes what is typed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpScreen:
+    """The terminal of a set-up: its questions, its sentences, and its two descriptors."""
+
+    questions: Asker
+    say: Callable[[Phrase, str], None]
+    lent: Lend
+    keyboard: int
+    screen: int
+
+
+class SetUp:
+    """Asks what a model needs, and keeps it; without `test`, a key is not tried."""
+
+    def __init__(
+        self, screen: SetUpScreen, settings: Settings, paths: Paths, *, test: bool = True
+    ) -> None:
+        self._screen = screen
+        self._settings = settings
+        self._paths = paths
+        self._test = test
+
+    async def choose(self) -> bool:
+        """Ask which model to use until one is set up; False when the user wants none now."""
+        from kogniterm.models.catalog import BY_NAME
+
+        while True:
+            items = await asyncio.to_thread(self._items)
+            question = ListQuestion(title=_("Choose a model to start with"), items=items)
+            chosen = await self._screen.questions.ask(question)
+            if chosen == LATER:
+                return False
+            if await self.log_in(BY_NAME[chosen]):
+                return True
+
+    def _items(self) -> tuple[Item, ...]:
+        from kogniterm.runtime.use_cases import provider_login as login
+
+        found = [Item(one.name, one.label, self._about_key(one)) for one in login.KEYED]
+        address, models = login.ollama_models(self._settings)
+        if models:
+            about = _("at {address}, no key").format(address=address.partition("//")[2])
+            found.append(Item("ollama", login.OLLAMA.label, about))
+        found.append(Item("local", _("Embedded model"), self._about_local()))
+        return (*found, Item(LATER, _("Not now")))
+
+    def _about_key(self, provider: Provider) -> str:
+        from kogniterm.runtime.use_cases.provider_login import missing_package
+
+        if missing_package(provider):
+            return _("needs the package {package}").format(package=provider.distribution)
+        return _("API key")
+
+    def _about_local(self) -> str:
+        from kogniterm.models.local.weights import CATALOGUE, state_of
+        from kogniterm.runtime.use_cases.provider_login import LOCAL, missing_package
+
+        if missing_package(LOCAL):
+            return _("needs the package {package}").format(package=LOCAL.distribution)
+        state = state_of(CATALOGUE[0], self._paths.weights)
+        size = (state.entry.size - state.bytes_on_disk) // 1_000_000
+        if state.state == "partial":
+            return _("{size} MB left to download, no key, small tasks").format(size=size)
+        if state.state == "ready":
+            return _("downloaded, no key, small tasks")
+        return _("{size} MB download, no key, small tasks").format(size=size)
+
+    async def log_in(self, provider: Provider) -> bool:
+        """Ask what `provider` needs and keep it; False when nothing came of it."""
+        from kogniterm.runtime.use_cases.provider_login import missing_package
+
+        command = missing_package(provider)
+        if command:
+            self._screen.say(
+                Phrase(
+                    "{provider} needs the package {package}, which is not installed. "
+                    "Run `{command}`, then `kogniterm login {name}`.",
+                    {
+                        "provider": Phrase(provider.label),
+                        "package": provider.distribution,
+                        "command": command,
+                        "name": provider.name,
+                    },
+                ),
+                "warning",
+            )
+            return False
+        if provider.name == "local":
+            return await self._embedded()
+        return await (self._ollama() if provider.name == "ollama" else self._keyed(provider))
+
+    # --- a key ---------------------------------------------------------------------------------
+
+    async def _keyed(self, provider: Provider) -> bool:
+        from kogniterm.runtime.use_cases import provider_login as login
+
+        self._screen.say(Phrase("Get a key at {address}", {"address": provider.key_page}), "info")
+        while True:
+            key = await self._enter(provider)
+            if key is None:
+                self._screen.say(Phrase("No key was saved."), "info")
+                return False
+            own_server = login.own_server(self._settings, provider)
+            problem = login.key_problem(provider, key, own_server=own_server)
+            if problem is not None:
+                self._screen.say(problem, "warning")
+                continue
+            what = await self._tried(provider, key)
+            if what == "save":
+                login.save(self._paths, provider, key)
+                self._screen.say(
+                    Phrase(
+                        "Key saved in {file}, readable only by you.", {"file": self._paths.env_file}
+                    ),
+                    "info",
+                )
+                return True
+            if what == "back":
+                self._screen.say(Phrase("No key was saved."), "info")
+                return False
+
+    async def _enter(self, provider: Provider) -> str | None:
+        prompt = _("{provider} API key (hidden, Esc: back): ")
+        async with self._screen.lent(raw=True):
+            return await hidden_line(
+                self._screen.keyboard, self._screen.screen, prompt.format(provider=provider.label)
+            )
+
+    async def _tried(self, provider: Provider, key: str) -> str:
+        """Try the key, as often as the user likes; return "save", "again" or "back"."""
+        from kogniterm.runtime.use_cases.provider_login import test_model
+
+        if not self._test:
+            return "save"
+        name = test_model(self._settings, provider)
+        if not name:
+            self._screen.say(
+                Phrase("The key was not tested: name a model of this server with --model."), "info"
+            )
+            return "save"
+        while True:
+            if await self._works(name, key):
+                return "save"
+            chosen = await self._screen.questions.ask(
+                ListQuestion(
+                    title=_("The test did not succeed. What now?"),
+                    items=(
+                        Item("again", _("Enter the key again")),
+                        Item("test", _("Repeat the test")),
+                        Item("save", _("Save it anyway")),
+                        Item("back", _("Back")),
+                    ),
+                )
+            )
+            if chosen != "test":
+                return chosen
+
+    async def _works(self, name: str, key: str) -> bool:
+        """Return whether the test call was answered; why not is shown."""
+        from kogniterm.runtime.use_cases.provider_login import try_key
+
+        self._screen.say(Phrase("Testing the key with {name}; Esc stops", {"name": name}), "info")
+        try:
+            async with self._screen.lent(raw=True):
+                answered = await unless_stopped(
+                    try_key(self._settings, self._paths, name, key), self._screen.keyboard
+                )
+        except KognitermError as error:
+            self._screen.say(error.text, "error")
+            return False
+        if answered is None:
+            self._screen.say(Phrase("Test stopped."), "info")
+            return False
+        self._screen.say(Phrase("The key works."), "info")
+        return True
+
+    # --- models without a key ------------------------------------------------------------------
+
+    async def _ollama(self) -> bool:
+        from kogniterm.runtime.use_cases import provider_login as login
+
+        address, models = await asyncio.to_thread(login.ollama_models, self._settings)
+        if not models:
+            self._screen.say(
+                Phrase(
+                    "Ollama does not answer, or has no model. Start it, and pull a model with: "
+                    "ollama pull MODEL"
+                ),
+                "warning",
+            )
+            return False
+        if self._settings.ollama_base_url is None:
+            login.save(self._paths, login.OLLAMA, address)
+            self._screen.say(
+                Phrase("Address saved in {file}.", {"file": self._paths.env_file}), "info"
+            )
+        return True
+
+    async def _embedded(self) -> bool:
+        from kogniterm.models.local.weights import CATALOGUE
+
+        entry = CATALOGUE[0]
+        try:
+            downloaded = await self._download(entry)
+        except KognitermError as error:
+            self._screen.say(error.text, "error")
+            return False
+        if not downloaded:
+            self._screen.say(
+                Phrase("Download stopped. It continues where it stopped when you choose it again."),
+                "info",
+            )
+            return False
+        self._screen.say(Phrase("{title} is ready.", {"title": entry.title}), "info")
+        return True
+
+    async def _download(self, entry: Weights) -> bool:
+        from kogniterm.models.local.sources import sources_for
+        from kogniterm.models.local.weights import pull
+        from kogniterm.ui.screen.progress import transfer
+
+        stopped = threading.Event()
+        self._screen.say(Phrase("Downloading {title}; Esc stops", {"title": entry.title}), "info")
+        async with self._screen.lent(raw=True):
+            with transfer(entry.name) as display:
+
+                def progress(now: PullProgress) -> None:
+                    if stopped.is_set():
+                        raise TurnInterruptedError("Download stopped.")
+                    display.update(now.done, now.total, now.doing)
+
+                def work() -> bool:
+                    sources = sources_for(entry)
+                    pull(entry, self._paths.weights, sources, progress=progress)
+                    return True
+
+                done = await unless_stopped(
+                    asyncio.to_thread(work), self._screen.keyboard, stopped.set
+                )
+        return bool(done)

@@ -1,0 +1,183 @@
+"""Setting up a model: at a first start, with `kogniterm login`, and removing the key again."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from tests.support.fake_gemini import FakeGemini
+from tests.support.real_terminal import RealTerminal, User
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    has_prompt,
+    holding,
+    leave,
+    put,
+    running,
+    say,
+    screen,
+)
+from tests.terminal.conftest import OpenTerminal
+
+KEY = "an-invented-key.Z9-for-the-tests"
+ENV_FILE = ".config/kogniterm/.env"
+CTRL_C = "\x03"
+
+
+def chosen(terminal: RealTerminal, title: str, key: str) -> None:
+    """Answer the list below `title` with a key, once it was looked at."""
+    terminal.until(lambda: title in screen(terminal) and "[1-" in screen(terminal))
+    terminal.pause(ARMED_SECONDS)
+    terminal.send(key)
+
+
+def entered(terminal: RealTerminal, keys: str) -> None:
+    """Type `keys` at the hidden entry, once it is there."""
+    terminal.until(lambda: terminal.shown[-1].rstrip().endswith("):"))
+    terminal.send(keys)
+
+
+def modes(home: Path) -> tuple[int, int]:
+    """The modes of the settings file and of its folder."""
+    file = home / ENV_FILE
+    return stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
+
+
+def test_a_first_start_without_a_model_sets_one_up(
+    open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
+) -> None:
+    address = {"GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    terminal = open_terminal(user=user, environment=address)
+    fake_gemini.fail(400, f"API key not valid: {KEY[::-1]}", reason="API_KEY_INVALID")
+    fake_gemini.say("ready")
+    terminal.start("kogniterm")
+    terminal.until("Choose a model to start with")
+    for line in ("1 Google Gemini", "2 OpenAI", "3 Anthropic", "MB download", "Not now"):
+        terminal.until(line)
+    # Enter takes the first one. A wrong key is tested, and can be entered again.
+    chosen(terminal, "Choose a model", "\r")
+    terminal.until("Get a key at https://aistudio.google.com/apikey")
+    entered(terminal, f"{KEY[::-1]}\r")
+    terminal.until("Gemini rejected the API key")
+    chosen(terminal, "What now?", "1")
+    # Pasted, with a line break in front of it and behind it.
+    entered(terminal, f"\x1b[200~\n {KEY}\n\x1b[201~")
+    terminal.send("\r")
+    terminal.until("The key works.")
+    terminal.until("Model: google_genai:gemini-flash-latest. Chosen by")
+    terminal.until(lambda: has_prompt(terminal))
+    assert fake_gemini.requests[-1].headers["x-goog-api-key"] == KEY
+    assert (terminal.home / ENV_FILE).read_text() == f"GOOGLE_API_KEY={KEY}\n"
+    assert modes(terminal.home) == (0o600, 0o700)
+    for secret in (KEY, KEY[::-1]):
+        assert secret.encode() not in terminal.raw
+    # It is used, and kept nowhere else.
+    fake_gemini.say("Hello, user.")
+    say(terminal, "hello", "tokens in, ")
+    assert running(KEY) == []
+    assert leave(terminal) == 0
+    assert holding(terminal.home, KEY.encode()) == [terminal.home / ENV_FILE]
+    assert holding(terminal.home, KEY[::-1].encode()) == []
+    assert holding(terminal.folder, KEY.encode()) == []
+    # The next start asks nothing.
+    terminal.start("kogniterm")
+    terminal.until(lambda: terminal.text.count("google_genai:gemini-flash-latest · manual") > 1)
+    assert leave(terminal) == 0
+
+
+def test_ctrl_c_at_every_step_leaves_nothing(
+    open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
+) -> None:
+    address = {"GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    terminal = open_terminal(user=user, environment=address)
+    terminal.start("kogniterm")
+    chosen(terminal, "Choose a model", "1")
+    entered(terminal, f"{KEY}{CTRL_C}")
+    terminal.until("No key was saved.")
+    fake_gemini.hang(after=0)
+    chosen(terminal, "Choose a model", "1")
+    entered(terminal, f"{KEY}\r")
+    terminal.until(lambda: len(fake_gemini.requests) == 1)
+    terminal.send(CTRL_C)
+    terminal.until("Test stopped.")
+    chosen(terminal, "What now?", CTRL_C)
+    terminal.until(lambda: terminal.text.count("No key was saved.") == 2)
+    chosen(terminal, "Choose a model", CTRL_C)
+    assert terminal.status() == 2
+    assert "kogniterm login" in terminal.text
+    assert KEY.encode() not in terminal.raw
+    assert not (terminal.home / ENV_FILE).exists()
+    assert holding(terminal.home, KEY.encode()) == []
+
+
+def test_login_and_logout_change_one_key(
+    open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
+) -> None:
+    address = {"GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    terminal = open_terminal(user=user, environment=address, columns=160)
+    before = "# mine\nOPENAI_API_KEY=sk-other-key\n\nKOGNITERM_MAX_STEPS=7\n"
+    file = put(terminal.home, ENV_FILE, before)
+    keyfile = put(terminal.home, "key.txt", f"\n  {KEY}\n")
+    # A key that the provider refuses is not saved.
+    fake_gemini.fail(400, "API key not valid", reason="API_KEY_INVALID")
+    status, shown = terminal.run("kogniterm login gemini < ~/key.txt")
+    assert (status, "rejected the API key" in shown) == (5, True)
+    assert file.read_text() == before
+    fake_gemini.say("ready")
+    status, shown = terminal.run("kogniterm login google_genai < ~/key.txt")
+    assert (status, "kogniterm now uses google_genai:" in shown) == (0, True), shown
+    assert file.read_text() == f"{before}GOOGLE_API_KEY={KEY}\n"
+    assert modes(terminal.home)[0] == 0o600
+    # Where the key comes from is shown, the key itself is not.
+    for command in ("kogniterm config show --changed", "kogniterm doctor"):
+        _status, shown = terminal.run(command)
+        assert f"{file}:5" in shown, shown
+    # At the terminal, hidden, without a test; what the environment sets is stronger.
+    terminal.start("GOOGLE_API_KEY=from-the-environment kogniterm login gemini --no-test")
+    entered(terminal, f"{KEY[::-1]}\r")
+    terminal.until("environment GOOGLE_API_KEY also sets this and takes precedence")
+    assert terminal.status() == 0
+    assert file.read_text() == f"{before}GOOGLE_API_KEY={KEY[::-1]}\n"
+    status, shown = terminal.run("kogniterm logout")
+    assert (status, "Keys of several providers are saved" in shown) == (2, True)
+    status, shown = terminal.run("GEMINI_API_KEY=from-the-environment kogniterm logout gemini")
+    assert (status, "environment GEMINI_API_KEY still sets it" in shown) == (0, True)
+    assert file.read_text() == before
+    status, shown = terminal.run("kogniterm logout gemini")
+    assert (status, "has no key for Google Gemini" in shown) == (1, True)
+    for secret in (KEY, KEY[::-1]):
+        assert secret.encode() not in terminal.raw
+    assert holding(terminal.home, KEY.encode()) == [keyfile]
+
+
+def test_what_cannot_be_a_key_is_refused(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=160)
+    terminal.start("LANG=es_ES.UTF-8 kogniterm login openai")
+    entered(terminal, f"sk-ant-{KEY}\r")
+    terminal.until("Parece una clave de Anthropic.")
+    terminal.pause(ARMED_SECONDS)
+    entered(terminal, "\x1b")
+    terminal.until("No se guardó ninguna clave.")
+    assert terminal.status() == 1
+    for words, told in (
+        ("two words of a sentence", "contains spaces"),
+        ("short", "too short or a placeholder"),
+        ("OPENAI_API_KEY=sk-0123456789abcdef", "without NAME="),
+    ):
+        put(terminal.home, "key.txt", words)
+        status, shown = terminal.run("kogniterm login openai < ~/key.txt")
+        assert (status, told in shown) == (2, True), shown
+    assert terminal.run("kogniterm login < /dev/null")[0] == 2
+    assert not (terminal.home / ENV_FILE).exists()
+
+
+def test_a_task_without_a_model_names_login(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=160)
+    status, shown = terminal.run("kogniterm run hi")
+    assert (status, "Run `kogniterm login`" in shown) == (2, True), shown
+    status, shown = terminal.run("kogniterm run --model openai:gpt-4.1 hi")
+    assert (status, "Run `kogniterm login openai`" in shown) == (2, True), shown
+    status, _shown = terminal.run("kogniterm run --output json hi > out.json")
+    assert status == 2
+    assert "kogniterm login" in json.dumps(json.loads((terminal.folder / "out.json").read_text()))

@@ -1,0 +1,98 @@
+"""A line that is typed or pasted without being echoed, on a pseudo-terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import termios
+from collections.abc import Iterator
+
+import pytest
+
+from kogniterm.ui.prompt.user_terminal import hidden_line, unless_stopped
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[int, int]]:
+    """(master, slave) of a terminal."""
+    master, slave = pty.openpty()
+    yield master, slave
+    os.close(master)
+    os.close(slave)
+
+
+async def _shown(master: int, text: bytes) -> bytes:
+    """Read what the terminal shows until `text` is there."""
+    shown = b""
+    while text not in shown:
+        shown += await asyncio.to_thread(os.read, master, 4096)
+    return shown
+
+
+async def typed(ends: tuple[int, int], *pieces: str) -> tuple[str | None, bytes]:
+    """The line that `pieces` make, sent one after the other, and what was shown."""
+    master, slave = ends
+    before = termios.tcgetattr(slave)
+    line = asyncio.ensure_future(hidden_line(slave, slave, "Key: "))
+    shown = await _shown(master, b"\x1b[?2004h")
+    for piece in pieces:
+        os.write(master, piece.encode())
+        await asyncio.to_thread(lambda: None)
+    value = await asyncio.wait_for(line, 60)
+    shown += await _shown(master, b"\x1b[?2004l")
+    assert termios.tcgetattr(slave) == before
+    return value, shown
+
+
+@pytest.mark.parametrize(
+    ("pieces", "line"),
+    [
+        (("secret\r",), "secret"),
+        (("sec", "ret", "\r"), "secret"),
+        ((" secret \n",), "secret"),
+        (("secrex\x7fet\x7f\x7f", "t\r"), "secret"),
+        (("wrong\x15secret\r",), "secret"),
+        (("\x1b[200~\nsec\r\nret\n\x1b[201~\r",), "secret"),
+        (("\x1b[200~sec", "ret\x1b[20", "1~", "\r"), "secret"),
+        (("\x1b[Asec\x1b[Dret\x1bOA\r",), "secret"),
+        (("\x1b]11;rgb:0000/0000/0000\x1b\\secret\r",), "secret"),
+        (("secret\rmore",), "secret"),
+        (("\r",), ""),
+        (("secret\x03",), None),
+        (("secret\x04",), None),
+        (("secret\x1b",), None),
+        (("\x1b",), None),
+    ],
+)
+async def test_what_is_typed_is_taken_and_not_shown(
+    ends: tuple[int, int], pieces: tuple[str, ...], line: str | None
+) -> None:
+    value, shown = await typed(ends, *pieces)
+    assert value == line
+    assert b"sec" not in shown
+    assert b"ret" not in shown
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+async def test_work_is_stopped_by_a_key(ends: tuple[int, int], key: str) -> None:
+    master, slave = ends
+    started = asyncio.Event()
+
+    async def work() -> int:
+        started.set()
+        await asyncio.Event().wait()
+        return 1
+
+    running = asyncio.ensure_future(unless_stopped(work(), slave))
+    await started.wait()
+    os.write(master, key.encode())
+    assert await asyncio.wait_for(running, 60) is None
+
+
+async def test_work_that_ends_leaves_the_keyboard_alone(ends: tuple[int, int]) -> None:
+    async def work() -> int:
+        return 7
+
+    assert await unless_stopped(work(), ends[1]) == 7
+    assert not asyncio.get_running_loop().remove_reader(ends[1])

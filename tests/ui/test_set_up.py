@@ -1,0 +1,187 @@
+"""The set-up where a terminal test would need other packages, Ollama, or 491 MB."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import pty
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kogniterm import settings
+from kogniterm.models import model_registry
+from kogniterm.models.catalog import BY_NAME
+from kogniterm.models.local import sources, weights
+from kogniterm.models.local.weights import PartialFile, Weights
+from kogniterm.paths import resolve
+from kogniterm.runtime.use_cases import provider_login
+from kogniterm.types import Phrase
+from kogniterm.ui.questions.list_question import ListQuestion
+from kogniterm.ui.set_up import SetUp, SetUpScreen
+
+KEY = "an-invented-key.Z9-for-the-tests"
+SIZE = 3 << 20
+
+
+class User:
+    """Answers lists with the labels in `answers`, and keeps what was shown."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.said: list[str] = []
+        self.shown: list[ListQuestion] = []
+        self.can_edit = self.stays = False
+
+    async def ask(self, question: Any) -> Any:
+        assert isinstance(question, ListQuestion)
+        self.shown.append(question)
+        label = self.answers.pop(0)
+        return next(item.value for item in question.items if item.label == label)
+
+    def say(self, text: Phrase, _level: str) -> None:
+        self.said.append(str(text))
+
+    def about(self, label: str) -> str | None:
+        """What the last list says beside a label; None when it has no such item."""
+        return next((item.about for item in self.shown[-1].items if item.label == label), None)
+
+
+@pytest.fixture
+def keyboard() -> Iterator[tuple[int, int]]:
+    """(master, slave) of the user's terminal."""
+    master, slave = pty.openpty()
+    yield master, slave
+    os.close(master)
+    os.close(slave)
+
+
+@contextlib.asynccontextmanager
+async def _lent(*, raw: bool = False) -> AsyncIterator[None]:
+    yield
+
+
+def set_up(user: User, home: Path, keyboard: tuple[int, int], **environ: str) -> SetUp:
+    given = {"HOME": str(home), "OLLAMA_HOST": "127.0.0.1:1", **environ}
+    given = {name: value for name, value in given.items() if value}
+    screen = SetUpScreen(user, user.say, _lent, keyboard[1], keyboard[1])
+    return SetUp(screen, settings.load(environ=given), resolve(given))
+
+
+async def test_a_missing_package_is_named_with_its_command(
+    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = model_registry.find_spec
+    monkeypatch.setattr(
+        model_registry,
+        "find_spec",
+        lambda name, *rest: None if name == "langchain_openai" else real(name, *rest),
+    )
+    user = User("OpenAI", "Not now")
+    assert not await set_up(user, tmp_path, keyboard).choose()
+    assert user.about("OpenAI") == "needs the package langchain-openai"
+    assert "install" in user.said[0]
+    assert user.said[0].endswith("langchain-openai`, then `kogniterm login openai`.")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_ollama_is_offered_where_it_answers(
+    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = User("Not now")
+    assert not await set_up(user, tmp_path, keyboard).choose()
+    assert user.about("Ollama") is None
+    asked = []
+    monkeypatch.setattr(
+        "kogniterm.models.providers.langchain.pulled", lambda url: asked.append(url) or ["m"]
+    )
+    user = User("Ollama")
+    assert await set_up(user, tmp_path, keyboard, OLLAMA_HOST="").choose()
+    assert asked[-1] == "http://127.0.0.1:11434"
+    assert user.about("Ollama") == "at 127.0.0.1:11434, no key"
+    file = tmp_path / ".config" / "kogniterm" / ".env"
+    assert file.read_text() == "OLLAMA_HOST=http://127.0.0.1:11434\n"
+    environ = {"HOME": str(tmp_path)}
+    assert not provider_login.needs_set_up(settings.load(environ=environ), resolve(environ))
+
+
+async def test_a_server_whose_models_are_unknown_is_not_tested(
+    tmp_path: Path, keyboard: tuple[int, int]
+) -> None:
+    user = User()
+    one = set_up(user, tmp_path, keyboard, OPENAI_BASE_URL="http://127.0.0.1:1/v1")
+    logged_in = asyncio.ensure_future(one.log_in(BY_NAME["openai"]))
+    os.write(keyboard[0], f"{KEY}\r".encode())
+    assert await asyncio.wait_for(logged_in, 60)
+    assert "The key was not tested: name a model of this server with --model." in user.said
+    file = tmp_path / ".config" / "kogniterm" / ".env"
+    assert file.read_text() == f"OPENAI_API_KEY={KEY}\n"
+
+
+async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
+    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = os.urandom(SIZE)
+    small = replace(
+        weights.CATALOGUE[0],
+        size=SIZE,
+        sha256=hashlib.sha256(data).hexdigest(),
+        packages=replace(weights.CATALOGUE[0].packages, part_size=SIZE),
+    )
+    monkeypatch.setattr(weights, "CATALOGUE", (small, *weights.CATALOGUE[1:]))
+    begun: list[int] = []
+
+    def slow(_entry: Weights) -> tuple[weights.Source, ...]:
+        def fill(partial: PartialFile) -> None:
+            begun.append(partial.size)
+            while not partial.complete:
+                if len(begun) == 1 and partial.size == SIZE // 3:
+                    os.write(keyboard[0], b"\x1b")
+                    while True:  # until stopped, as a connection that delivers nothing more
+                        partial.tell()
+                partial.write(data[partial.size : partial.size + SIZE // 3])
+
+        return (fill,)
+
+    monkeypatch.setattr(sources, "sources_for", slow)
+    user = User("Embedded model", "Embedded model")
+    assert await asyncio.wait_for(set_up(user, tmp_path, keyboard).choose(), 120)
+    assert begun == [0, SIZE // 3]
+    first, second = (question.items[-2].about for question in user.shown)
+    assert (first, second) == (
+        "3 MB download, no key, small tasks",
+        "2 MB left to download, no key, small tasks",
+    )
+    assert any(line.startswith("Download stopped.") for line in user.said)
+    assert (tmp_path / ".cache" / "kogniterm" / "models" / small.file).read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("environ", "needed"),
+    [
+        ({}, True),
+        ({"GOOGLE_API_KEY": "x"}, False),
+        ({"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "http://127.0.0.1:1"}, False),
+        ({"OLLAMA_HOST": "127.0.0.1"}, False),
+        ({"KOGNITERM_MODEL": "openai:x"}, False),
+        ({"KOGNITERM_LOCAL_WEIGHTS": "/nowhere.gguf"}, False),
+    ],
+)
+def test_it_is_needed_only_where_nothing_is_configured(
+    tmp_path: Path, environ: dict[str, str], needed: bool
+) -> None:
+    given = {"HOME": str(tmp_path), **environ}
+    assert provider_login.needs_set_up(settings.load(environ=given), resolve(given)) is needed
+
+
+def test_weights_that_are_there_are_enough(tmp_path: Path) -> None:
+    given = {"HOME": str(tmp_path)}
+    folder = resolve(given).weights
+    folder.mkdir(parents=True)
+    (folder / weights.CATALOGUE[0].file).write_bytes(b"weights")
+    assert not provider_login.needs_set_up(settings.load(environ=given), resolve(given))
