@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.protocols import Approver, Terminal
+from kogniterm.runtime.budgets import option_that_raises
 from kogniterm.settings import QuickSettings
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import one_line, render
@@ -101,6 +102,13 @@ class TextSink:
             self._line(translate(text))
         if answer.reason is not None and answer.exit_code != 0:
             self._line(f"kogniterm: {end_reason(answer)}")
+            option = option_that_raises(answer.reason)
+            if option:
+                self._line(
+                    _("Completed work is kept. Raise the limit with {option}.").format(
+                        option=option
+                    )
+                )
 
     def _agent(self, agent: str, task: str) -> None:
         """Say once who acts from here on."""

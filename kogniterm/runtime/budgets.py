@@ -98,6 +98,27 @@ _OVER_SESSION = {
 }
 
 
+_OPTIONS = {
+    "steps": "--max-steps",
+    "seconds": "--timeout",
+    "tokens": "--max-tokens",
+    "dollars": "--max-cost",
+    "commands": "--max-commands",
+    "output_bytes": "--max-output",
+}
+_OPTIONS_SESSION = {"tokens": "--max-session-tokens", "dollars": "--max-session-cost"}
+_RAISED_WITH = {
+    sentences[name]: option
+    for sentences, options in ((_OVER, _OPTIONS), (_OVER_SESSION, _OPTIONS_SESSION))
+    for name, option in options.items()
+}
+
+
+def option_that_raises(reached: Phrase) -> str:
+    """Return the option that raises the limit that a sentence of `over` names, or ""."""
+    return _RAISED_WITH.get(reached.template, "")
+
+
 def _exceeded(
     limits: Limits, used: Mapping[str, float], sentences: Mapping[str, str] = _OVER
 ) -> Phrase | None:

@@ -130,7 +130,7 @@ def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDiffe
     """
     before = journal.state.plan
     if journal.state.pending or journal.state.open_turn:
-        raise UsageError("A turn is running; stop it before you change the plan.")
+        raise UsageError("A turn is in progress; stop it before you change the plan.")
     plan = replace(plan, revision=before.revision + 1 if before is not None else 1)
     change = difference(before, plan)
     if not change.empty or before is None or plan.goal != before.goal:

@@ -97,7 +97,7 @@ class Controls:
             # The keyboard is the command's own: this was typed ahead of its end, as to a shell.
             self.repl.leave_when_done()
         elif self._turns.running and not self._again("leave"):
-            self.repl.front.say_below(_("A turn is running; Ctrl-D again stops it and exits."))
+            self.repl.front.say_below(_("A turn is in progress; Ctrl-D again stops it and exits."))
         else:
             self.repl.leave()
 

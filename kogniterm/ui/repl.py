@@ -461,13 +461,15 @@ def _show_last(display: Display, said: str, answer: str) -> None:
         display.write(markdown("\n".join([*more, *lines[-LAST_LINES:]]), display.theme))
 
 
+AUTO_MODE = Phrase(
+    "Approval mode: auto. Commands that your rules, the checks and the sandbox permit run without "
+    "asking."
+)
+
+
 def _how_approval_works(mode: ApprovalMode) -> Phrase:
     if mode == "auto":
-        return Phrase(
-            "Approval mode: auto. Commands that your rules, the checks and "
-            "the sandbox permit run without asking; Shift-Tab switches to "
-            "manual."
-        )
+        return Phrase("{mode} Shift-Tab switches to manual.", {"mode": AUTO_MODE})
     return Phrase(
         "Each command waits for your approval. Press y to approve, n to reject, x to explain."
     )

@@ -55,7 +55,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     answer(terminal, "$ ls", "n")
     with turn_end(terminal):
         terminal.send("\r")
-        terminal.until("You rejected this action")
+        terminal.until("Rejected: ls")
     say(terminal, "/trust")
     terminal.until("AGENTS.md")
     terminal.until("[y]")

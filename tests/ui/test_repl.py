@@ -253,7 +253,7 @@ async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     await live.until("What policy does not deny")
     assert session.modes.approval == "auto"
     live.press("/nothing\r")
-    await live.until("There is no command /nothing")
+    await live.until("Unknown command /nothing")
     live.press("/mode sometimes\r")
     await live.until("sometimes is none of: manual, auto.")
     live.press("/theme plain\r")
@@ -444,15 +444,15 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     live.press("/diff\r")
     await live.until("+new words")
     live.press("/undo\r")
-    await live.until("$ sed -i s/old/new/ a.txt")
-    await live.until("[y] bring it back")
+    await live.until("  sed -i s/old/new/ a.txt")
+    await live.until("[y] restore the files")
     live.press("n")
-    await live.until("Nothing was changed.")
+    await live.until("Nothing changed.")
     assert file.read_text() == "new words\n"
     live.press("/undo\r")
     await live.ready()
     live.press("y")
-    await live.until("Brought back:")
+    await live.until("Restored:")
     assert file.read_text() == "old words\n"
     await live.leave()
 

@@ -125,7 +125,7 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
             without_terminal=Phrase(
                 "Beginning a new head file needs a user to confirm it, or --yes."
             ),
-            no=Phrase("Nothing was changed."),
+            no=Phrase("Nothing changed."),
         )
     count = begin_heads(store, *_database(args))
     begun = plural(

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kogniterm.errors import UsageError
 from kogniterm.runtime.budgets import OF_SESSION, UNITS, Limits, parse_amount, session_spent
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, table
+from kogniterm.ui.commands.registry import first_word, one_of, table
 from kogniterm.ui.locale import _, amount
 from kogniterm.ui.repl import Repl
 
@@ -32,21 +31,21 @@ def budget(repl: Repl, argument: str) -> None:
         most, in_all = _limit(held.limits, one), _limit(held.session, one)
         rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
     repl.display.write(table(rows, ("accent", "", "", "", "")))
+    if argument:
+        return
+    repl.display.say(
+        Phrase("/budget NAME VALUE: limit each turn (such as 200k, 15min, 50MB); off removes it.")
+    )
     repl.display.say(
         Phrase(
-            "/budget NAME VALUE sets a limit for each turn (200k, 15min, "
-            "50MB), off removes it; /budget session NAME VALUE sets one for "
-            "the whole session ({names}).",
+            "/budget session NAME VALUE: limit the whole session ({names}).",
             {"names": ", ".join(OF_SESSION)},
         )
     )
 
 
 def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
-    if name not in allowed:
-        raise UsageError(
-            "Unknown value: {value}. Use one of: {allowed}.", value=name, allowed=", ".join(allowed)
-        )
+    name = one_of(name, allowed)
     return {name: None if value == OFF else parse_amount(name, value)}
 
 

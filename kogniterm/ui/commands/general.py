@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import Explained, first_word
+from kogniterm.ui.commands.registry import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, translate
 from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
-from kogniterm.ui.repl import APPROVAL_MODES, Repl
+from kogniterm.ui.repl import APPROVAL_MODES, AUTO_MODE, Repl
 from kogniterm.ui.screen_preferences import KEYS, THEMES
-
-_Word = TypeVar("_Word", bound=str)
 
 ARGUMENTS_SHOWN = 24
 JOB_ACTIONS = ("stop", "keep", "output")
@@ -62,7 +59,7 @@ def show_keys(repl: Repl, argument: str) -> None:
     from rich.text import Text
 
     if argument:
-        repl.prefer(keys=_one_of(argument, KEYS))
+        repl.prefer(keys=one_of(argument, KEYS))
         repl.display.say(Phrase("Keys: {keys}.", {"keys": argument}))
         return
     places: tuple[tuple[Where, str], ...] = (
@@ -93,14 +90,9 @@ def model(repl: Repl, argument: str) -> None:
 def mode(repl: Repl, argument: str) -> None:
     """Run /mode [manual|auto]."""
     if argument:
-        repl.session.use_mode(_one_of(argument, APPROVAL_MODES))
+        repl.session.use_mode(one_of(argument, APPROVAL_MODES))
     if repl.session.modes.approval == "auto":
-        repl.display.say(
-            Phrase(
-                "Approval mode: auto. Commands that your rules, the checks and "
-                "the sandbox permit run without asking."
-            )
-        )
+        repl.display.say(AUTO_MODE)
     else:
         repl.display.say(
             Phrase(
@@ -130,7 +122,7 @@ def leave(repl: Repl, argument: str) -> None:
 def theme(repl: Repl, argument: str) -> None:
     """Run /theme [NAME]."""
     if argument:
-        repl.prefer(theme=_one_of(argument, THEMES))
+        repl.prefer(theme=one_of(argument, THEMES))
     repl.display.say(_theme_text(repl.display.preferences.theme, repl.display.painter.theme.name))
 
 
@@ -150,7 +142,7 @@ def _theme_text(chosen: str, used: str) -> Phrase:
 def lang(repl: Repl, argument: str) -> None:
     """Run /lang [en|es]."""
     if argument:
-        repl.prefer(language=_one_of(argument, LANGUAGES))
+        repl.prefer(language=one_of(argument, LANGUAGES))
     repl.display.say(Phrase("Language: English."))
 
 
@@ -234,12 +226,3 @@ def model_choices(repl: Repl) -> Iterable[str]:
 def output_choices(repl: Repl) -> Iterable[str]:
     """Return the numbers of the commands whose output can be read."""
     return [str(item.number) for item in reversed(repl.display.finished)]
-
-
-def _one_of(value: str, allowed: Sequence[_Word]) -> _Word:
-    for word in allowed:
-        if word == value:
-            return word
-    raise UsageError(
-        "Unknown value: {value}. Use one of: {allowed}.", value=value, allowed=", ".join(allowed)
-    )

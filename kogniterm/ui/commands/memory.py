@@ -24,7 +24,7 @@ MOST = 40
 
 
 def show_memory(repl: Repl, argument: str) -> None:
-    """Run /memory [ACTION] [WORDS]."""
+    """Run /memory [ACTION] [ID|TEXT]."""
     word, rest = first_word(argument)
     action = ACTIONS.get(word or "list")
     if action is None:
@@ -35,7 +35,7 @@ def show_memory(repl: Repl, argument: str) -> None:
 
 
 async def forget(repl: Repl, argument: str) -> None:
-    """Run /forget ID|WORDS|--all."""
+    """Run /forget ID|TEXT|--all."""
     words = argument.strip()
     if not words:
         raise UsageError("Specify what to forget: an ID such as m7, text, or --all.")

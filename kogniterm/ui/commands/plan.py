@@ -7,8 +7,9 @@ from typing import get_args
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, Plan, PlanApproval, PlanMode, UserInput
-from kogniterm.ui.commands.registry import first_word
+from kogniterm.ui.commands.registry import first_word, one_of
 from kogniterm.ui.locale import _, translate
+from kogniterm.ui.prompt.key_table import DISCARD, FIX
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
 
@@ -45,11 +46,7 @@ async def plan(repl: Repl, argument: str) -> None:
     elif word in ("", "show"):
         _show(repl)
     else:
-        raise UsageError(
-            "Unknown value: {value}. Use one of: {allowed}.",
-            value=word,
-            allowed=", ".join((*WORDS, *MODES)),
-        )
+        one_of(word, (*WORDS, *MODES))
 
 
 def _show(repl: Repl) -> None:
@@ -113,7 +110,7 @@ async def _edit(repl: Repl) -> None:
 
     session = repl.session
     if session.state.open_turn:
-        raise UsageError("A turn is running; stop it before you change the plan.")
+        raise UsageError("A turn is in progress; stop it before you change the plan.")
     tools = plannable_tools(session.context)
     if session.state.plan is None:
         text = await repl.front.edit_text(EMPTY)
@@ -130,8 +127,8 @@ async def _edit(repl: Repl) -> None:
             _put(repl, draft.plan)
             return
         again = [
-            Option("mend", _("fix it in the editor"), "e"),
-            Option("give_up", _("discard the changes"), ""),
+            Option("mend", translate(FIX), "e"),
+            Option("give_up", translate(DISCARD), ""),
         ]
         mistakes = [translate(mistake) for mistake in draft.mistakes]
         if not await repl.choose(_("The plan has errors:"), mistakes, again):
@@ -144,19 +141,13 @@ def _approve(repl: Repl, words: str) -> None:
     from kogniterm.runtime.session_plans import give_plan
 
     session = repl.session
-    approval = next((one for one in APPROVALS if one == words), None)
-    if approval is not None:
+    if words:
+        approval = one_of(words, APPROVALS)
         session.modes.plans.approval = approval
         repl.display.say(_ASKED[approval])
         return
-    if words:
-        raise UsageError(
-            "Unknown value: {value}. Use one of: {allowed}.",
-            value=words,
-            allowed=", ".join(APPROVALS),
-        )
     if session.state.open_turn:
-        raise UsageError("A turn is already running; send it a message with /steer TEXT.")
+        raise UsageError("A turn is in progress; send it a message with /steer TEXT.")
     current = _current(repl)
     if not open_steps(current):
         raise UsageError("The plan has no open steps.")

@@ -125,7 +125,7 @@ async def trust(repl: Repl, argument: str) -> None:
         if new:
             repl.display.say(Phrase("New commands: {names}", {"names": new}))
     else:
-        repl.display.say(Phrase("Nothing was changed."))
+        repl.display.say(Phrase("Nothing changed."))
 
 
 def permission_choices(repl: Repl) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, UserInput
@@ -80,6 +80,8 @@ class Registry:
 
     def find(self, name: str) -> Command:
         """Return the command called `name`, or the only one that begins so. Raises `UsageError`."""
+        from difflib import get_close_matches
+
         if name in self._by_name:
             return self._by_name[name]
         close = sorted({c.name for n, c in self._by_name.items() if name and n.startswith(name)})
@@ -90,6 +92,11 @@ class Registry:
                 "/{name} is ambiguous; it matches {names}.",
                 name=name,
                 names=", ".join(f"/{other}" for other in close),
+            )
+        near = get_close_matches(name, list(self._by_name), n=1)
+        if near:
+            raise UsageError(
+                "Unknown command /{name}. Did you mean /{near}?", name=name, near=near[0]
             )
         raise UsageError("Unknown command /{name}; /help lists the commands.", name=name)
 
@@ -147,6 +154,21 @@ def first_word(argument: str) -> tuple[str, str]:
     """Return ("add", "I use fish") for "add I use fish"."""
     word, _space, rest = argument.strip().partition(" ")
     return word, rest.strip()
+
+
+_Word = TypeVar("_Word", bound=str)
+
+
+def one_of(value: str, allowed: Sequence[_Word]) -> _Word:
+    """Return `value` if it is one of the `allowed` words. Raises `UsageError`."""
+    for word in allowed:
+        if word == value:
+            return word
+    if not value:
+        raise UsageError("Specify one of: {allowed}.", allowed=", ".join(allowed))
+    raise UsageError(
+        "Unknown value: {value}. Use one of: {allowed}.", value=value, allowed=", ".join(allowed)
+    )
 
 
 def local_time(moment: float) -> str:

@@ -47,14 +47,14 @@ async def undo(repl: Repl, argument: str) -> None:
     _show(repl, differences)
     answer = await repl.choose(
         _("Restore the files as they were before this action?"),
-        [f"$ {render_line(image.what)}"],
+        [render_line(image.what)],
         [
             Option("yes", _("restore the files"), "yes"),
             Option("no", _("keep the current files"), "no"),
         ],
     )
     if answer != "yes":
-        repl.display.say(Phrase("Nothing was changed."))
+        repl.display.say(Phrase("Nothing changed."))
         return
     paths = repl.session.undo.restore(image)
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
@@ -122,7 +122,7 @@ async def init(repl: Repl, argument: str) -> None:
         [Option("yes", _("write the file"), "yes"), Option("no", _("no"), "no")],
     )
     if answer != "yes":
-        repl.display.say(Phrase("Nothing was changed."))
+        repl.display.say(Phrase("Nothing changed."))
         return
     if _read(path) != before:
         raise UsageError(

@@ -8,6 +8,10 @@ from typing import Literal
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import language
 
+FIX = Phrase("fix it in the editor")
+DISCARD = Phrase("discard the changes")
+"""The ways out of a plan with errors, in the same words at each question about it."""
+
 Where = Literal["prompt", "question", "plan", "choice", "answer"]
 
 
@@ -90,8 +94,8 @@ KEYS = (
     Key("choice", "check", "c", Phrase("let the model check what a command did")),
     Key("choice", "again", "a", Phrase("propose it again"), spanish="p"),
     Key("choice", "skip", "g", Phrase("go on without it"), spanish="o"),
-    Key("choice", "mend", "e", Phrase("open the editor again")),
-    Key("choice", "give_up", "g", Phrase("discard the changes"), spanish="d"),
+    Key("choice", "mend", "e", FIX),
+    Key("choice", "give_up", "g", DISCARD, spanish="d"),
     Key("answer", "answer", "enter", Phrase("send the answer"), shown="Enter"),
     Key("answer", "answer_newline", "escape enter, c-j",
         Phrase("insert a new line (or Enter after a backslash)"), shown="Alt-Enter"),

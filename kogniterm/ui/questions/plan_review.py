@@ -19,7 +19,7 @@ from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
 from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import action_of, actions, letter
+from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter
 from kogniterm.ui.questions.question import (
     Answered,
     Document,
@@ -154,8 +154,8 @@ class PlanQuestion(Question[PlanReview]):
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; of a text that cannot be used, those that mend or forget it."""
         if self.draft.rejected:
-            edit = Shown(letter("plan_edit"), _("fix it in the editor"))
-            return [edit, Shown("Esc", _("forget it"))]
+            edit = Shown(letter("plan_edit"), translate(FIX))
+            return [edit, Shown("Esc", translate(DISCARD))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.text.visible import one_line
+from kogniterm.text.visible import one_line, render
 from kogniterm.types import Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, translate
@@ -258,8 +258,6 @@ class ScreenSink:
             self._status.wait()
         if event.verdict.kind != "deny":
             return
-        from kogniterm.text.visible import render
-
         line = Text()
         line.append(f"{self.painter.symbol('failed')} ", "bad")
         line.append(_("Refused: "), "bad")
@@ -277,10 +275,12 @@ class ScreenSink:
         if event.decision.kind != "reject" or event.decision.by != "person":
             return
         line = Text(f"{self.painter.symbol('failed')} ", "muted")
-        line.append(_("You rejected this action"), "muted")
-        if event.decision.reason:
-            line.append(f": {one_line(event.decision.reason)}", "muted")
+        line.append(_("Rejected: "), "muted")
+        line.append(render(event.request.command), "muted")
         self.write(self.agents.inside_action(event.request.id, line))
+        if event.decision.reason:
+            reason = Text(f"  {one_line(event.decision.reason)}", "muted")
+            self.write(self.agents.inside_action(event.request.id, reason))
 
     def _withheld(self, event: ev.ActionDecided) -> None:
         """Tell that an approved command was not started, as it would run something else."""

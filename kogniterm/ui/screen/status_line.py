@@ -199,7 +199,8 @@ def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) ->
         line.append(f"{one_line(end_reason(answer), 400)}\n", "warn" if sign == "warn" else "bad")
     if answer.stop == "budget":
         line.append(
-            _("Completed work is kept: raise the limit and ask to continue.") + "\n", "muted"
+            _("Completed work is kept. Raise the limit with /budget, then continue.") + "\n",
+            "muted",
         )
     line.append(usage_text(usage, seconds, answer.waited), "muted")
     return line

@@ -43,8 +43,22 @@ def test_commands_are_found_by_name_alias_and_beginning() -> None:
     assert registry.find("he").name == "help"
     with pytest.raises(UsageError, match="/mode, /model"):
         registry.find("mo")
-    with pytest.raises(UsageError, match="There is no command /zzz"):
+    with pytest.raises(UsageError, match="Unknown command /zzz; /help lists the commands"):
         registry.find("zzz")
+
+
+def test_an_unknown_command_names_the_one_that_was_meant() -> None:
+    registry = Registry(COMMANDS)
+    for typed, meant in (("thmee", "theme"), ("exti", "exit"), ("compct", "compact")):
+        with pytest.raises(
+            UsageError, match=rf"^Unknown command /{typed}\. Did you mean /{meant}\?$"
+        ):
+            registry.find(typed)
+
+
+def test_help_lists_the_actions_of_memory() -> None:
+    command = Registry(COMMANDS).find("memory")
+    assert command.arguments == ("[list|search|show|add|edit|pin|unpin|confirm|undo] [ID|TEXT]")
 
 
 def test_two_commands_may_not_share_a_name() -> None:

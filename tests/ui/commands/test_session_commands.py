@@ -150,7 +150,7 @@ async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> N
     assert "brings nothing" in await repl.type("/trust")
     (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
     assert "not trusted" in await repl.type("/trust show")
-    assert "Nothing was changed." in await repl.type("/trust")
+    assert "Nothing changed." in await repl.type("/trust")
     assert "from now on" in await repl.type("/trust")
     assert "is trusted" in await repl.type("/trust show")
     (flow.folder / "AGENTS.md").write_text("Use spaces.\n")
@@ -162,7 +162,8 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
     flow = make_flow("replies: [{run: echo 1}, {run: echo 2}, {run: echo 3}, {text: Done.}]")
     repl = Commanded(flow.open())
     shown = await repl.type("/budget tokens off")
-    assert re.search(r"tokens +0 +no limit +0 +no limit\n", shown)
+    assert re.search(r"tokens +0 +no limit +0 +no limit(\n|$)", shown)
+    assert "NAME VALUE" not in shown
     for line in ("/budget output_bytes 50MB", "/budget seconds 15min", "/budget tokens 1.5k"):
         await repl.type(line)
     assert flow.session is not None
@@ -176,15 +177,20 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
     assert flow.session.budget.session.dollars == 5
     answer = await flow.run()
     assert answer.stop == "budget"
-    assert re.search(r"commands +2 +2 +2 +no limit\n", await repl.type("/budget"))
+    shown = await repl.type("/budget")
+    assert re.search(r"commands +2 +2 +2 +no limit\n", shown)
+    assert "/budget NAME VALUE: limit each turn" in shown
+    assert "/budget session NAME VALUE: limit the whole session" in shown
     for line in ("/budget commands -1", "/budget commands nan", "/budget dollars inf",
                  "/budget seconds 3 weeks", "/budget steps 0.4"):  # fmt: skip
         with pytest.raises(UsageError, match="above 0"):
             await repl.type(line)
-    with pytest.raises(UsageError, match="none of"):
+    with pytest.raises(UsageError, match=r"Unknown value: hope\. Use one of: steps"):
         await repl.type("/budget hope 3")
-    with pytest.raises(UsageError, match="none of: steps, tokens, dollars"):
+    with pytest.raises(UsageError, match=r"commands\. Use one of: steps, tokens, dollars"):
         await repl.type("/budget session commands 3")
+    with pytest.raises(UsageError, match=r"^Specify one of: steps, tokens, dollars\.$"):
+        await repl.type("/budget session")
 
 
 async def test_cost_names_the_date_of_its_prices(make_flow: MakeFlow) -> None:

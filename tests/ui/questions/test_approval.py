@@ -333,7 +333,8 @@ async def test_enter_alone_approves_nothing(keys: PipeInput) -> None:
     live.press("n")
     await live.until("Why not?")
     live.press("use ninja\r")
-    await live.until("You rejected this action: use ninja")
+    await live.until("Rejected: make\n")
+    await live.until("  use ninja")
     assert session.decisions == [Decision("reject", "make", "person", "use ninja")]
     assert "│ $ make" in live.terminal.text
     await live.leave()
@@ -518,7 +519,8 @@ async def test_words_and_enter_reject_with_them_as_the_reason(keys: PipeInput) -
     await live.until("› y it my way")
     await live.until("Enter: reject with this reason")
     live.press("\r")
-    await live.until("You rejected this action: y it my way")
+    await live.until("Rejected: make\n")
+    await live.until("  y it my way")
     assert session.decisions == [Decision("reject", "make", "person", "y it my way")]
     await live.leave()
 
@@ -554,7 +556,7 @@ async def test_a_slash_command_at_a_question_runs_and_the_question_stays(keys: P
     live.press("/help stop")
     await live.until("Enter: run the command · Esc: back to the question")
     live.press("\r")
-    await live.until("There is no command /stop")
+    await live.until("Unknown command /stop")
     live.press("/compact\r")
     await live.until(
         "/compact cannot run during a turn. Wait until it ends, or stop it with Ctrl-C."

@@ -102,7 +102,7 @@ def test_what_a_sub_agent_does_stands_under_its_task() -> None:
         "▸ sub-agent 1: Mend it, and show that it works\n"
         "  • Read a.sh\n"
         "  ╭ $ sh a.sh\n  │ hello\n  │\n  │ you\n  ╰ ✓ exit 0 · 0.5 s\n\n"
-        "  ✗ You rejected it: not there\n"
+        "  ✗ Rejected: edit a.sh\n    not there\n"
         "✓ sub-agent 1: Mend it, and show that it works\n"
         "  It greets. Really.\n\n"
         "• Read b.sh\n"
@@ -221,11 +221,11 @@ def test_refusals_retries_and_failures_are_told() -> None:
     sink(ev.ToolRan("read_file", "x", "File x not found.", failed=True))
     sink(ev.ActionEnded("1", "edit_file", "Edited x.\nmore", failed=False))
     text = stream.getvalue()
-    assert "! Busy. Trying again in 3 s (2 of 5)." in text
-    assert "✗ Refused by policy: rm -rf /\\u{200B}\n  It deletes everything." in text
-    assert "✗ You rejected this action: not now" in text
-    assert text.count("rejected") == 1
-    assert "✗ Read x: There is no file x." in text
+    assert "! Busy. Retrying in 3 s (2 of 5)." in text
+    assert "✗ Refused: rm -rf /\\u{200B}\n  It deletes everything." in text
+    assert "✗ Rejected: rm -rf /\\u{200B}\n  not now" in text
+    assert text.count("Rejected") == 1
+    assert "✗ Read x: File x not found." in text
     assert "• Edit: Edited x. more" in text
 
 
@@ -368,8 +368,8 @@ def test_a_reason_to_try_again_is_given_once() -> None:
     sink(ev.TurnEnded(Answer("")))
     text = stream.getvalue()
     assert text.count("Cannot reach Gemini.") == 1
-    assert "! Trying again in 8 s (3 of 4)." in text
-    assert "! Its reply was empty. Trying again (1 of 3)." in text
+    assert "! Retrying in 8 s (3 of 4)." in text
+    assert "! Its reply was empty. Retrying (1 of 3)." in text
 
 
 def test_what_ended_a_turn_is_not_said_twice() -> None:
