@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Phrase:
     """A sentence for the user: English `template` in `str.format` syntax, with its values.
 
-    A value may be a `Text` itself, or several of them, which are told one after the other.
+    A value may be a `Phrase` itself, or several of them, which become one list.
     """
 
     template: str
@@ -26,9 +26,15 @@ class Phrase:
         values = {
             name: whole(value)
             if isinstance(value, Phrase)
-            else "; ".join(whole(one).rstrip(". ") for one in value)
+            else _joined([whole(one) for one in value])
             if isinstance(value, tuple | list) and all(isinstance(one, Phrase) for one in value)
             else value
             for name, value in self.values.items()
         }
         return phrase(self.template).format(**values)
+
+
+def _joined(parts: list[str]) -> str:
+    """Return `parts` as a list: by semicolons where a part has punctuation, else by commas."""
+    mark = "; " if any(set(".,:;") & set(part) for part in parts) else ", "
+    return mark.join(part.rstrip(". ") for part in parts)

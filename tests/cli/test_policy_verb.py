@@ -29,7 +29,7 @@ def test_check_explains_rule_by_rule(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "no builds here" in shown
     assert "=> [deny]" in shown
-    assert "floor" in shown
+    assert "\n     hard limits: none apply\n" in shown
 
 
 def test_check_as_json_names_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_the_rules_origins_are_told_in_spanish(capsys: pytest.CaptureFixture[str
     with in_spanish():
         assert policy.run(_parse("check", "make")) == 0
     shown = capsys.readouterr().out
-    assert "[prohibir] mínimo: " in shown
+    assert "\n     límites fijos: " in shown
     assert "[preguntar] modo manual: " in shown
 
 

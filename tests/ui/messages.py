@@ -36,6 +36,7 @@ def _errors(package: Path) -> frozenset[str]:
 
 TEMPLATES = {
     "approval/analysis/program_call.py",
+    "approval/analysis/shared_findings.py",
     "approval/programs/basic_rules.py",
     "storage/drivers.py",
     "execution/effect_preview.py",

@@ -35,6 +35,11 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_network_device,
 )
 from kogniterm.approval.analysis.program_call import Call, Findings
+from kogniterm.approval.analysis.shared_findings import (
+    CALLS_ITSELF,
+    DESTROYS_DISK,
+    REDIRECTS_SHELL,
+)
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import (
     Branch,
@@ -67,7 +72,7 @@ from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
 from kogniterm.approval.programs.word_patterns import apply_cases
 from kogniterm.approval.programs.wrappers import piped_items
 from kogniterm.text.visible import hidden_characters
-from kogniterm.types import Phrase, RiskReport
+from kogniterm.types import RiskReport
 
 _HANDLERS: Mapping[str, Callable[[Call], None]] = {
     base: handler
@@ -155,7 +160,7 @@ class Analyser:
         elif isinstance(node, Test):
             self._test(node, scope)
         else:
-            self._give_up("Could not be parsed: {why}.", why=Phrase(node.why))
+            self._give_up("Could not be parsed: {why}.", why=node.why)
 
     def _pipeline(self, node: Pipeline, scope: Scope) -> None:
         upstream: tuple[str, ...] = ()
@@ -216,7 +221,7 @@ class Analyser:
 
     def _call_function(self, node: Function, scope: Scope) -> None:
         if node.name in self._active:
-            self._findings.danger("{name} calls itself endlessly.", name=node.name)
+            self._findings.danger(CALLS_ITSELF, name=node.name)
             return
         self._active.append(node.name)
         self.node(node.body, scope)
@@ -252,7 +257,7 @@ class Analyser:
                 self.node(part.node, scope.branch())
             elif isinstance(part, Unknown):
                 if part.opaque is not None:
-                    self._give_up("Could not be parsed: {why}.", why=Phrase(part.opaque))
+                    self._give_up("Could not be parsed: {why}.", why=part.opaque)
                 for nested in part.inner:
                     self.node(nested.node, scope.branch())
                 self._subscripts(part.computes, scope)
@@ -354,7 +359,7 @@ class Analyser:
         if is_network_device(path):
             call.network(path)
             if name in SHELLS or name in {"", "exec", "nc", "python", "python3", "perl"}:
-                call.danger("Exposes a shell on this machine to the network.")
+                call.danger(REDIRECTS_SHELL, path=path)
             return
         if op in {"<", "<>", "<&"}:
             call.reads(target)
@@ -417,7 +422,7 @@ class Analyser:
             findings.effect("execute", name)
             findings.ask("{program} is unknown to KogniTerm.", program=name)
             if name.startswith("mkfs"):
-                findings.danger("{program} destroys the contents of a disk.", program=name)
+                findings.danger(DESTROYS_DISK, program=name)
             return
         if _tells_version([name, *(arg.value for arg in args[1:])]):
             return

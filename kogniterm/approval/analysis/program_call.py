@@ -24,6 +24,14 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_system,
     is_temporary,
 )
+from kogniterm.approval.analysis.shared_findings import (
+    DELETES_DEVICE,
+    DELETES_FILE,
+    DELETES_MANY,
+    DEVICE_PERMISSIONS,
+    WRITES_DEVICE,
+    WRITES_FILE,
+)
 from kogniterm.text.visible import render
 from kogniterm.types import RISK_LABELS, Effect, EffectKind, GitCall, Phrase, RiskLabel, RiskReport
 
@@ -134,31 +142,31 @@ class Findings:
 
 _WORST = (
     (r"rm\s+(?:-\w+\s+)*-\w*[rRf]\w*\s+(?:--\S+\s+)*[\"']?(?:/|~|\$HOME|\*|\.\.?(?:[\"'\s]"
-        r"|$))", "deletes far more than one file"),
+        r"|$))", Phrase("deletes many files at once")),
     (r"rmtree\(\s*(?:[\"'](?:/|~|\.\.)|os\.path\.expanduser|Path\.home"
-        r"|[\"']\.[\"'])", "deletes whole folders"),
+        r"|[\"']\.[\"'])", Phrase("deletes whole folders")),
     (r"rm_rf|rimraf|rmSync\([^)]*recursive|removeSync|File::Path.*(?:rmtree"
-        r"|remove_tree)", "deletes whole folders"),
-    (r"mkfs|/dev/(?:sd|nvme|hd|vd|mmcblk|mem)|dd\s+if=", "writes to a disk"),
+        r"|remove_tree)", Phrase("deletes whole folders")),
+    (r"mkfs|/dev/(?:sd|nvme|hd|vd|mmcblk|mem)|dd\s+if=", Phrase("writes directly to a disk")),
     (r"socket.*(?:dup2|subprocess|pty\.spawn|/bin/(?:ba)?sh|exec)|pty\.spawn|/dev/tcp/"
-        r"|fsockopen.*exec", "gives a shell to the network"),
+        r"|fsockopen.*exec", Phrase("exposes a shell to the network")),
     (r"(?:curl|wget)[^|;&]*\|\s*(?:ba|z|da)?sh\b|exec\(\s*(?:urllib"
-        r"|requests)", "runs code that comes from the network"),
+        r"|requests)", Phrase("runs code downloaded from the network")),
     (r":\(\)\s*\{|while\s+(?:True|1)\s*:?\s*os\.fork|fork\s+while\s+fork"
-        r"|os\.fork\(\)\s*while", "starts processes without end"),
-    (r"os\.kill\(\s*-1|kill\s+-9\s+-1", "ends every process"),
+        r"|os\.fork\(\)\s*while", Phrase("starts processes endlessly")),
+    (r"os\.kill\(\s*-1|kill\s+-9\s+-1", Phrase("ends every process")),
     (r"authorized_keys|/etc/(?:passwd|shadow|sudoers|cron)|\.bashrc"
-        r"|\.ssh/", "touches files other programs obey"),
+        r"|\.ssh/", Phrase("accesses files that control other programs")),
     (r"base64.{0,40}(?:b64decode|decode64|-d).{0,60}(?:exec|eval|system)|(?:exec"
         r"|eval)\(.{0,60}(?:b64decode|decode64|unhexlify|fromhex|atob"
-            r"|marshal)", "runs text that was decoded out of sight"),
+            r"|marshal)", Phrase("runs decoded text KogniTerm cannot inspect")),
 )  # fmt: skip
 
 _PUT_TOGETHER = re.compile(r"\$\{?IFS\}?|[{},]")
 """Text that a shell turns into blanks: braces and the separator variable."""
 
 
-def _worst(code: str) -> str | None:
+def _worst(code: str) -> Phrase | None:
     """Return the most dangerous pattern found in code that is not parsed, in words, or None."""
     plain = _PUT_TOGETHER.sub(" ", code[:20000])
     for pattern, what in _WORST:
@@ -184,21 +192,21 @@ _KINDS_OF_PATH: Mapping[str, Callable[[ResolvedPath], bool]] = {
 }
 _CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
     "write": {
-        "device": ("dangerous", "Writes to the device {path}."),
+        "device": ("dangerous", WRITES_DEVICE),
         "kernel": ("dangerous", "Changes kernel settings ({path})."),
         "history": ("dangerous", "Tampers with the shell history."),
         "steering": ("dangerous", "Changes {path}, which controls other programs."),
         "repository": ("needs_approval", "Changes {path}, part of git's internal data."),
         "system": ("dangerous", "Changes {path}, which belongs to the system."),
-        "inside": ("workspace_write", "Writes {path}."),
+        "inside": ("workspace_write", WRITES_FILE),
         "unknown": ("needs_approval", "Writes to a file known only at run time."),
         "outside": ("needs_approval", "Writes {path}, outside the workspace."),
     },
     "delete": {
-        "device": ("dangerous", "Deletes the device {path}."),
+        "device": ("dangerous", DELETES_DEVICE),
         "history": ("dangerous", "Tampers with the shell history."),
         "steering": ("dangerous", "Deletes {path}, which other programs depend on."),
-        "inside": ("needs_approval", "Deletes {path}."),
+        "inside": ("needs_approval", DELETES_FILE),
         "system": ("dangerous", "Deletes {path}, which belongs to the system."),
         "outside": ("needs_approval", "Deletes {path}, which may be outside the workspace."),
     },
@@ -209,17 +217,17 @@ _CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
         "outside": ("needs_approval", "Moves {path}, outside the workspace."),
     },
     "rights": {
-        "device": ("dangerous", "Changes the permissions of many files at once: {path}."),
+        "device": ("dangerous", DEVICE_PERMISSIONS),
         "system": (
             "dangerous",
-            ("Changes the permissions of {path}, which belongs to the system."),
+            "Changes the permissions of {path}, which belongs to the system.",
         ),
         "secret": ("needs_approval", "Changes the permissions of {path}."),
         "steering": ("needs_approval", "Changes the permissions of {path}."),
         "inside": None,
         "outside": (
             "needs_approval",
-            ("Changes the permissions of {path}, outside the workspace."),
+            "Changes the permissions of {path}, outside the workspace.",
         ),
     },
 }
@@ -388,7 +396,7 @@ class Call:
         if is_device(path) or is_history(path):
             self.changes("delete", resolved)
         elif (recursive or resolved.glob) and is_broad(resolved, self.scope.roots):
-            self.danger("Deletes many files at once: {path}.", path=shown)
+            self.danger(DELETES_MANY, path=shown)
         elif unknown and ("/" in argument.value or (forced and argument.names)):
             self.danger("Deletes folders whose names are known only at run time.")
         elif recursive and path.endswith("/.git"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from kogniterm.approval.parser.tree import Literal, Part, Spans, Substitution, Unknown, Variable
+from kogniterm.types import Phrase
 
 MAX_PARTS = 200
 MAX_STEPS = 1500
@@ -93,9 +94,9 @@ class WordLexer:
         else:
             self._parts.append(Literal(text, quoted))
 
-    def _opaque(self, why: str, *, quoted: bool = False) -> None:
+    def _opaque(self, why: str, *, quoted: bool = False, **values: object) -> None:
         """Give up on the rest of the word."""
-        self._parts.append(_opaque(why, quoted=quoted))
+        self._parts.append(_opaque(why, quoted=quoted, **values))
         self._at = self._end
 
     def _unquoted(self, char: str) -> None:
@@ -117,7 +118,7 @@ class WordLexer:
         elif char in "<>" and text[at + 1 : at + 2] == "(":
             self._substitution("<(" if char == "<" else ">(", quoted=False)
         elif char in self._meta:
-            self._opaque(f"an unexpected {char!r} inside a word")
+            self._opaque("an unexpected {char} inside a word", char=repr(char))
         else:
             run = _RUN.match(text, at, self._end)
             plain = run[0] if run else char
@@ -197,7 +198,7 @@ class WordLexer:
     def _substitution(self, what: str, *, quoted: bool) -> None:
         span = self._spans.substitutions.get(self._at)
         if span is None or span[0] > self._end:
-            self._opaque(f"a substitution ({what}…) that could not be read", quoted=quoted)
+            self._opaque("an unreadable substitution ({start}…)", quoted=quoted, start=what)
             return
         end, found = span
         self._parts.append(Substitution(found.node, found.kind, quoted))
@@ -229,8 +230,8 @@ class WordLexer:
             self._at = end
 
 
-def _opaque(why: str, *, quoted: bool) -> Unknown:
-    return Unknown(quoted, opaque=why)
+def _opaque(why: str, *, quoted: bool, **values: object) -> Unknown:
+    return Unknown(quoted, opaque=Phrase(why, values))
 
 
 def _expansion(inner: str, nested: tuple[Substitution, ...], *, quoted: bool) -> Unknown:

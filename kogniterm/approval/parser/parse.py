@@ -35,6 +35,7 @@ from kogniterm.approval.parser.tree import (
     Test,
     Word,
 )
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from tree_sitter import Node as TreeNode
@@ -58,7 +59,11 @@ _TEST_EXPRESSIONS = frozenset({"binary_expression", "unary_expression", "parenth
 
 
 class UnreadError(Exception):
-    """Something in a command that the builder does not account for; the argument says what."""
+    """Something in a command that the builder does not account for; `why` names it."""
+
+    def __init__(self, template: str, **values: object) -> None:
+        self.why = Phrase(template, values)
+        super().__init__(str(self.why))
 
 
 @dataclass
@@ -221,7 +226,7 @@ def _test_words(build: _Builder, node: TreeNode, depth: int) -> Iterator[Word]:
         elif not child.is_named or child.type == "test_operator":
             yield build.plain(child)
         else:
-            raise UnreadError(f"a test contains something unusual ({child.type})")
+            raise UnreadError("an unsupported test ({kind})", kind=child.type)
     build.gap(position, node.children[-1].start_byte)
 
 
@@ -242,11 +247,11 @@ def parse(command: str) -> Node:
     root = _parser().parse(source).root_node
     text = source.decode("latin-1")
     if root.has_error:
-        return Opaque(command, "incomplete or invalid shell syntax")
+        return Opaque(command, Phrase("incomplete or invalid shell syntax"))
     try:
         return _Builder(text).statements(root, 0, len(text), 0)
     except UnreadError as problem:
-        return Opaque(command, str(problem))
+        return Opaque(command, problem.why)
 
 
 class _Builder:
@@ -305,7 +310,7 @@ class _Builder:
             raise UnreadError("too many levels of nesting")
         reader = _READERS.get(node.type)
         if reader is None:
-            raise UnreadError(f"it uses a form that is not judged ({node.type})")
+            raise UnreadError("an unsupported construct ({kind})", kind=node.type)
         return reader(self, node, depth + 1)
 
     def _command(self, node: TreeNode, depth: int) -> Node:
@@ -323,7 +328,7 @@ class _Builder:
                     raise UnreadError("words without a space between them")
                 parts.words.append(self.word(child, depth))
             else:
-                raise UnreadError(f"a command contains something unusual ({child.type})")
+                raise UnreadError("an unsupported part of a command ({kind})", kind=child.type)
         return _with_rest(parts.command, parts.rest)
 
     def _declaration(self, node: TreeNode, depth: int) -> Node:
@@ -337,7 +342,7 @@ class _Builder:
             elif child.type in _WORD_KINDS:
                 parts.words.append(self.word(child, depth))
             else:
-                raise UnreadError(f"a declaration contains something unusual ({child.type})")
+                raise UnreadError("an unsupported declaration ({kind})", kind=child.type)
         return parts.command
 
     def _assignments(self, node: TreeNode, depth: int) -> Node:
@@ -521,7 +526,7 @@ class _Builder:
         if start.type == "`" or self.text[node.start_byte] == "`":
             inner = self.text[node.start_byte + 1 : node.end_byte - 1]
             if re.search(r"\\[$`\\]", inner):
-                return Opaque(inner, "escapes inside backticks")
+                return Opaque(inner, Phrase("escapes inside backticks"))
         children = node.children[1:-1]
         if start.type == "$(<" or (children and children[0].type == "file_redirect"):
             if len(children) != 1:

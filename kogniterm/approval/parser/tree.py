@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kogniterm.types import Phrase
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -42,7 +44,7 @@ class Unknown:
 
     quoted: bool
     inner: tuple[Substitution, ...] = ()
-    opaque: str | None = None
+    opaque: Phrase | None = None
     digits: bool = False
     names: tuple[str, ...] = ()
     assigns: str | None = None
@@ -168,7 +170,7 @@ class Opaque:
     """Text that could not be read; `why` is the reason in words."""
 
     text: str
-    why: str
+    why: Phrase
 
 
 Node = Simple | Pipeline | Sequence | Group | Branch | Loop | Function | Test | Opaque

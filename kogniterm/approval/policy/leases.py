@@ -24,6 +24,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     names,
     within,
 )
+from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
 from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_changes
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
@@ -52,8 +53,6 @@ _MOVES = frozenset({"cd", "pushd", "popd"})
 _WILD = re.compile(r"[*?\[…]")
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
 """A name of a remote, a branch or a tag, and neither a file elsewhere nor an address."""
-_NAMES_A_FILE = ("Writes {path}.", "Deletes {path}.")
-"""Reasons that only repeat the effect on the file, which is compared by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +324,7 @@ def _is_address(target: str) -> bool:
 
 
 def _reason_key(reason: Phrase) -> object:
-    if reason.template in _NAMES_A_FILE:
+    if reason.template in NAMES_A_FILE:
         return reason.template
     return (reason.template, str(reason))
 

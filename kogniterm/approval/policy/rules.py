@@ -91,7 +91,9 @@ class Rule:
     @property
     def text(self) -> Phrase:
         """The rule's reason."""
-        return Phrase("{reason}", {"reason": self.reason or f"rule {self.origin}"})
+        if not self.reason:
+            return Phrase("rule {origin}", {"origin": self.origin})
+        return Phrase("{reason}", {"reason": self.reason})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FOR_ROOTS
 from kogniterm.approval.policy.leases import Lease
 from kogniterm.approval.policy.rules import Choice, Rule, RuleSet
 from kogniterm.types import (
@@ -177,27 +178,6 @@ class Unattended:
         """Accept the plan: there is no user to review it."""
 
 
-_ALWAYS = frozenset(
-    {
-        "{name} calls itself endlessly.",
-        "Writes to the device {path}.",
-        "Deletes the device {path}.",
-        "{program} destroys the contents of a disk.",
-        "{program} with --no-preserve-root can delete the root folder.",
-        "Exposes a shell on this machine to the network.",
-        "{program} exposes a program on this machine to the network.",
-        "{program} exposes a shell on this machine to the network.",
-        "{program} would end every process or process 1.",
-    }
-)
-_BROAD = frozenset(
-    {
-        "Deletes many files at once: {path}.",
-        "Changes the permissions of many files at once: {path}.",
-        "Moves many files at once: {path}.",
-        "{program} deletes files from {path} that are not in its source.",
-    }
-)
 _HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)(?:/\*)?")
 _ROOTS = frozenset({"/", "/*", "~", "~/*", "/home", "/home/*", "/etc", "/usr", "/boot", "/var"})
 
@@ -205,10 +185,10 @@ _ROOTS = frozenset({"/", "/*", "~", "~/*", "/home", "/home/*", "/etc", "/usr", "
 def hard_limit_reason(report: RiskReport) -> Phrase | None:
     """Return why a hard limit denies this command, or None if none does."""
     for reason in report.reasons:
-        if reason.template in _ALWAYS:
+        if reason.template in ALWAYS_DENIED:
             return reason
         path = str(reason.values.get("path"))
-        if reason.template in _BROAD and (path in _ROOTS or _HOME.fullmatch(path)):
+        if reason.template in DENIED_FOR_ROOTS and (path in _ROOTS or _HOME.fullmatch(path)):
             return reason
     return None
 

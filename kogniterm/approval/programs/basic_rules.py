@@ -18,6 +18,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     within,
 )
 from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.analysis.shared_findings import DESTROYS_DISK
 
 ASK_KINDS = {
     "code": "{program} runs code KogniTerm cannot inspect.",
@@ -42,7 +43,7 @@ ASK_KINDS = {
     "alias": "{program} changes what later commands mean.",
 }
 DANGER_KINDS = {
-    "disk": "{program} destroys the contents of a disk.",
+    "disk": DESTROYS_DISK,
     "power": "{program} stops or restarts the machine.",
     "kernel": "{program} changes the running kernel.",
     "accounts": "{program} changes user accounts or groups.",
@@ -239,7 +240,10 @@ def subcommands(call: Call) -> None:
 def _may_install(call: Call, verb: str, *, network: bool) -> None:
     verb = verb.replace(HOLE, "…")
     call.findings.effect("execute", f"{call.name} {verb}".strip())
-    call.ask("{program} {verb} may install, change or run software.", verb=verb)
+    if verb:
+        call.ask("{program} {verb} may install, change or run software.", verb=verb)
+    else:
+        call.ask("{program} may install, change or run software.")
     if network:
         call.network()
 

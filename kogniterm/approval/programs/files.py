@@ -16,6 +16,12 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_steering,
 )
 from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.analysis.shared_findings import (
+    DELETES_ROOT,
+    MANY_PERMISSIONS,
+    MIRRORS,
+    MOVES_MANY,
+)
 from kogniterm.approval.programs.basic_rules import (
     apply_options,
     ask_unclear,
@@ -33,10 +39,11 @@ def rm(call: Call) -> None:
     recursive = parsed.has("r", "R", "recursive", "rec", "recur") or parsed.has_unknown
     forced = removes and parsed.has("f", "force")
     if parsed.has("no-preserve-root") and removes:
-        call.danger("{program} with --no-preserve-root can delete the root folder.")
+        call.danger(DELETES_ROOT)
     for operand in parsed.operands:
         call.deletes(operand, recursive=removes and recursive, forced=forced)
-    call.ask("{program} deletes files.")
+    if not parsed.operands:
+        call.ask("{program} deletes files.")
 
 
 def shred(call: Call) -> None:
@@ -123,7 +130,7 @@ def move(call: Call) -> None:
         if is_broad(resolved, call.scope.roots) and (
             resolved.glob or not resolved.inside or not resolved.path.count("/") > 1
         ):
-            call.danger("Moves many files at once: {path}.", path=call.shown(resolved))
+            call.danger(MOVES_MANY, path=call.shown(resolved))
         else:
             call.changes("move", resolved)
         call.findings.effect("delete", call.shown(resolved), outside=not resolved.inside)
@@ -197,7 +204,7 @@ def _changes_rights(call: Call, operands: tuple[Argument, ...], *, recursive: bo
         call.effect("write", resolved)
         if recursive and is_broad(resolved, call.scope.roots):
             shown = call.shown(resolved)
-            call.danger("Changes the permissions of many files at once: {path}.", path=shown)
+            call.danger(MANY_PERMISSIONS, path=shown)
         else:
             call.changes("rights", resolved)
 
@@ -448,9 +455,7 @@ def rsync(call: Call) -> None:
         deletes = any(name.startswith("del") for name in parsed.names)
         if deletes and (is_broad(resolved, call.scope.roots) or not resolved.inside):
             shown = call.shown(resolved)
-            call.danger(
-                "{program} deletes files from {path} that are not in its source.", path=shown
-            )
+            call.danger(MIRRORS, path=shown)
     apply_options(call, parsed)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOLE, is_secret_variable, is_temporary
 from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.analysis.shared_findings import EXPOSES_PROGRAM, EXPOSES_SHELL
 
 
 def curl(call: Call) -> None:
@@ -105,9 +106,9 @@ def netcat(call: Call) -> None:
     call.network(text[:80])
     call.mentions()
     if re.search(r"(?:^| )-[a-z]*[ec] ?\S|--(?:sh-)?exec|(?i:exec|system|shell):", text):
-        call.danger("{program} exposes a program on this machine to the network.")
+        call.danger(EXPOSES_PROGRAM)
     if call.name != "telnet" and {"bash", "sh", "zsh"} & set(call.scope.upstream):
-        call.danger("{program} exposes a shell on this machine to the network.")
+        call.danger(EXPOSES_SHELL)
     if {"tar", "zip", "cpio", "pax", "dd", "pg_dump", "mysqldump"} & set(call.scope.upstream):
         call.danger("{program} sends whole folders or databases over the network.")
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Literal, cast
 
 from kogniterm.approval.analysis.program_call import Call
+from kogniterm.approval.analysis.shared_findings import ENDS_ALL_PROCESSES
 from kogniterm.types import EffectKind
 
 
@@ -107,7 +108,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _ask(_ALL, "{program} ends processes.", "process={words}"),
         _danger(r"(?>-[sn](?: \S+ ?|\Z)|-(?:s|n|\d+|SIG\w+|[A-Z]+[0-9]?)(?: |\Z))?+"
                 r"(?:.* )?(?:-1|1|0)(?: .*)?",
-                "{program} would end every process or process 1."),
+                ENDS_ALL_PROCESSES),
     ),
     "killall": (
         _ask(_ALL, "{program} ends processes by name.", "process={words}"),
@@ -145,8 +146,9 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
     "ip": (
         _ask(r"netns (?!list(?: |\Z)).*", "{program} runs commands in another network namespace.",
              stop=True, op=True),
-        _ask(r"(?:.* )?(?:-b(?:atch)?\b|-n\b|-netns).*",
-             "{program} runs commands in another network namespace or from a file.", stop=True),
+        _ask(r"(?:.* )?-b(?:atch)?\b.*", "{program} runs commands from a file.", stop=True),
+        _ask(r"(?:.* )?(?:-n\b|-netns).*", "{program} runs in another network namespace.",
+             stop=True),
         # `ip link s` sets; of an address, a route or a neighbour it shows.
         _reads(r"\S*(?: (?:show|sh|list|ls|l|get|help|dev|to|via|table|brief|monitor)(?: .*)?)?"
                r"|(?:a|r\b|ro|n\b|nei)\S* s(?: .*)?", op=True),

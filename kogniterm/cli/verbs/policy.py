@@ -17,7 +17,7 @@ from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.approval.policy.rules import RuleSet
-    from kogniterm.types import ApprovalMode, RiskReport, Verdict
+    from kogniterm.types import ApprovalMode, RiskReport, RuleTrace, Verdict
 
 
 History = Iterable[tuple[str, str, str]]
@@ -79,6 +79,14 @@ def run(args: argparse.Namespace, *, history: History | None = None) -> int:
         return write_report(args, args.perform(args, judged_commands(store)))
 
 
+def _traced(entry: RuleTrace) -> str:
+    """Return a line of a verdict's trace; one that did not match decided nothing."""
+    from kogniterm.ui.questions.approval_words import decision_text, origin_text
+
+    decided = f"=> [{decision_text(entry.decision)}] " if entry.matched else "   "
+    return f"  {decided}{origin_text(entry.origin)}: {translate(entry.reason)}"
+
+
 def _check(args: argparse.Namespace, _history: History) -> Report:
     """Explain the verdict on a command, rule by rule."""
     from kogniterm.approval import render, warnings
@@ -86,7 +94,6 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         decision_text,
         effect_text,
         label_text,
-        origin_text,
     )
 
     command, folder = args.command_text, str(Path(args.cwd or ".").resolve())
@@ -100,11 +107,7 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         *(f"  - {translate(reason)}" for reason in reasons),
         *(f"  * {effect_text(effect)}" for effect in report.effects),
         _("Verdict in {mode} mode: {kind}").format(mode=args.mode, kind=kind),
-        *(
-            f"  {'=>' if entry.matched else '  '} [{decision_text(entry.decision)}] "
-            f"{origin_text(entry.origin)}: {translate(entry.reason)}"
-            for entry in verdict.trace
-        ),
+        *map(_traced, verdict.trace),
     ]
     data = {
         "command": command,

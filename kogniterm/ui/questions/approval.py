@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import RenderableType
 from rich.text import Text
 
+from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
 from kogniterm.approval.policy.leases import TERMS, Offer
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
 from kogniterm.runtime.plan_edits import PlanDraft
@@ -58,7 +59,6 @@ _LABEL_STYLES = {
 }
 _PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", "create")
 """Effects that the preview tells more of than their names."""
-_SAID_BY_EFFECTS = ("Deletes {path}.", "Writes {path}.")
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Subject:
         """Return why it was asked, each reason once; what is `told` as an effect is left out."""
         said = [*self.report.reasons, *self.verdict.reasons]
         if told:
-            said = [text for text in said if text.template not in _SAID_BY_EFFECTS]
+            said = [text for text in said if text.template not in NAMES_A_FILE]
         if len(said) > 1:
             said = [text for text in said if text != EVERY_COMMAND]
         return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
@@ -215,11 +215,11 @@ class Subject:
         lines = [Text(_("How this was decided:"), "heading")]
         for trace in self.verdict.trace:
             sign = painter.symbol("done" if trace.matched else "pending")
-            origin, arrow = origin_text(trace.origin), painter.symbol("arrow")
-            words = f"{sign} {one_line(origin)} {arrow} {decision_text(trace.decision)}"
-            lines.append(
-                Text(f"  {words}: {translate(trace.reason)}", "" if trace.matched else "muted")
-            )
+            line = f"  {sign} {one_line(origin_text(trace.origin))}"
+            if trace.matched:  # a rule that did not match decided nothing
+                line += f" {painter.symbol('arrow')} {decision_text(trace.decision)}"
+            line += f": {translate(trace.reason)}"
+            lines.append(Text(line, "" if trace.matched else "muted"))
         if not self.verdict.trace:
             lines.append(Text("  " + _("No rule applies; the default is to ask."), "muted"))
         if self.report.programs:

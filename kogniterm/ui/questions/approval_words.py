@@ -36,6 +36,7 @@ def origin_text(origin: str) -> str:
         "floor": _("hard limits"),
         "mode manual": _("manual mode"),
         "mode auto": _("auto mode"),
+        "unknown outcome": _("earlier run"),
     }
     if kind == "lease" and space:
         return _("permission {id}").format(id=rest)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from kogniterm.approval import classify, fills
 from kogniterm.types import RISK_LABELS
+from kogniterm.ui.locale import translate
 from tests.approval.corpus import WORKSPACE, commands, smuggled
+from tests.support.language import in_spanish
 from tests.support.programs import needs
 
 
@@ -183,8 +185,8 @@ def test_no_program_bash_would_start_is_missed(command: str, tmp_path: Path) -> 
     """What bash itself starts is among the programs judged, or the command was not readable."""
     report = classify(command)
     judged = {argv[0] for argv in report.programs if argv}
-    unread = any("could not be read" in str(reason) for reason in report.reasons)
-    unread = unread or any("only known when" in str(reason) for reason in report.reasons)
+    unread = any("Could not be parsed" in str(reason) for reason in report.reasons)
+    unread = unread or any("known only at run time" in str(reason) for reason in report.reasons)
     assert report.label != "safe_readonly"
     assert unread or _names_bash_runs(command, tmp_path) <= judged
 
@@ -226,3 +228,29 @@ def test_unknown_parts_of_effects_are_shown(command: str) -> None:
     report = classify(command)
     assert all("\0" not in effect.target for effect in report.effects)
     assert any("…" in effect.target for effect in report.effects)
+
+
+def test_what_code_that_is_not_parsed_does_is_translated() -> None:
+    report = classify("python3 -c 'import shutil; shutil.rmtree(\"/\")'")
+    text = next(text for text in report.reasons if "Contains code" in text.template)
+    assert str(text) == "Contains code that deletes whole folders."
+    with in_spanish():
+        assert translate(text) == "Contiene código que borra carpetas enteras."
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("ip -batch changes.txt", "ip runs commands from a file."),
+        ("ip -n blue link", "ip runs in another network namespace."),
+        ("gem", "gem may install, change or run software."),
+        ("gem install x", "gem install may install, change or run software."),
+    ],
+)
+def test_a_reason_names_what_the_call_does(command: str, reason: str) -> None:
+    assert str(classify(command).reasons[0]) == reason
+
+
+def test_a_deletion_is_given_as_a_reason_once() -> None:
+    assert [str(text) for text in classify("rm x").reasons] == ["Deletes x."]
+    assert [str(text) for text in classify("rm").reasons] == ["rm deletes files."]

@@ -6,10 +6,13 @@ import subprocess
 
 import pytest
 
+from kogniterm.approval import classify
 from kogniterm.approval.analysis.expansion import Scope, expand
 from kogniterm.approval.analysis.paths_and_variables import HOLE, Roots
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Simple
+from kogniterm.ui.locale import translate
+from tests.support.language import in_spanish
 from tests.support.programs import needs
 
 _WORDS = [
@@ -39,3 +42,23 @@ def test_a_word_becomes_what_bash_makes_of_it(word: str) -> None:
     if any(HOLE in value for value in got):
         return
     assert set(got) == set(wanted)
+
+
+@pytest.mark.parametrize(
+    ("command", "english", "spanish"),
+    [
+        ("ls ;; pwd", "an unsupported construct (;;)", "una construcción no admitida (;;)"),
+        (
+            "cat <<EOF\n`x`\nEOF",
+            "an unreadable substitution ($(…)",
+            "una sustitución ilegible ($(…)",
+        ),
+    ],
+)
+def test_the_reason_why_a_command_could_not_be_parsed_is_translated(
+    command: str, english: str, spanish: str
+) -> None:
+    texts = [text for text in classify(command).reasons if "parsed" in text.template]
+    assert str(texts[0]) == f"Could not be parsed: {english}."
+    with in_spanish():
+        assert translate(texts[0]) == f"No se pudo analizar: {spanish}."

@@ -320,11 +320,11 @@ def test_nothing_is_offered_for_what_is_dangerous() -> None:
 def test_a_lease_says_why_it_does_not_cover() -> None:
     granted = replace(lease("touch a", "program"), uses=1)
     for command, why in (
-        ("touch -c b", "also runs touch"),
-        ("touch b && rm x", "effect: deleting files"),
-        ("touch b; ./y", "effect: running code"),
-        ("touch b > o", "effect: overwriting files"),
-        ("curl https://a.example", "talks to https://a.example"),
+        ("touch -c b", "does not cover running touch -c b"),
+        ("touch b && rm x", "does not cover deleting files"),
+        ("touch b; ./y", "does not cover running code"),
+        ("touch b > o", "does not cover overwriting files"),
+        ("curl https://a.example", "connections to https://a.example"),
         ("rm -rf /", "dangerous"),
     ):
         found = explain([granted], report(command), folder=W, now=0)
@@ -332,8 +332,8 @@ def test_a_lease_says_why_it_does_not_cover() -> None:
     same = report("touch b")
     assert judge(same, leases=[granted], circumstances=Circumstances(folder=W)).lease_id == "l1"
     assert "used up" in str(explain([granted.taken()], same, folder=W, now=0)[0][1])
-    assert "holds in" in str(explain([granted], same, folder="/elsewhere", now=0)[0][1])
-    assert "holds in" in str(explain([granted], same, folder=f"{W}/sub", now=0)[0][1])
+    assert "applies only in" in str(explain([granted], same, folder="/elsewhere", now=0)[0][1])
+    assert "applies only in" in str(explain([granted], same, folder=f"{W}/sub", now=0)[0][1])
     timed = replace(lease("make", "exact"), expires=10.0)
     assert timed.mismatch(report("make"), folder=W, now=9.0) is None
     assert "expired" in str(timed.mismatch(report("make"), folder=W, now=10.0))
@@ -373,7 +373,7 @@ cp -r a b => cp -r with no other options, on files in /home/dev/work
 black -l 80 a => black -l 80 with no other options, on files in /home/dev/work
 git commit -m x => git commit -m with no other options or arguments, in /home/dev/work
 git push origin main => git push origin main with no other options or arguments, in /home/dev/work
-gh pr view 3 => gh pr view with no other options, for any number, in /home/dev/work
+gh pr view 3 => gh pr view with no other options, with any number as argument, in /home/dev/work
 """
 
 
@@ -417,3 +417,10 @@ def test_adding_an_option_or_a_target_never_widens_what_is_covered() -> None:
         changed = command == given and option not in given and unlisted and not reads
         if kind == "program" and changed:
             assert not covers(one, with_option), (kind, given, with_option)
+
+
+def test_the_kinds_of_change_that_a_lease_allows_are_a_list_with_commas() -> None:
+    (_exact, _program, effect) = offers(report("touch a"), folder=W)
+    assert str(effect.text) == (
+        f"commands that only change files in {W} (creating files, writing files)"
+    )

