@@ -66,7 +66,7 @@ class RunFront:
     """The screen of a run and its questions; `approver` (of a session) is None without a user.
 
     `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to
-    know.
+    know. `close` leaves the terminal as it was, however the task ended.
     """
 
     sink: Sink
@@ -74,6 +74,7 @@ class RunFront:
     terminal: Terminal | None = None
     recover: Recover | None = None
     ask: Ask | None = None
+    close: Callable[[], None] = lambda: None
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -105,6 +106,15 @@ def with_front(args: argparse.Namespace, do: Callable[[RunFront, Sink], int]) ->
     A task that breaks still ends its JSON output with a result.
     """
     front = _front(args)
+    try:
+        return _with_output(args, front, do)
+    finally:
+        front.close()
+
+
+def _with_output(
+    args: argparse.Namespace, front: RunFront, do: Callable[[RunFront, Sink], int]
+) -> int:
     if args.output == "text":
         return do(front, front.sink)
     from kogniterm.cli.json_output import JsonSink, StreamJsonSink, failure
@@ -263,7 +273,7 @@ def _front(args: argparse.Namespace) -> RunFront:
         first = quick(environment(), flags_of(args))
         screen = None if on_screen else out
         user = UserScreen(first, sys.stderr, screen, keys, folder_of(args))
-        return RunFront(user, user.approver, user.terminal(), user.recover, user.ask)
+        return RunFront(user, user.approver, user.terminal(), user.recover, user.ask, user.close)
     from kogniterm.cli.text_output import TextSink
 
     return RunFront(TextSink(out, sys.stderr))

@@ -218,7 +218,8 @@ class UserScreen:
 
     def close(self) -> None:
         """Leave the terminal as it was."""
-        self._display.close()
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            self._display.close()
 
     def approver(self, session: LiveSession) -> Approver:
         """Return the approver that asks the user, a line at a time."""

@@ -28,6 +28,7 @@ class QuickSettings:
     `term` and `colorfgbg` are as the terminal reports them; `editor` and `pager` may be empty.
     `narrowing` is what the terminal does to rows that no longer fit when its window gets narrower:
     it cuts them or, where it is known for that, wraps them; tmux also wraps what was cleared.
+    `progress` is whether it shows a progress that it is sent.
     """
 
     paths: Paths
@@ -48,6 +49,7 @@ class QuickSettings:
     truecolor: bool
     unicode: bool
     narrowing: Narrowing
+    progress: bool
 
 
 def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None) -> QuickSettings:
@@ -93,6 +95,7 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
         truecolor=environ.get("COLORTERM", "") in ("truecolor", "24bit"),
         unicode=_has_unicode(environ),
         narrowing=_narrowing(environ),
+        progress=_shows_progress(environ),
     )
 
 
@@ -143,6 +146,27 @@ def _narrowing(environ: Mapping[str, str]) -> Narrowing:
         return "cuts"
     named = environ.get("VTE_VERSION") or environ.get("KONSOLE_VERSION")
     return "wraps" if named or program in _WRAPPING_PROGRAMS else "cuts"
+
+
+_PROGRESS_PROGRAMS = {"WezTerm", "ghostty"}
+_VTE_WITH_PROGRESS = 7900
+"""VTE 0.79, of GNOME 48."""
+
+
+def _shows_progress(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is known to show the progress of OSC 9;4.
+
+    Others show it as a notification (kitty, iTerm2) or as text. The multiplexers do not pass it on,
+    and what runs in them inherits the variables of the terminal around them.
+    """
+    if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "") in ("", "dumb"):
+        return False
+    if environ.get("TERM_PROGRAM", "") in _PROGRESS_PROGRAMS:
+        return True
+    vte = environ.get("VTE_VERSION", "")
+    if vte.isdecimal():
+        return int(vte) >= _VTE_WITH_PROGRESS
+    return bool(environ.get("WT_SESSION")) or environ.get("ConEmuANSI") == "ON"
 
 
 def _language(value: str, environ: Mapping[str, str]) -> Language:

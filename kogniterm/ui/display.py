@@ -128,6 +128,7 @@ class Display:
     def user_needed(self) -> None:
         """Call the user: a question waits."""
         if self._attention is not None:
+            self._attention.waiting(True)
             self._attention.call(_("KogniTerm: waiting for your answer"))
 
     def keyboard_lent(self) -> None:

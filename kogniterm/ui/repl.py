@@ -131,6 +131,8 @@ class Repl:
             await self._wind_up(gone=True)
             return 128 + signal.SIGHUP
         finally:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                self.display.close()
             await self._close_session()
             for number in ours:
                 loop.remove_signal_handler(number)

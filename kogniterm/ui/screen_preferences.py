@@ -62,7 +62,7 @@ class Preferences:
     notify: NotifyName = "bell"
     notify_after: float = 20.0
     title: bool = True
-    progress: bool = True
+    progress: bool = False
     fold: int = 16
     answer_pause: float = PAUSE_SECONDS
 
@@ -89,6 +89,7 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
         unicode=quick.unicode,
         narrowing=quick.narrowing,
         truecolor=quick.truecolor,
+        progress=quick.progress,
         editor=_found(_words(quick.editor), _EDITORS, workspace),
         pager=_found(_words(quick.pager), _PAGERS, workspace),
         notify=_known(quick.notify, NOTIFY) or "bell",

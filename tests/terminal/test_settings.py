@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import stat
 
 from tests.support.programs import require
-from tests.support.real_terminal import User
+from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     ARMED_SECONDS,
+    answer,
     has_prompt,
     holding,
+    leave,
+    nap,
     open_prompt,
     put,
+    running,
     say,
     say_task,
     scripted,
@@ -154,6 +160,57 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             terminal.until("lista los comandos")
             terminal.send("/quit\r")
         assert terminal.status() == 0
+
+
+SHOWS, PAUSES, CLEARS = (f"\x1b]9;4;{state};0\x07".encode() for state in (3, 4, 0))
+RESTORES = b"\x1b[23;2t"
+
+
+def test_the_title_and_the_progress_show_a_turn_and_are_taken_back(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    rest = nap()
+    script = f"replies: [{{run: {rest}}}, {{text: Done.}}]"
+    terminal = open_terminal(user=user, environment={"TERM_PROGRAM": "WezTerm"})
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script)}")
+    assert SHOWS not in terminal.raw
+    say(terminal, "sleep a while")
+    answer(terminal, rest, "y")
+    terminal.until("Running the command")
+    raw = terminal.raw
+    waits = raw.index(b"\x1b]2;Waiting for you: KogniTerm\x07")
+    runs = raw.index(b"\x1b]2;Running: KogniTerm\x07")
+    assert runs < waits < raw.rindex(b"\x1b]2;Running: KogniTerm\x07")
+    assert raw.index(SHOWS) < raw.index(PAUSES) < raw.rindex(SHOWS)
+    assert b"\x1b[22;2t" in raw[:runs]
+    assert CLEARS not in raw
+    ends_with_everything_taken_back(terminal)
+    # The same in a run, which only draws; and a signal finds it before it has begun to answer.
+    start = len(terminal.raw)
+    terminal.start(f"kogniterm --model {scripted(terminal, script)} --auto-approve run sleep")
+    terminal.until(lambda: bool(running(rest)))
+    terminal.until(lambda: SHOWS in terminal.raw[start:])
+    ends_with_everything_taken_back(terminal)
+
+
+def ends_with_everything_taken_back(terminal: RealTerminal) -> None:
+    """End KogniTerm with SIGTERM, and see that nothing of it stays in the terminal."""
+    start = len(terminal.raw)
+    os.kill(os.tcgetpgrp(terminal.master), signal.SIGTERM)
+    assert terminal.status() == 128 + signal.SIGTERM
+    left = terminal.raw[start:]
+    assert left.rindex(CLEARS) > left.rfind(SHOWS)
+    assert left.rindex(RESTORES) > left.rfind(b"\x1b]2;")
+
+
+def test_a_terminal_that_does_not_show_progress_is_not_sent_any(
+    open_terminal: OpenTerminal,
+) -> None:
+    terminal = open_terminal(environment={"TERM_PROGRAM": "WezTerm", "TMUX": "/tmp/x,1,0"})
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, 'replies: [{text: Done.}]')}")
+    say_task(terminal, "do it", "Done.")
+    assert leave(terminal) == 0
+    assert b"\x1b]9;4" not in terminal.raw
 
 
 def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:

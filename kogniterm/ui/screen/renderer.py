@@ -31,6 +31,8 @@ _PLAN_ROWS = 8
 _QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
 _AFTER_RESPONSE = (ev.ModelCalled, ev.ActionProposed, ev.AgentStarted, ev.ToolRan, ev.PlanChanged)
 """Events after which a response was not the last one of its turn."""
+_AFTER_ANSWER = (ev.ModelCalled, ev.ActionDecided, ev.ActionEnded, ev.PlanReviewed, ev.ToolRan)
+"""Events after which no question waits."""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,8 @@ class ScreenSink:
     def __call__(self, event: ev.Event) -> None:
         """Show `event`. An event this version does not know is no error."""
         handler = self._handlers.get(type(event))
+        if self._attention is not None and isinstance(event, _AFTER_ANSWER):
+            self._attention.waiting(False)
         if not self.options.answers and isinstance(event, _AFTER_RESPONSE):
             self._finish_block()
             self._write_held()

@@ -5,8 +5,8 @@ screen readers). `LiveSurface` keeps a live region under the lines on a terminal
 types into (one-shot runs). The REPL's own surface lives with its prompt.
 
 `Attention` sends signals outside the text: OSC 2 sets the title (xterm), OSC 9;4 the taskbar's
-progress (ConEmu, also Windows Terminal, WezTerm, Ghostty), OSC 9 a desktop notification (iTerm2,
-kitty), BEL a bell.
+progress (ConEmu, also Windows Terminal, WezTerm, Ghostty, VTE), OSC 9 a desktop notification
+(iTerm2, kitty), BEL a bell.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Protocol, TextIO
 
 from kogniterm.text.visible import one_line
+from kogniterm.ui.locale import _
 from kogniterm.ui.screen_preferences import Preferences
 
 FRAME_SECONDS = 0.06
@@ -198,26 +199,43 @@ class LiveSurface:
 BELL = "\a"
 
 
+KEEP_TITLE = "\x1b[22;2t"
+"""Tells the terminal to remember its title (XTWINOPS); one that cannot ignores it."""
+RESTORE_TITLE = "\x1b[23;2t"
+
+
 class Attention:
-    """Sends the signals that the preferences allow; on a bare terminal none."""
+    """Sends the signals that the preferences allow; on a bare terminal none.
+
+    The title shows the session, and before it whether a turn runs or a question waits.
+    """
 
     def __init__(self, preferences: Preferences, send: Callable[[str], None]) -> None:
         self._preferences = preferences
         self._send = send
-        self._progress = False
-        self._titled = False
+        self._name = "KogniTerm"
+        self._shown = ""
+        self._working = False
+        self._waiting = False
 
     def title(self, text: str) -> None:
-        """Name the window."""
-        if self._preferences.title and not self._preferences.bare:
-            self._titled = True
-            self._send(f"\x1b]2;{one_line(text, 80)}\a")
+        """Name the window after the session."""
+        self._name = text
+        self._retitle()
 
     def working(self, on: bool) -> None:
-        """Show that something runs (of unknown length), or that nothing does."""
-        if self._preferences.progress and not self._preferences.bare and on != self._progress:
-            self._progress = on
-            self._send(f"\x1b]9;4;{3 if on else 0};0\a")
+        """Show that a turn runs (of unknown length), or that none does."""
+        if on != self._working:
+            self._working, self._waiting = on, False
+            self._progress(3 if on else 0)
+            self._retitle()
+
+    def waiting(self, on: bool) -> None:
+        """Show that the turn waits for the user, or that it goes on."""
+        if on != self._waiting and self._working:
+            self._waiting = on
+            self._progress(4 if on else 3)
+            self._retitle()
 
     def call(self, message: str) -> None:
         """Call the user: a question waits, or a long turn is over."""
@@ -227,7 +245,28 @@ class Attention:
         self._send(BELL if notify == "bell" else f"\x1b]9;{one_line(message, 120)}\a")
 
     def close(self) -> None:
-        """Leave no progress and no title behind."""
-        self.working(False)
-        if self._titled:
-            self._send("\x1b]2;\a")
+        """Leave no progress behind, and the title that was there before."""
+        if self._working:
+            self._working = self._waiting = False
+            self._progress(0)
+        if self._shown:
+            self._shown = ""
+            # A terminal that keeps no titles shows an empty one, its own in most of them.
+            self._send(f"\x1b]2;\a{RESTORE_TITLE}")
+
+    def _progress(self, state: int) -> None:
+        """Set the progress of OSC 9;4: 0 removes it, 3 is of unknown length, 4 pauses it."""
+        if self._preferences.progress and not self._preferences.bare:
+            self._send(f"\x1b]9;4;{state};0\a")
+
+    def _retitle(self) -> None:
+        if not self._preferences.title or self._preferences.bare:
+            return
+        words = "{name}"
+        if self._working:
+            words = _("Waiting for you: {name}") if self._waiting else _("Running: {name}")
+        text = one_line(words.format(name=self._name), 80)
+        if text != self._shown:
+            keep = "" if self._shown else KEEP_TITLE
+            self._shown = text
+            self._send(f"{keep}\x1b]2;{text}\a")
