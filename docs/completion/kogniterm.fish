@@ -403,7 +403,7 @@ complete -c kogniterm -n '__kogniterm_at "/trust"' -s C -l cwd -r -f -a '(__fish
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l json -d 'as JSON'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'verify' -d 'check that no record was changed or removed'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'show' -d 'every action: proposal, verdict, decision, exit'
-complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'anchor' -d 'begin a new head file with what is there, whatever the old one knows'
+complete -c kogniterm -n '__kogniterm_at "/audit"' -a 'anchor' -d 'create a new audit anchor from the current state'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -s h -l help -d 'show this help'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -l lang -x -a 'auto en es' -d 'language of the screens: auto, en or es'
 complete -c kogniterm -n '__kogniterm_at "/audit"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'

@@ -160,7 +160,9 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             return {"messages": [*added, reply.message], "usage": usage}
         added.extend(sent_back(reply.message, problem))
         if attempt < MAX_UNUSABLE:
-            reason = Phrase("The model's reply could not be used: {problem}.", {"problem": problem})
+            reason = Phrase(
+                "The model's reply could not be used: {problem}.", {"problem": problem.rstrip(". ")}
+            )
             _say_again(attempt, reason)
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
@@ -192,7 +194,7 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
             "The model made invalid tool calls {count} times in a row (last: "
             "{problem}); try again or choose another model with --model.",
             count=MAX_MALFORMED_ROUNDS,
-            problem=messages[-1].text,
+            problem=messages[-1].text.rstrip(". "),
         )
     if repeated(messages) >= STOP_AFTER:
         raise LoopError(

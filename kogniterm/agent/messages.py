@@ -24,6 +24,7 @@ from kogniterm.types import (
     Image,
     ModelInfo,
     Observation,
+    Phrase,
     PlanMode,
     UserInput,
     Waiting,
@@ -161,7 +162,7 @@ PLAN_ONLY = (
     "nothing else can be done.)"
 )
 
-ONLY_A_PLAN = "only a plan is wanted, so nothing may act; write what is to be done into the plan."
+ONLY_A_PLAN = Phrase("only a plan was requested; add this action to the plan instead.")
 
 GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
 

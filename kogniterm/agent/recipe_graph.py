@@ -270,10 +270,12 @@ def _checked(node: Node, given: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(given) - set(node.parameters))
     missing = [n for n, one in node.parameters.items() if n not in given and one.default is None]
     if unknown or missing:
+        if not node.parameters:
+            raise ToolError("Wrong arguments for {id}; it takes none.", id=node.id)
         raise ToolError(
             "Wrong arguments for {id}; it takes: {names}.",
             id=node.id,
-            names=", ".join(node.parameters) or "nothing",
+            names=", ".join(node.parameters),
         )
     return {
         name: _typed(name, one, given[name]) if name in given else one.default
@@ -352,12 +354,18 @@ async def run_recipe(
 def checked_inputs(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
     """Every input of the recipe with its value. Raises `UsageError`."""
     for name in given:
+        if not recipe.inputs:
+            raise UsageError(
+                "Unknown input {name}: the recipe {recipe} has no inputs.",
+                recipe=recipe.name,
+                name=name,
+            )
         if name not in recipe.inputs:
             raise UsageError(
                 "Unknown input {name} for the recipe {recipe}; its inputs: {names}.",
                 recipe=recipe.name,
                 name=name,
-                names=", ".join(recipe.inputs) or "none",
+                names=", ".join(recipe.inputs),
             )
     values: dict[str, Any] = {}
     for name, wanted in recipe.inputs.items():

@@ -75,7 +75,7 @@ def no_usable_reply(problem: str) -> ModelReplyError:
         "The model gave no usable reply {count} times in a row (last: "
         "{problem}); try again or choose another model with --model.",
         count=MAX_UNUSABLE,
-        problem=problem,
+        problem=problem.rstrip(". "),
     )
 
 

@@ -19,12 +19,20 @@ from kogniterm.memory.extraction.statements import Rejection
 from kogniterm.memory.fact_records import Fact, Message, Mode, Recall
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.project_profile import ProjectProfile
-from kogniterm.memory.recall import because
+from kogniterm.memory.recall import provenance
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
+
+_STORED = {
+    "added": "[{label}] stored.",
+    "confirmed": "[{label}] was already known.",
+    "superseded": "[{label}] stored; it replaces [{old}].",
+    "pending": "[{label}] stored; it is used once the user types /memory confirm {label}.",
+}
+"""The result of remembering a fact, for the model."""
 
 
 class ToolMemory:
@@ -41,7 +49,7 @@ class ToolMemory:
             fact = self._session.memory.repository.get(hit.id)
             if fact is not None:
                 text = " ".join(fact.text.split()).replace("<", "‹").replace(">", "›")
-                lines.append(f'[{fact.label}] {fact.category}: "{text}" ({because(fact)})')
+                lines.append(f'[{fact.label}] {fact.category}: "{text}" ({provenance(fact)})')
         return "\n".join(lines) or "Nothing is remembered about this."
 
     def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
@@ -62,10 +70,12 @@ class ToolMemory:
         try:
             change = self._session.memory.remember(checked.candidate, who="model")
         except UsageError as error:
-            raise ToolError("Not stored: {reason}", reason=str(error)) from error
+            inner = error.text.values.get("reason", str(error).rstrip("."))
+            raise ToolError("Not stored: {reason}.", reason=str(inner)) from error
         if change.fact is None:
             raise ToolError("Not stored: {reason}.", reason=str(change.reason))
-        return f"[{change.fact.label}] {change.kind}: {change.reason}."
+        old = change.replaced.label if change.replaced is not None else ""
+        return _STORED[change.kind].format(label=change.fact.label, old=old)
 
     def asked_to_forget(self, quote: str) -> None:
         """Raise `ToolError` unless the user's own words `quote` ask to forget something."""

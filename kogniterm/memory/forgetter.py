@@ -110,7 +110,8 @@ class Forgetter:
             facts = self.matches(text)
             if not facts:
                 raise UsageError(
-                    "Fact {id} not found; `kogniterm memory list` shows the facts.",
+                    "Fact {id} not found; list the facts with /memory list, or in a shell with: "
+                    "kogniterm memory list",
                     id=f"m{label.group(1)}",
                 )
             return ForgetRequest(tuple(facts))

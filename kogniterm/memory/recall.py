@@ -160,17 +160,28 @@ def count_citations(memory: Memory, answer: str, context: MemoryContext) -> list
 
 
 def because(fact: Fact) -> Phrase:
-    """Return the reason shown to the user why a fact is known: "because you said … on …"."""
-    day = datetime.fromtimestamp(fact.created, UTC).date().isoformat()
+    """Return where a fact comes from, for the user: "you said … on …"."""
+    values = {"quote": fact.origin.quote, "day": _day(fact)}
     if fact.origin.quote:
-        return Phrase(
-            "because you said “{quote}” on {day}", {"quote": fact.origin.quote, "day": day}
-        )
+        return Phrase("you said “{quote}” on {day}", values)
     if fact.source == "explicit":
-        return Phrase("because you asked to remember it on {day}", {"day": day})
+        return Phrase("you asked to remember it on {day}", values)
     if fact.source == "imported":
-        return Phrase("because it was imported; it dates from {day}", {"day": day})
-    return Phrase("because it was inferred from a conversation on {day}", {"day": day})
+        return Phrase("imported; it dates from {day}", values)
+    return Phrase("inferred from a conversation on {day}", values)
+
+
+def provenance(fact: Fact) -> str:
+    """Return where a fact comes from, for the model."""
+    if fact.origin.quote:
+        return f"the user said “{fact.origin.quote}” on {_day(fact)}"
+    if fact.source == "explicit":
+        return f"the user asked to remember it on {_day(fact)}"
+    return str(because(fact))
+
+
+def _day(fact: Fact) -> str:
+    return datetime.fromtimestamp(fact.created, UTC).date().isoformat()
 
 
 def tokens(text: str) -> int:
@@ -197,9 +208,9 @@ def _project(memory: Memory) -> Iterable[tuple[str, Used]]:
 def _preferences(memory: Memory) -> Iterable[tuple[str, Used]]:
     for key, one in memory.preferences.all().items():
         text = f"{key}: {_quoted(json.dumps(one.value, ensure_ascii=False))}"
-        why = Phrase(
-            "it is a preference you set" if one.source == "explicit" else "it was inferred"
-        )
+        why = Phrase("it was inferred")
+        if one.source == "explicit":
+            why = Phrase("it is a preference you set")
         yield f"preference {text}", Used(f"preference {key}", text, why, 1.0)
 
 

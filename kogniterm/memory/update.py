@@ -139,6 +139,10 @@ class Updater:
         keywords = " ".join(self._redact(candidate.keywords).split())
         slot = "_".join(raw_words(candidate.slot)) if candidate.slot else None
         cleaned = replace(candidate, text=text, origin=origin, keywords=keywords, slot=slot or None)
+        if not text or len(text) > fact_records.LONGEST_TEXT:
+            most = {"most": fact_records.LONGEST_TEXT}
+            reason = Phrase("a fact has 1 to {most} characters", most)
+            raise UsageError("This cannot be remembered: {reason}.", reason=reason)
         try:
             _new_fact(cleaned, 0.0)
         except ValueError as error:
@@ -179,16 +183,15 @@ class Updater:
         fact = _new_fact(candidate, now)
         if action == "pend" or starts_pending(candidate):
             stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
-            return Change(
-                "pending", stored, Phrase("it needs confirmation with /memory confirm"), known
-            )
+            reason = Phrase("needs your confirmation: /memory confirm {id}", {"id": stored.label})
+            return Change("pending", stored, reason, known)
         if action == "supersede" and known is not None:
             return self._superseded(fact, known, now, who)
         if self._repository.in_slot(fact.slot, fact.project) is not None:
             # A detail beside the fact that has the slot: both stay, the slot stays with the old.
             fact = replace(fact, slot=None)
         stored = self._repository.insert(fact, now=now, who=who)
-        return Change("added", stored, Phrase("it is new"))
+        return Change("added", stored, Phrase("new"))
 
     def _confirmed(self, candidate: Candidate, known: Fact, now: float, who: str) -> Change:
         explicit = candidate.source == "explicit"
@@ -204,14 +207,14 @@ class Updater:
         if candidate.pinned:
             changes["pinned"] = True
         confirmed = self._repository.change(known, "confirm", now=now, who=who, **changes)
-        return Change("confirmed", confirmed, Phrase("it was already known"))
+        return Change("confirmed", confirmed, Phrase("already known"))
 
     def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
         repository = self._repository
         self._retire(known, None, now, who)
         stored = repository.insert(replace(fact, slot=fact.slot or known.slot), now=now, who=who)
         old = repository.change(known, "link", now=now, who=who, superseded_by=stored.id)
-        reason = Phrase("it replaces [{old}]", {"old": old.label})
+        reason = Phrase("replaces [{old}]", {"old": old.label})
         return Change("superseded", stored, reason, old)
 
     def _retire(self, fact: Fact, by: Fact | None, now: float, who: str = "person") -> None:

@@ -161,7 +161,9 @@ class Memory:
         found = self.repository.get(fact_id(identifier))
         if found is None:
             raise UsageError(
-                "Fact {id} not found; `kogniterm memory list` shows the facts.", id=identifier
+                "Fact {id} not found; list the facts with /memory list, or in a shell with: "
+                "kogniterm memory list",
+                id=identifier,
             )
         return found
 

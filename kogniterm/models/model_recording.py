@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 VERSION = 1
-WHAT = "recording"
+WHAT = Phrase("recording")
 log = logging.getLogger(__name__)
 
 

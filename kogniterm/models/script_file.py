@@ -38,8 +38,9 @@ from kogniterm.errors import (
     ModelTimeoutError,
     ModelUnavailableError,
     UsageError,
+    why,
 )
-from kogniterm.types import ModelPurpose
+from kogniterm.types import ModelPurpose, Phrase
 
 if TYPE_CHECKING:
     import yaml
@@ -69,7 +70,7 @@ def plain(value: Any) -> Any:
     return value.meaning if isinstance(value, Scalar) else value
 
 
-def read_text(path: Path, what: str) -> str:
+def read_text(path: Path, what: Phrase) -> str:
     """Return the text of `path`. Raises `UsageError`, which calls the file `what`."""
     values: dict[str, object] = {"what": what, "path": path}
     try:
@@ -79,7 +80,7 @@ def read_text(path: Path, what: str) -> str:
     except IsADirectoryError as error:
         raise UsageError("The {what} {path} is a folder, not a file.", **values) from error
     except OSError as error:
-        values["detail"] = error.strerror or error
+        values["detail"] = why(error)
         raise UsageError("The {what} {path} cannot be read ({detail}).", **values) from error
     except UnicodeDecodeError as error:
         values["byte"] = error.start
@@ -111,7 +112,7 @@ def _upwards(place: Place) -> Iterator[Place]:
     return (place[:length] for length in range(len(place), -1, -1))
 
 
-def read_yaml(path: Path, what: str) -> YamlFile:
+def read_yaml(path: Path, what: Phrase) -> YamlFile:
     """Read the file at `path`. Raises `UsageError`."""
     import yaml
 
@@ -445,7 +446,7 @@ class Script(Part):
 
 def read_script(path: Path) -> Script:
     """Return the script at `path`. Raises `UsageError` naming file, line and key."""
-    file = read_yaml(path, "script")
+    file = read_yaml(path, Phrase("script"))
     try:
         script = Script.model_validate(file.data)
     except ValidationError as error:

@@ -95,7 +95,9 @@ class Gate:
 
     def refuse_acting(self, request: ActionRequest) -> None:
         """Refuse a request of a turn that only plans, without judging it."""
-        refusal = Decision("reject", request.command, "policy", messages.ONLY_A_PLAN)
+        refusal = Decision(
+            "reject", request.command, "policy", str(messages.ONLY_A_PLAN), (messages.ONLY_A_PLAN,)
+        )
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
 
 

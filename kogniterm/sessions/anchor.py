@@ -30,10 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A disagreement of a journal and the head file, from record `seq` on."""
+    """A disagreement of a journal and the head file, from record `seq` on.
+
+    With `of_session` it is one of the whole session or of the journal's end.
+    """
 
     seq: int
     reason: Phrase
+    of_session: bool = False
 
 
 class Anchor:
@@ -258,7 +262,7 @@ def fault_of(database: Database, session_id: str, heads: Heads | None, count: in
     if reached is None:
         if not count or database.is_postgres:
             return None
-        return Fault(1, Phrase("the audit anchor does not contain this session"))
+        return Fault(1, Phrase("the audit anchor does not contain this session"), of_session=True)
     return _against(database, session_id, reached, count)
 
 
@@ -272,10 +276,10 @@ def end_missing(first: int, last: int) -> Phrase:
 
 def _against(database: Database, session_id: str, reached: Note, count: int) -> Fault | None:
     if count < reached.seq:
-        return Fault(count + 1, end_missing(count + 1, reached.seq))
+        return Fault(count + 1, end_missing(count + 1, reached.seq), of_session=True)
     place = _place(database, session_id)
     if reached.created is not None and place.created != reached.created:
-        return Fault(1, Phrase("the start date of the session was changed"))
+        return Fault(1, Phrase("the start date of the session was changed"), of_session=True)
     if reached.seq and _hash_at(database, session_id, reached.seq) != reached.hash:
         return Fault(reached.seq, Phrase("it does not match the audit anchor"))
     if database.is_postgres or count == reached.seq:

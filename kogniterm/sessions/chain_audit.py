@@ -44,13 +44,18 @@ FORGOTTEN = "forgotten"
 
 @dataclass(frozen=True, slots=True)
 class ChainReport:
-    """The result of a check. `broken` is the number of the first record that is not intact."""
+    """The result of a check. `broken` is the number of the first record that is not intact.
+
+    With `of_session` the fault is one of the whole session or of the journal's end, not of that
+    record.
+    """
 
     session_id: str
     records: int
     head: str
     broken: int | None = None
     reason: Phrase | None = None
+    of_session: bool = False
     forgotten: tuple[int, ...] = ()
 
     @property
@@ -94,7 +99,7 @@ def verify_all(database: Database) -> StoreReport:
     lost = steady(database.heads, lambda heads: missing(database, heads), lambda found: not found)
     for session_id, count in lost.items():
         reason = Phrase("the whole session is missing (records: {count})", {"count": count})
-        reports.append(ChainReport(session_id, 0, codec.GENESIS, 1, reason))
+        reports.append(ChainReport(session_id, 0, codec.GENESIS, 1, reason, of_session=True))
     removed = 0 if heads is None else heads.gone
     return StoreReport(tuple(reports), trouble(database)[0], removed)
 
@@ -119,15 +124,16 @@ def _verified(database: Database, session_id: str, heads: Heads | None) -> Chain
         return replace(report, broken=unexplained, reason=reason)
     fault = fault_of(database, session_id, heads, count)
     if fault is not None:
-        return replace(report, broken=fault.seq, reason=fault.reason)
+        return replace(report, broken=fault.seq, reason=fault.reason, of_session=fault.of_session)
     if row.reaches > count:
-        return replace(report, broken=count + 1, reason=end_missing(count + 1, row.reaches))
+        reason = end_missing(count + 1, row.reaches)
+        return replace(report, broken=count + 1, reason=reason, of_session=True)
     column = row.differing()
     if column is not None:
         reason = Phrase(
             "the session's column {column} does not match its records", {"column": column}
         )
-        return replace(report, broken=count, reason=reason)
+        return replace(report, broken=count, reason=reason, of_session=True)
     return report
 
 

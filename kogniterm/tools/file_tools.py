@@ -87,12 +87,13 @@ def _opened(path: Path) -> BinaryIO:
     if mode is None:
         raise ToolError("There is no file {path}; use find_files to look for it.", path=path)
     if not stat.S_ISREG(mode):
-        kind = "a folder; use find_files" if stat.S_ISDIR(mode) else "not a regular file"
-        raise ToolError("{path} is {kind}.", path=path, kind=kind)
+        if stat.S_ISDIR(mode):
+            raise ToolError("{path} is a folder; use find_files.", path=path)
+        raise ToolError("{path} is not a regular file.", path=path)
     file = os.fdopen(open_file(path), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise ToolError("{path} is {kind}.", path=path, kind="not a regular file")
+        raise ToolError("{path} is not a regular file.", path=path)
     return file
 
 
@@ -321,10 +322,16 @@ def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
         old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
     found = text.count(old)
     if not found:
+        line = _nearest(text, old)
+        if line is not None:
+            raise ToolError(
+                "The old text is not in {path} exactly as given (line {line} is similar); read "
+                "the file again.",
+                path=path,
+                line=line,
+            )
         raise ToolError(
-            "The old text is not in {path} exactly as given{hint}; read the file again.",
-            path=path,
-            hint=_nearest(text, old),
+            "The old text is not in {path} exactly as given; read the file again.", path=path
         )
     if found > 1 and not arguments.every:
         raise ToolError(
@@ -337,12 +344,12 @@ def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
     return text.replace(old, new)
 
 
-def _nearest(text: str, old: str) -> str:
+def _nearest(text: str, old: str) -> int | None:
     """Return where a line much like the first one of `old` stands, to save the model a search."""
     wanted = old.strip().splitlines()[0].strip() if old.strip() else ""
     lines = [line.strip() for line in text.splitlines()]
     close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []
-    return f" (line {lines.index(close[0]) + 1} is similar)" if close else ""
+    return lines.index(close[0]) + 1 if close else None
 
 
 def _unified(path: Path, before: bytes | None, after: str) -> list[str]:

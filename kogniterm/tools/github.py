@@ -94,9 +94,13 @@ def _raise_for(page: WebPage) -> None:
         wait = page.headers.get("retry-after") or ""
         if not wait and reset.isdigit():
             wait = str(max(0, int(reset) - int(time.time())))
+        if not wait:
+            raise ToolError(
+                "GitHub's rate limit is reached; continue with other work and try again later."
+            )
         raise ToolError(
             "GitHub's rate limit is reached; continue with other work and try again in {wait} s.",
-            wait=wait or "some",
+            wait=wait,
         )
     if page.status == 404:
         raise ToolError("GitHub answered 404: it does not exist or is private; check the name.")

@@ -103,7 +103,7 @@ def test_a_life_of_a_fact(person: Person) -> None:
     (listed,) = person.json("list")
     assert listed["id"] == label
     assert listed["source"] == "explicit"
-    assert listed["because"].startswith("because you asked to remember it on ")
+    assert listed["because"].startswith("you asked to remember it on ")
     assert person.json("search", "when", "are", "deploys?")[0]["id"] == label
     assert label in person.run("list")
     assert "100%" in person.run("show", label)

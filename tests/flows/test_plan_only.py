@@ -54,7 +54,7 @@ async def test_a_command_is_refused_and_the_model_told_until_it_plans(
     assert answer.text.startswith("goal: Make it")
     assert not acted(flow)
     assert asked_for(flow) == []
-    assert any("only a plan is wanted" in text for text in flow.shown)
+    assert any("only a plan was requested" in text for text in flow.shown)
 
 
 async def test_a_model_that_only_acts_or_answers_fails_and_nothing_ran(make_flow: MakeFlow) -> None:
@@ -102,7 +102,7 @@ async def test_no_sub_agent_acts(make_flow: MakeFlow, tools: str) -> None:
     answer = await flow.run()
     assert answer.stop == "plan_only"
     assert flow.of(events.AgentStarted) == []
-    assert any("only a plan is wanted" in text for text in flow.shown)
+    assert any("only a plan was requested" in text for text in flow.shown)
 
 
 async def test_a_sub_agent_that_reads_gets_nothing_that_acts(make_flow: MakeFlow) -> None:
@@ -126,7 +126,7 @@ async def test_a_recipe_is_refused_where_only_a_plan_is_wanted(make_flow: MakeFl
     recipe = read_recipe("{name: r, nodes: [{id: a, command: touch acted}]}")
     front = TurnIO(Unattended(), flow.tell)
     assert flow.session is not None
-    with pytest.raises(UsageError, match="only a plan"):
+    with pytest.raises(UsageError, match="--plan-only"):
         await run_in_session(flow.session, recipe, {}, front)
     assert not acted(flow)
 
@@ -151,7 +151,7 @@ async def test_an_action_that_waited_is_refused_by_a_resume_that_only_plans(
     assert not acted(flow)
     assert len(asked_for(flow)) == before
     assert flow.of(events.ActionProposed) == []
-    assert any("only a plan is wanted" in text for text in flow.shown)
+    assert any("only a plan was requested" in text for text in flow.shown)
 
 
 async def test_a_turn_that_only_plans_stays_one_when_it_is_resumed(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.errors import ToolError
+from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import Memory, Origin
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
@@ -151,7 +151,7 @@ def test_citing_counts_only_what_was_shown(memory: Memory) -> None:
 
 def test_why_names_the_persons_own_words(memory: Memory, clock: HandClock) -> None:
     said = memory.get(memory.add("Ana likes tea", origin=Origin("s1", 4, "I like tea a lot")))
-    assert str(because(said)) == "because you said “I like tea a lot” on 2023-11-14"
+    assert str(because(said)) == "you said “I like tea a lot” on 2023-11-14"
     asked = memory.get(memory.add("Ana likes cake"))
     assert "asked to remember" in str(because(asked))
 
@@ -200,8 +200,13 @@ def test_tools_act_on_the_persons_words_only(memory: Memory) -> None:
         tools.remember("Ana always runs X with sudo", "always run X with sudo", "fact", False)
     stored = tools.remember("Ana prefers pytest", "I prefer pytest", "preference", False)
     fact = memory.facts("active")[0]
-    assert stored.startswith(f"[{fact.label}] added")
-    assert f'[{fact.label}] preference: "Ana prefers pytest"' in tools.recall("is it pytest?", 3)
+    assert stored == f"[{fact.label}] stored."
+    again = tools.remember("Ana prefers pytest", "I prefer pytest", "preference", False)
+    assert again == f"[{fact.label}] was already known."
+    with pytest.raises(UsageError, match=r"^This cannot be remembered: a fact has 1 to 4000 ch"):
+        memory.add("pytest " * 1000)
+    recalled = tools.recall("is it pytest?", 3)
+    assert f'[{fact.label}] preference: "Ana prefers pytest" (the user said' in recalled
     with pytest.raises(ToolError):
         tools.asked_to_forget("forget everything")
     session.begin_turn("Please forget that I prefer pytest")

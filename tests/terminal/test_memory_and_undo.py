@@ -107,7 +107,7 @@ def test_facts_from_the_shell_travel_and_come_back(open_terminal: OpenTerminal, 
     assert "emacs" in shown
     assert "vim" not in shown.replace("I use vim &&", "")
     _, shown = terminal.run(f"{memory} list --all")
-    assert "superseded" in shown
+    assert "replaced" in shown
     status, _ = terminal.run(f"{memory} export --to facts.jsonl && {memory} export > again.jsonl")
     first = (terminal.folder / "facts.jsonl").read_text()
     assert (status, (terminal.folder / "again.jsonl").read_text()) == (0, first)

@@ -123,14 +123,14 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
             _("Take everything as it is found now? [y/N] "),
             (),
             without_terminal=Phrase(
-                "Beginning a new head file needs a user to confirm it, or --yes."
+                "Creating a new audit anchor needs your confirmation; use --yes in scripts."
             ),
             no=Phrase("Nothing changed."),
         )
     count = begin_heads(store, *_database(args))
     begun = plural(
-        "A new head file was begun with {count} session.",
-        "A new head file was begun with {count} sessions.",
+        "New audit anchor created with {count} session.",
+        "New audit anchor created with {count} sessions.",
         count,
     )
     return Report({"sessions": count}, [begun])
@@ -151,6 +151,10 @@ def _chain_data(report: ChainReport) -> dict[str, object]:
 
 def chain_text(report: ChainReport) -> str:
     """Return whether a session's journal is as it was written, as one sentence."""
+    if report.reason is not None and report.of_session:
+        return _("{session}: {reason}").format(
+            session=report.session_id, reason=translate(report.reason)
+        )
     if report.reason is not None:
         return _("{session}: record {seq} is broken: {reason}").format(
             session=report.session_id, seq=report.broken, reason=translate(report.reason)
@@ -234,6 +238,6 @@ ACTIONS = (
         Argument("sessions", "which ones; all when none is given", "SESSION", nargs="*"),)),
     Action("show", "every action: proposal, verdict, decision, exit", _show, (
         Argument("session", "an id, a title, or last", "SESSION"),)),
-    Action("anchor", "begin a new head file with what is there, whatever the old one knows",
+    Action("anchor", "create a new audit anchor from the current state",
            _anchor, (YES,)),
 )  # fmt: skip

@@ -67,7 +67,11 @@ def open_local(
     """
     entry = weights_called(name)
     if weights_file is not None:
-        file = weights_file if weights_file.is_file() else None
+        if not weights_file.is_file():
+            raise ModelUnavailableError(
+                "{path} not found; correct the setting local_weights.", path=weights_file
+            )
+        file: Path | None = weights_file
     else:
         file = find(entry, weights_folder) if weights_folder is not None else None
     if file is None:

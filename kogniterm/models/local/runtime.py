@@ -21,6 +21,7 @@ from kogniterm.errors import (
     ModelError,
     ModelReplyError,
     ModelUnavailableError,
+    why,
 )
 from kogniterm.host.installation import install_command
 
@@ -308,7 +309,7 @@ class Runtime:
         except OSError as error:
             errors.close()
             raise ModelUnavailableError(
-                "The local model's process cannot be started: {reason}.", reason=error
+                "The local model's process cannot be started: {reason}.", reason=why(error)
             ) from error
         process = _Process(popen, errors)
         process.send(self._start)

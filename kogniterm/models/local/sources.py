@@ -90,7 +90,7 @@ def url_source(url: str) -> Source:
                 before = partial.size
                 try:
                     _append_response(client, url, partial)
-                    reason = "the connection was cut"
+                    reason: object = Phrase("the connection was cut")
                 except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
                     raise UsageError("{url} is not a valid URL.", url=url) from error
                 except httpx.ConnectError as error:
@@ -106,7 +106,7 @@ def url_source(url: str) -> Source:
     return fill
 
 
-def _unreachable(host: str, reason: str) -> ModelUnavailableError:
+def _unreachable(host: str, reason: object) -> ModelUnavailableError:
     return ModelUnavailableError(
         "Downloading from {host} failed ({reason}).", host=host, reason=reason
     )

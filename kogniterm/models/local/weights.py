@@ -137,7 +137,7 @@ class PartialFile:
         self.entry = entry
         self.path = folder / f"{entry.file}.partial"
         self.parts_folder = folder / f"{entry.file}.parts"
-        self.doing = Phrase("checking existing data")
+        self.doing = Phrase("from existing data")
         self._progress = progress
         self._digest = hashlib.sha256()
         self._size = self._told = 0
@@ -394,7 +394,7 @@ def _fill(partial: PartialFile, sources: tuple[Source, ...]) -> None:
     if len(failures) == 1:
         raise failures[0]
     raise ModelUnavailableError(
-        "{title} could not be downloaded. {reasons}",
+        "{title} could not be downloaded: {reasons}.",
         title=partial.entry.title,
-        reasons=" ".join(str(failure) for failure in failures),
+        reasons=tuple(failure.text for failure in failures),
     )

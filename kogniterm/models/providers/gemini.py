@@ -49,8 +49,10 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
 
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
         super().__init__(info, options, caller)
-        self._key = checked_key(options.keys.get(info.provider) or "", PROVIDER)
-        url = BY_NAME[info.provider].url
+        provider = BY_NAME[info.provider]
+        key = options.keys.get(info.provider) or ""
+        self._key = checked_key(key, PROVIDER, provider)
+        url = provider.url
         # An explicit address also keeps a tracing gateway in the environment out of the way.
         self._url = checked_url(options.base_urls.get(info.provider) or url, PROVIDER)
         self._wire: Wire | None = None

@@ -67,7 +67,8 @@ class LangChainModel(ProviderModel[Client]):
         url = options.base_urls.get(info.provider) or provider.url
         self._url = checked_url(url, self._title)
         # A server of one's own often wants no key, and the clients insist on some text.
-        self._key = checked_key(options.keys.get(info.provider) or "none", self._title)
+        key = options.keys.get(info.provider) or "none"
+        self._key = checked_key(key, self._title, provider)
         self._bound: tuple[tuple[ToolSpec, ...], Runnable[Any, Any]] | None = None
 
     async def aclose(self) -> None:

@@ -28,6 +28,7 @@ from kogniterm.errors import (
     SettingsError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
+from kogniterm.models.catalog import Provider
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
 
 if TYPE_CHECKING:
@@ -156,18 +157,23 @@ def host_of(url: str) -> str:
     return parts.netloc.rpartition("@")[2] if parts is not None else url
 
 
-def checked_key(key: str, provider: str) -> str:
+def checked_key(key: str, title: str, provider: Provider) -> str:
     """`key` without white space around it, if it can go into a header. Never repeats the key.
 
     Raises `ModelAuthError`.
     """
     key = key.strip()
     if not key:
-        raise ModelAuthError("{provider} needs an API key.", provider=provider)
+        raise ModelAuthError(
+            "{title} needs an API key. Run `kogniterm login {provider}`, or set {key}.",
+            title=title,
+            provider=provider.name,
+            key=provider.key,
+        )
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ModelAuthError(
             "The API key for {provider} contains invalid characters; copy it again.",
-            provider=provider,
+            provider=title,
         )
     return key
 

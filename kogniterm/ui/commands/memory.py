@@ -99,8 +99,8 @@ def _search(repl: Repl, memory: Memory, rest: str) -> None:
     if not hits:
         repl.display.say(Phrase("No matching memories."))
         return
-    rows = [(one.label, f"{one.score:.2f}", one.text, translate(one.why)) for one in hits]
-    repl.display.write(table(rows, ("accent", "muted", "", "muted")))
+    rows = [(one.label, f"{one.score:.2f}", one.text) for one in hits]
+    repl.display.write(table(rows, ("accent", "muted", "")))
 
 
 def _show(repl: Repl, memory: Memory, rest: str) -> None:
@@ -195,7 +195,7 @@ def state(fact: Fact, now: float) -> str:
     from kogniterm.memory.fact_records import is_dormant
 
     if fact.status != "active":
-        return {"pending": _("pending"), "superseded": _("superseded")}[fact.status]
+        return {"pending": _("pending"), "superseded": _("replaced")}[fact.status]
     if fact.pinned:
         return _("pinned")
     if is_dormant(fact, now):

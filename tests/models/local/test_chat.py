@@ -56,6 +56,13 @@ def test_missing_weights_tell_both_ways_to_get_them(tmp_path: Path) -> None:
         open_local(weights_folder=tmp_path)
 
 
+def test_a_missing_file_of_the_settings_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.gguf"
+    with pytest.raises(ModelUnavailableError) as raised:
+        open_local(weights_folder=tmp_path, weights_file=file)
+    assert str(raised.value) == f"{file} not found; correct the setting local_weights."
+
+
 def test_opening_loads_nothing_heavy() -> None:
     heavy = "{'langchain_core', 'xllamacpp', 'httpx', 'rich'} & set(sys.modules)"
     code = f"import sys; import kogniterm.models.local; print({heavy} or 'light')"
