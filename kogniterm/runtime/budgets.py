@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.protocols import Clock
+from kogniterm.text.money import money
 from kogniterm.types import Answer, CommandResult, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ _OVER = {
     "steps": "Limit reached: {limit} model calls.",
     "seconds": "Time limit reached: {limit} s.",
     "tokens": "Limit reached: {limit} tokens.",
-    "dollars": "Cost limit reached: ${limit}.",
+    "dollars": "Cost limit reached: {limit}.",
     "commands": "Limit reached: {limit} commands.",
     "output_bytes": "Limit reached: {limit} bytes of command output.",
 }
@@ -94,7 +95,7 @@ _OVER = {
 _OVER_SESSION = {
     "steps": "Session limit reached: {limit} model calls.",
     "tokens": "Session limit reached: {limit} tokens.",
-    "dollars": "Session cost limit reached: ${limit}.",
+    "dollars": "Session cost limit reached: {limit}.",
 }
 
 
@@ -126,7 +127,7 @@ def _exceeded(
     for name, template in sentences.items():
         limit = getattr(limits, name)
         if limit is not None and used[name] >= limit:
-            return Phrase(template, {"limit": limit})
+            return Phrase(template, {"limit": money(limit) if name == "dollars" else limit})
     return None
 
 

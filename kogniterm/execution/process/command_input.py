@@ -195,13 +195,16 @@ class DetachKeys:
     """
 
     def __init__(self) -> None:
+        self.passed_on = 0
+        """Keys of the sequence that the command got, where the sequence left it."""
         self._pressed: list[float] = []
 
     def find(self, data: bytes, now: float) -> int | None:
         """Return where in `data`, typed at `now`, the user asks for the terminal back."""
         for match in _DETACH.finditer(data):
-            recent = [time for time in self._pressed[-2:] if now - time <= SEQUENCE_SECONDS]
-            if match["leave"] or (match["last"] and len(recent) == 2):
+            recent = [time for time in self._pressed if now - time <= SEQUENCE_SECONDS]
+            if match["leave"] or (match["last"] and len(recent) >= 2):
+                self.passed_on = len(recent) if match["last"] else 0
                 return match.start()
             self._pressed = [*recent, now] if match["first"] else []
         return None
@@ -325,7 +328,16 @@ class HandOver:
             self._typed = True
             self._secret = self._secret or (not echo and canonical)
             self._outgoing.send(data)
+        if end is not None:
+            self._erase(self._detach.passed_on)
         return end is not None
+
+    def _erase(self, keys: int) -> None:
+        """Take back keys from a line that the program has not read: its answer is still to come."""
+        with contextlib.suppress(termios.error):
+            modes = termios.tcgetattr(self._master)
+            if keys and modes[3] & termios.ICANON:
+                self._outgoing.send(modes[6][termios.VERASE] * keys)
 
     def end(self, *, over: bool) -> None:
         """Switch off what the program left on and give the terminal back.

@@ -69,7 +69,8 @@ def choices(repl: Repl) -> Iterable[str]:
 def cost(repl: Repl, argument: str) -> None:
     """Run /cost."""
     from kogniterm.models.catalog import PRICES_DATE
-    from kogniterm.ui.locale import money, tokens
+    from kogniterm.text.money import money
+    from kogniterm.ui.locale import tokens
 
     usage = repl.session.state.usage
     values: dict[str, object] = {

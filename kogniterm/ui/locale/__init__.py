@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from kogniterm.text.money import money
+
 if TYPE_CHECKING:
     from kogniterm.types import Phrase
 
@@ -179,16 +181,6 @@ def size(count: int) -> str:
         if value < 999.95:
             return f"{value:.1f} {unit}"
     return f"{value / 1000:.1f} TB"
-
-
-def money(dollars: float) -> str:
-    """Return $0.00, <$0.0001, $0.0123, $0.50 or $12.30: never fewer than two decimals."""
-    if 0 < dollars < 0.0001:
-        return "<$0.0001"
-    if dollars >= 1:
-        return f"${dollars:.2f}"
-    whole, _point, decimals = f"{dollars:.4f}".partition(".")
-    return f"${whole}.{decimals.rstrip('0').ljust(2, '0')}"
 
 
 def amount(name: str, value: float) -> str:

@@ -210,7 +210,8 @@ def test_a_command_that_needs_nobody_leaves_the_terminal_alone(
 def test_the_keys_that_leave_make_a_job(
     executor: CommandExecutor, user: UserTerminal, keys: bytes
 ) -> None:
-    run = Run(executor, "read -p 'Name? ' n; echo Hello $n", terminal=user, interactive=True)
+    command = "read -p 'Name? ' n; test \"$n\" = eve && echo Hello $n"
+    run = Run(executor, command, terminal=user, interactive=True)
     user.wait_for(b"Name? ")
     user.type(keys)
     result = run.result()
