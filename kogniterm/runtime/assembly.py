@@ -49,6 +49,20 @@ from kogniterm.text.redact import Redactor, redact
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import ApprovalMode, Phrase
 
+_SETTLED = (
+    Phrase(
+        "{count} outcome that could not be saved to the database earlier is now in the journal."
+    ),
+    Phrase(
+        "{count} outcomes that could not be saved to the database earlier are now in the journal."
+    ),
+)
+"""The notice for one outcome, and for several."""
+_DAMAGED = (
+    Phrase("{count} damaged record of this session was left out: {numbers}."),
+    Phrase("{count} damaged records of this session were left out: {numbers}."),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SessionInputs:
@@ -187,19 +201,12 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
             {"process": dead.pid, "host": dead.host},
         )
     if journal.settled:
-        yield Phrase(
-            "{count} outcomes that could not be saved to the database "
-            "earlier are now in the journal.",
-            {"count": journal.settled},
-        )
+        yield Phrase(_SETTLED[journal.settled > 1].template, {"count": journal.settled})
     if journal.damaged:
-        yield Phrase(
-            "{count} damaged records of this session were left out: {numbers}.",
-            {
-                "count": len(journal.damaged),
-                "numbers": ", ".join(map(str, journal.damaged[:10])),
-            },
-        )
+        count = len(journal.damaged)
+        more = ", …" if count > 10 else ""
+        numbers = ", ".join(map(str, journal.damaged[:10])) + more
+        yield Phrase(_DAMAGED[count > 1].template, {"count": count, "numbers": numbers})
 
 
 def _outputs(given: SessionInputs) -> OutputStore:

@@ -243,7 +243,9 @@ def parse_amount(name: str, value: str) -> float:
     factor = UNITS[name].get(found[2].lower()) if found is not None else None
     if found is None or factor is None:
         units = ", ".join(unit for unit in UNITS[name] if unit)
-        raise UsageError("Specify a number above 0, or off. Units: {units}.", units=units or "-")
+        if not units:
+            raise UsageError("Specify a number above 0, or off.")
+        raise UsageError("Specify a number above 0, or off. Units: {units}.", units=units)
     number = float(found[1].replace(",", ".")) * factor
     if number <= 0 or not math.isfinite(number) or (name in WHOLE and number < 1):
         raise UsageError("Specify a number above 0, or off.")

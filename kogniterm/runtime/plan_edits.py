@@ -71,7 +71,9 @@ def read_plan(path: Path) -> Plan:
     """Read the plan in the file `path`. Raises `UsageError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise UsageError("The plan {path} is too large.", path=path)
+            raise UsageError(
+                "The plan {path} is larger than {limit} kB.", path=path, limit=MAX_BYTES // 1000
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(
@@ -124,7 +126,7 @@ def _load(text: str) -> Mapping[str, Any]:
     import yaml
 
     if len(text) > MAX_BYTES:
-        raise UsageError("The plan is too large.")
+        raise UsageError("The plan is larger than {limit} kB.", limit=MAX_BYTES // 1000)
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -194,7 +196,7 @@ def drop(plan: Plan, name: str) -> Plan:
     steps = [step for step in plan.steps if step.id != gone.id]
     if not open_steps(replace(plan, steps=tuple(steps))):
         raise UsageError(
-            "{id} is the last open step and cannot be dropped; reject the plan instead.", id=gone.id
+            "{id} is the last open step and cannot be dropped; add another step first.", id=gone.id
         )
     return _reordered(plan, steps)
 

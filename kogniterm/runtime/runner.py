@@ -228,7 +228,7 @@ class Runner:
         self, request: ActionRequest, reason: Phrase, io: TurnIO, count: TurnCount
     ) -> None:
         """Refuse an approved request that would now do something else, and notify the user."""
-        refusal = Decision("reject", request.command, "policy", str(reason), reasons=(reason,))
+        refusal = Decision("reject", request.command, events.START_CHECK, str(reason), (reason,))
         count.refused.append((reason, events.START_CHECK))
         io.sink(events.Notice(reason, "warning"))
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))

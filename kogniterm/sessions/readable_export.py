@@ -30,7 +30,12 @@ _DECIDED = {
     "edit": Phrase("Changed by {who}{reason}"),
     "reject": Phrase("Rejected by {who}{reason}"),
 }
-_DECIDERS = {"person": Phrase("the user"), "policy": Phrase("your rules")}
+_DECIDERS = {
+    "person": Phrase("the user"),
+    "policy": Phrase("your rules"),
+    "unattended": Phrase("KogniTerm (no user available)"),
+    "start check": Phrase("the check before execution"),
+}
 _ENDED = {
     "finished": Phrase("finished{code}"),
     "failed": Phrase("failed{code}"),

@@ -194,7 +194,8 @@ class SessionStore:
                     "{reference} matches {count} sessions: {ids}; specify one of these IDs.",
                     reference=reference,
                     count=len(found),
-                    ids=", ".join(info.id for info in found[:5]),
+                    ids=", ".join(info.id for info in found[:5])
+                    + (", …" if len(found) > 5 else ""),
                 )
         raise UsageError(
             "Session {reference} not found. List sessions with: kogniterm sessions list",

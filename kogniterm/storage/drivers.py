@@ -58,6 +58,14 @@ _CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _DISK_FULL = (
     "No space is left on the disk of {place}, or it is read-only; free space or make it writable."
 )
+_SERVER_LIMITS = {
+    "53200": "The database server of {place} is out of memory; free memory there and try again.",
+    "53300": (
+        "{place} refused the connection: the server has too many connections; close some or try "
+        "again later."
+    ),
+}
+"""Messages for the server's limits, by PostgreSQL's SQLSTATE."""
 _READ_ONLY = (
     "{place} is read-only and nothing was written; you can list, show and verify its contents."
 )
@@ -163,7 +171,9 @@ def _from_postgres(error: Exception, place: Path | str) -> StorageError:
     values = {"place": without_password(str(place)), "detail": detail}
     if state == _UNIQUE_VIOLATION:
         return DuplicateError(_DUPLICATE, **values)
-    if state.startswith("53") or state == "25006":
+    if state in _SERVER_LIMITS:
+        return StorageError(_SERVER_LIMITS[state], **values)
+    if state in ("53100", "25006"):
         return StorageFullError(_DISK_FULL, **values)
     if state in ("55P03", "40P01", "57014"):
         return StorageLockedError(_LOCKED_TEXT, **values)

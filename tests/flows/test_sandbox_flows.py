@@ -44,7 +44,7 @@ async def test_what_other_tools_act_on_is_shown_and_recorded(
     flow = make_flow(script(plant, "python3 -c 'print(1)' > harmless"), sandbox=kind)
     await flow.run()
     notices = [str(event.text) for event in flow.of(events.Notice)]
-    assert [".vscode/tasks.json (appeared)" in notice for notice in notices] == [True]
+    assert [".vscode/tasks.json (new)" in notice for notice in notices] == [True]
     first, second = told(flow)
     assert "[sandbox: the command left what other tools act on by themselves" in first
     assert ".vscode" not in second

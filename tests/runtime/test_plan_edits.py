@@ -39,11 +39,11 @@ def test_steps_are_dropped_moved_and_added_by_id_or_number() -> None:
     [
         (lambda: drop(THREE, "s1"), "s2 refers to s1"),
         (lambda: move(THREE, "s1", 3), "s2 refers to s1"),
-        (lambda: drop(THREE, "s9"), "it has s1, s2, s3"),
-        (lambda: drop(HALF, "s1"), "stays in the plan"),
-        (lambda: move(HALF, "1", 2), "stays in the plan"),
-        (lambda: drop(drop(HALF, "s2"), "s3"), "the last open step"),
-        (lambda: add(THREE, " "), "what the step does"),
+        (lambda: drop(THREE, "s9"), "the plan has s1, s2, s3"),
+        (lambda: drop(HALF, "s1"), "has already ended"),
+        (lambda: move(HALF, "1", 2), "has already ended"),
+        (lambda: drop(drop(HALF, "s2"), "s3"), "cannot be dropped; add another step first"),
+        (lambda: add(THREE, " "), "Describe the step"),
     ],
 )
 def test_what_cannot_be_done_is_said(change, part: str) -> None:  # type: ignore[no-untyped-def]

@@ -151,7 +151,7 @@ def test_random_damage_never_costs_a_traceback_or_the_file(path: Path) -> None:
 def test_a_file_that_another_process_has_open_is_not_moved_away(path: Path) -> None:
     first, _ = open_store(path, user="ana", version="1.0")
     overwrite(path, page_of(path, b'"text":"Task 4 of session 1"'), b"\x00" * PAGE)
-    with pytest.raises(StorageLockedError, match="close that one first"):
+    with pytest.raises(StorageLockedError, match="close that one, then start"):
         open_store(path, user="ana", version="1.0")
     first.close()
     store, recovery = open_store(path, user="ana", version="1.0")

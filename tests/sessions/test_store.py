@@ -47,15 +47,22 @@ def test_a_session_is_found_by_what_a_person_remembers(store: SessionStore) -> N
 @pytest.mark.parametrize("reference", ["", "nothing like it", "%"])
 def test_what_names_no_session_is_a_usage_error(store: SessionStore, reference: str) -> None:
     closed(store, "Count the files")
-    with pytest.raises(UsageError, match="There is no session"):
+    with pytest.raises(UsageError, match="not found"):
         store.find(reference)
 
 
 def test_what_names_two_sessions_lists_them(store: SessionStore) -> None:
     ids = {closed(store, "Count the files"), closed(store, "Count the folders")}
-    with pytest.raises(UsageError, match="names 2 sessions") as raised:
+    with pytest.raises(UsageError, match="matches 2 sessions") as raised:
         store.find("count")
     assert all(one in str(raised.value) for one in ids)
+
+
+def test_only_the_first_of_many_matching_sessions_are_listed(store: SessionStore) -> None:
+    for number in range(6):
+        closed(store, f"Count the files {number}")
+    with pytest.raises(UsageError, match=r"matches 6 sessions: .*, …; specify one"):
+        store.find("count")
 
 
 def test_with_no_session_at_all(store: SessionStore) -> None:
@@ -81,7 +88,7 @@ def test_renaming(store: SessionStore) -> None:
     with pytest.raises(SessionBusyError):
         store.rename(session, "not now")
     journal.close()
-    with pytest.raises(UsageError, match="needs a title"):
+    with pytest.raises(UsageError, match="title cannot be empty"):
         store.rename(session, "  ")
 
 
@@ -183,5 +190,5 @@ def test_retention_deletes_what_was_not_used_for_long(store: SessionStore) -> No
 
 def test_an_id_is_taken_once(store: SessionStore) -> None:
     store.create(folder="/", model="m", session_id="same").close()
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         store.create(folder="/", model="m", session_id="same")

@@ -221,3 +221,18 @@ def test_addresses() -> None:
 def test_sqlite_users_do_not_pay_for_psycopg() -> None:
     code = "import kogniterm.storage.drivers, sys; raise SystemExit('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("DiskFull", "No space is left"),
+        ("OutOfMemory", "is out of memory"),
+        ("TooManyConnections", "too many connections"),
+    ],
+)
+def test_each_limit_of_a_server_has_its_own_sentence(kind: str, said: str) -> None:
+    errors = pytest.importorskip("psycopg.errors")
+    raised = getattr(errors, kind)("refused")
+    with pytest.raises(StorageError, match=said), storage_errors("postgresql://host/base"):
+        raise raised

@@ -97,4 +97,4 @@ def test_planted_files_are_shown_on_the_screen(
     require_sandbox("landlock")
     _, said = terminal.run("kogniterm run -y --model scripted:steps.yaml go")
     words = " ".join(said.split())
-    assert ".vscode/tasks.json (appeared)" in words
+    assert ".vscode/tasks.json (new)" in words

@@ -235,7 +235,7 @@ class PolicyService:
                 self.leases.remove(lease)
                 return lease
         raise UsageError(
-            "Temporary permission {lease} not found; list them with /permissions.", lease=lease_id
+            "Temporary permission {id} not found; list them with /permissions.", id=lease_id
         )
 
 

@@ -36,15 +36,16 @@ _MOST_NAMED = 8
 _MARK = "[sandbox: "
 _FIRST = {
     "bubblewrap": (
-        "this and every other command that nobody approved runs in a sandbox. It can write to the "
-        "workspace and to a private /tmp of this session only, has no network, and sees neither "
-        "processes nor services of this machine. Propose what needs them alone: the user can "
-        "approve it outside."
+        "this and every other command that the user did not approve runs in a sandbox. It can "
+        "write to the workspace and to a private /tmp of this session only, has no network, and "
+        "sees neither processes nor services of this machine. Propose what needs them alone: the "
+        "user can approve it outside."
     ),
     "landlock": (
-        "this and every other command that nobody approved runs in a sandbox. It can write to the "
-        "workspace and to $TMPDIR only (/tmp is closed), has no network, and cannot reach services "
-        "of this machine. Propose what needs them alone: the user can approve it outside."
+        "this and every other command that the user did not approve runs in a sandbox. It can "
+        "write to the workspace and to $TMPDIR only (/tmp is closed), has no network, and cannot "
+        "reach services of this machine. Propose what needs them alone: the user can "
+        "approve it outside."
     ),
 }
 """The note of a session's first sandboxed command, by the kind of sandbox."""
@@ -252,15 +253,23 @@ def _on_one_line(path: str) -> str:
     return approval.render(text).replace("\n", "\\n")
 
 
+_BECAME = {
+    "appeared": Phrase("{path} (new)"),
+    "changed": Phrase("{path} (changed)"),
+    "removed": Phrase("{path} (deleted)"),
+}
+
+
 def _listed(named: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{path} ({how})" for path, how in named)
 
 
 def _notice(named: Sequence[tuple[str, str]], count: int) -> Phrase:
     more = Phrase(" and {count} more", {"count": count - len(named)}) if count > len(named) else ""
+    paths = tuple(Phrase(_BECAME[how].template, {"path": path}) for path, how in named)
     return Phrase(
         "A sandboxed command changed files that other tools run or read "
         "automatically: {paths}{more}. Review them before you use this "
         "folder outside the sandbox, and delete unwanted ones with rm.",
-        {"paths": _listed(named), "more": more},
+        {"paths": paths, "more": more},
     )

@@ -71,7 +71,9 @@ def read_file(path: Path) -> Recipe:
     """Read the recipe in the file `path`, YAML or JSON. Raises `UsageError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise UsageError("The recipe {path} is too large.", path=path)
+            raise UsageError(
+                "The recipe {path} is larger than {limit} kB.", path=path, limit=MAX_BYTES // 1000
+            )
         return read_recipe(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(

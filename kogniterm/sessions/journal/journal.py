@@ -61,7 +61,7 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.session_search import add_missing, messages_of, storable
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
-from kogniterm.types import ActionRequest
+from kogniterm.types import ActionRequest, Phrase
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -247,7 +247,7 @@ class SessionJournal(Journal):
             "The action has ended, but its outcome could not be written to "
             "the journal: {problem} It is saved in {file} and added to the "
             "journal when you resume the session.",
-            problem=problem.text,
+            problem=_ended(problem),
             file=str(self._spool.path) if self._spool is not None else "",
         )
         error.waits = isinstance(problem, StorageLostError)
@@ -343,8 +343,14 @@ def _neither(problem: StorageError) -> OutcomeNotWrittenError:
         "The action has ended, but its outcome could not be saved: {problem} "
         "When you resume the session, the outcome is unknown; nothing runs "
         "again automatically.",
-        problem=problem.text,
+        problem=_ended(problem),
     )
+
+
+def _ended(problem: StorageError) -> Phrase:
+    """Return the problem as a sentence: another one follows it."""
+    ended = str(problem.text).endswith(".")
+    return problem.text if ended else Phrase("{problem}.", {"problem": problem.text})
 
 
 # --- from the journal to the state -----------------------------------------------------------

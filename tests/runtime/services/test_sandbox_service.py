@@ -48,7 +48,7 @@ def test_what_a_job_leaves_between_commands_is_told_with_the_next(box: Sandbox, 
         while not (work / "gone").exists():
             assert time.monotonic() < end
         aftermath = run(service, executor, "true")
-        assert ".envrc (appeared)" in str(aftermath.notices[0])
+        assert ".envrc (new)" in str(aftermath.notices[0])
         assert run(service, executor, "true").notices == ()
 
 

@@ -24,7 +24,7 @@ def test_specs(spec: str | None) -> None:
 
 @pytest.mark.parametrize("spec", ["explode:x", "kill", "kill:", "kill:x:y", ":x"])
 def test_a_spec_that_says_nothing_useful(spec: str) -> None:
-    with pytest.raises(SettingsError, match="is no fault"):
+    with pytest.raises(SettingsError, match="is not a valid fault"):
         armed(spec)
 
 
