@@ -161,7 +161,8 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         added.extend(sent_back(reply.message, problem))
         if attempt < MAX_UNUSABLE:
             reason = Phrase(
-                "The model's reply could not be used: {problem}.", {"problem": problem.rstrip(". ")}
+                "The model's reply could not be used: {problem}.",
+                {"problem": Phrase(problem.rstrip(". "))},
             )
             _say_again(attempt, reason)
     if _must_plan(context):
@@ -210,7 +211,7 @@ def _problem(
 ) -> str | None:
     problem = is_unusable(message)
     if problem is None and _must_plan(context) and not message.tool_calls:
-        return "only a plan is wanted and make_plan was not called"
+        return str(Phrase("only a plan was requested and make_plan was not called"))
     if problem is None and not message.tool_calls and not context.model.info.one_command:
         problem = open_plan_problem(plan, history)
     return problem
@@ -228,7 +229,7 @@ def _plan_missing(
         return None
     if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
         return None
-    return "a plan was asked for and make_plan was not called"
+    return str(Phrase("a plan was requested and make_plan was not called"))
 
 
 async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:

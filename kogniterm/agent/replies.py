@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from kogniterm.agent.messages import artifact_of, is_input, note, tool_message
 from kogniterm.errors import ModelReplyError
 from kogniterm.text.visible import whole_json
-from kogniterm.types import UNUSABLE, Reply
+from kogniterm.types import UNUSABLE, Phrase, Reply
 
 MAX_UNUSABLE = 3
 """Replies in a row that cannot be used, after which a model is given up."""
@@ -65,7 +65,7 @@ def is_unusable(message: AIMessage) -> str | None:
     if problem := message.response_metadata.get(UNUSABLE):
         return str(problem)
     if not message.tool_calls and not message.text.strip():
-        return "it was empty"
+        return str(Phrase("it was empty"))
     return None
 
 
@@ -75,7 +75,7 @@ def no_usable_reply(problem: str) -> ModelReplyError:
         "The model gave no usable reply {count} times in a row (last: "
         "{problem}); try again or choose another model with --model.",
         count=MAX_UNUSABLE,
-        problem=problem.rstrip(". "),
+        problem=Phrase(problem.rstrip(". ")),
     )
 
 

@@ -18,6 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from kogniterm.types import Phrase
+
+_NOT_REGULAR = str(Phrase("not a regular file"))
+
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """Entering a folder takes no right to list it, where the system can tell these apart."""
 _FOLDER = _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -115,7 +119,7 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
     """
     with os.fdopen(open_file(path), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "no regular file", str(path))
+            raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
         return file.read() if most is None else file.read(most)
 
 
@@ -236,7 +240,7 @@ def _overwrite(descriptor: int, name: str, data: bytes) -> None:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=descriptor), "r+b") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "no regular file", name)
+            raise OSError(errno.EINVAL, _NOT_REGULAR, name)
         file.write(data)
         file.truncate()
         file.flush()

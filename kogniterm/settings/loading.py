@@ -136,7 +136,8 @@ def _wanted(detail: ErrorDetails) -> Phrase:
     if kind in _LIMITS:
         template, key = _LIMITS[kind]
         return Phrase(template, {"limit": f"{context[key]:g}"})
-    return Phrase(_KINDS.get(kind.partition("_")[0], "something else"))
+    wanted = _KINDS.get(kind.partition("_")[0])
+    return Phrase(wanted) if wanted is not None else Phrase("something else")
 
 
 _LIMITS = {

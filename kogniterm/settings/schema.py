@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
+from kogniterm.types import Phrase
 
 OLLAMA_PORT = 11434
 
@@ -22,14 +23,14 @@ def _http_url(value: str) -> str:
     """Return the URL without a slash at its end."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("a URL that starts with http:// or https://")
+        raise ValueError(str(Phrase("a URL that starts with http:// or https://")))
     return value.rstrip("/")
 
 
 def _ollama_url(value: str) -> str:
     """Return the URL that a host, a host with a port, or a URL means."""
     parts = urlsplit(value if "://" in value else f"http://{value}")
-    wanted = "a host, host:port, or URL"
+    wanted = str(Phrase("a host, host:port, or URL"))
     try:
         port = parts.port or OLLAMA_PORT
     except ValueError:

@@ -143,7 +143,7 @@ async def test_it_is_given_up_after_three_replies_with_the_last_reason(
         (ended("STOP") if provider == "google_genai" else words(provider, ""))(fake_gemini)
     answer = await flow.run("go on")
     assert answer.exit_code == 5
-    assert "3 times in a row (the last time it was empty)" in str(answer.reason)
+    assert "3 times in a row (last: it was empty)" in str(answer.reason)
     assert len(fake_gemini.requests) == 3
     notices = [str(one.reason) for one in flow.of(events.ModelRetried)]
     assert notices == ["The model's reply could not be used: it was empty."] * 2

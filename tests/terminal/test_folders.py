@@ -163,7 +163,7 @@ def test_files_and_images_named_in_an_input_reach_the_model(
     fake_gemini.say("Here I am.")
     status, shown = terminal.run("kogniterm run hi")
     assert (status, "Here I am." in shown) == (0, True)
-    assert "could not be used: it was empty. Trying again (1 of 3)." in shown
+    assert "could not be used: it was empty. Retrying (1 of 3)." in shown
     before = len(fake_gemini.requests)
     fake_gemini.fail(403, "API key not valid", name="PERMISSION_DENIED")
     assert terminal.run("kogniterm run hi")[0] == 5

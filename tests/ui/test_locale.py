@@ -6,7 +6,9 @@ import string
 from collections.abc import Iterator
 
 import pytest
+from langchain_core.messages import AIMessage
 
+from kogniterm.agent.replies import is_unusable, no_usable_reply
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import (
     _,
@@ -142,3 +144,10 @@ def test_counts_and_sizes() -> None:
         "0", "999", "1.0k", "999.9k", "1.2M",
     ]  # fmt: skip
     assert [size(n) for n in (999, 1500, 100_000_000)] == ["999 B", "1.5 kB", "100.0 MB"]
+
+
+def test_why_a_reply_could_not_be_used_is_told_in_spanish() -> None:
+    use_language("es")
+    problem = is_unusable(AIMessage(""))
+    assert problem == "it was empty"
+    assert "(la última: estaba vacía)" in translate(no_usable_reply(problem).text)

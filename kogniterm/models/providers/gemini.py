@@ -33,7 +33,7 @@ from kogniterm.models.providers.provider_model import (
     retry_after,
     too_long,
 )
-from kogniterm.types import ModelInfo, ModelRequest
+from kogniterm.types import ModelInfo, ModelRequest, Phrase
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, AIMessageChunk
@@ -157,7 +157,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
             reason = feedback.get("block_reason") if isinstance(feedback, Mapping) else feedback
             return ModelBlockedError(
                 "Gemini's safety filter blocked the request ({reason}); rephrase it.",
-                reason=getattr(reason, "name", reason) or "no reason given",
+                reason=getattr(reason, "name", reason) or Phrase("no reason given"),
             )
         if finish in BLOCKED_FINISHES:
             return ModelBlockedError(
@@ -262,9 +262,9 @@ def _daily(details: list[Mapping[str, Any]]) -> bool:
 PROBLEMS = {
     "STOP": "",
     "MAX_TOKENS": CUT,
-    "MALFORMED_FUNCTION_CALL": "its function call could not be read",
-    "MALFORMED_RESPONSE": "it could not be read",
-    "UNEXPECTED_TOOL_CALL": "it called a function although none was offered",
-    "TOO_MANY_TOOL_CALLS": "it called too many functions in a row",
+    "MALFORMED_FUNCTION_CALL": str(Phrase("its function call could not be read")),
+    "MALFORMED_RESPONSE": str(Phrase("it could not be read")),
+    "UNEXPECTED_TOOL_CALL": str(Phrase("it called a function although none was offered")),
+    "TOO_MANY_TOOL_CALLS": str(Phrase("it called too many functions in a row")),
 }
 """Explanations for the model, by finish reason (`Candidate.FinishReason` of the Gemini API)."""

@@ -29,7 +29,7 @@ from kogniterm.errors import (
 )
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import Provider
-from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, AIMessageChunk
@@ -234,7 +234,9 @@ class _Limited:
 
 LONGEST_DETAIL = 300
 """Characters of a provider's own words that a message repeats."""
-CUT = "it reached the output limit before it was complete; say less at once, in several steps"
+CUT = str(
+    Phrase("it reached the output limit before it was complete; say less at once, in several steps")
+)
 """Explanation for the model of why a cut reply cannot be used."""
 OVERFLOW_SIGNS = (
     "context length",
