@@ -177,12 +177,12 @@ def test_words_at_a_plan_never_start_it(open_terminal: OpenTerminal, place: Path
     plan = {"goal": "tidy", "steps": [{"id": "s1", "what": "look"}, {"id": "s2", "what": "go"}]}
     replies = ({"plan": plan}, {"text": "Heard."})
     terminal = prompt_at(open_terminal, place, *replies)
-    terminal.until("[y] work on it")
+    terminal.until("[y] start")
     for words, every in SAID:
         terminal.type(words, every=every)
         terminal.until(lambda: "Enter: reject the plan" in seen(terminal))
         terminal.send("\x03")
-        terminal.until(lambda: "[y] work on it" in seen(terminal))
+        terminal.until(lambda: "[y] start" in seen(terminal))
     assert "edited by you" not in terminal.text
     assert "Plan →" not in terminal.text
 
@@ -200,7 +200,7 @@ def test_words_at_the_question_of_a_run_never_answer_it(
         terminal.until(f"touch {ran}{number}")
         terminal.until(lambda n=number: terminal.text.count("Run this command?") > n)
         terminal.until(lambda n=number: terminal.text.count("Not an answer: y") > n)
-        terminal.until(lambda: terminal.shown[-1].startswith("Your decision [y = run it"))
+        terminal.until(lambda: terminal.shown[-1].startswith("Your decision [y = approve"))
         terminal.type(f"{words} now\r", every=every)
         terminal.until(lambda n=number: terminal.text.count("Press Enter to reject") > n)
         assert not list((place / "project").glob("ran*"))

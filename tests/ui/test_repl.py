@@ -464,19 +464,19 @@ async def test_vi_keys_edit_tell_their_mode_and_begin_each_line_by_inserting(
     live.press("one two")
     await live.until("› one two")
     live.press("\x1b")
-    await live.until("vi commands")
+    await live.until("vi normal mode")
     live.press("0dw")
     await live.until(lambda: live.repl.front.draft() == "two")
     live.press("\r")
     await live.until("Hello there.")
     live.press("three")
     await live.until("› three")
-    assert "vi commands" not in live.terminal.shown[-1]
+    assert "vi normal mode" not in live.terminal.shown[-1]
     # On an empty line Esc still leads to the commands: k brings the last line back.
     live.press("\x03")
     await live.until(lambda: live.repl.front.draft() == "")
     live.press("\x1b")
-    await live.until("vi commands")
+    await live.until("vi normal mode")
     live.press("k")
     await live.until(lambda: live.repl.front.draft() == "two")
     live.press("\r")

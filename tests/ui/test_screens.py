@@ -25,24 +25,24 @@ def as_captured(terminal: Window, name: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "columns", "words", "environment"),
     [
-        ("en-60", 60, ("[y] work on it", "[y] approve", "tokens in"), {}),
-        ("en-80", 80, ("[y] work on it", "[y] approve", "tokens in"), {}),
-        ("en-160", 160, ("[y] work on it", "[y] approve", "tokens in"), {}),
+        ("en-60", 60, ("[y] start", "[y] approve", "tokens in"), {}),
+        ("en-80", 80, ("[y] start", "[y] approve", "tokens in"), {}),
+        ("en-160", 160, ("[y] start", "[y] approve", "tokens in"), {}),
         (
             "es-60",
             60,
-            ("[s] sí, seguirlo", "[s] sí, aprobar", "tokens de entrada"),
+            ("[s] sí, iniciar", "[s] sí, aprobar", "tokens de entrada"),
             {"LANG": "es_ES.UTF-8"},
         ),
         (
             "es-80",
             80,
-            ("[s] sí, seguirlo", "[s] sí, aprobar", "tokens de entrada"),
+            ("[s] sí, iniciar", "[s] sí, aprobar", "tokens de entrada"),
             {"LANG": "es_ES.UTF-8"},
         ),
-        ("en-80-no-color", 80, ("[y] work on it", "[y] approve", "tokens in"), {"NO_COLOR": "1"}),
-        ("en-80-dumb", 80, ("Your decision", "[y = run it", "tokens in"), {"TERM": "dumb"}),
-        ("en-80-light", 80, ("[y] work on it", "[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
+        ("en-80-no-color", 80, ("[y] start", "[y] approve", "tokens in"), {"NO_COLOR": "1"}),
+        ("en-80-dumb", 80, ("Your decision", "[y = approve", "tokens in"), {"TERM": "dumb"}),
+        ("en-80-light", 80, ("[y] start", "[y] approve", "tokens in"), {"COLORFGBG": "0;15"}),
     ],
 )
 def test_the_main_flow(

@@ -90,7 +90,7 @@ def test_refused_command_is_not_tried_again() -> None:
 
 
 def test_stopped_command_is_not_called_a_result() -> None:
-    stopped = ran("find /", "/a\n/b\n[stopped by its time limit after 20 s; outcome incomplete]")
+    stopped = ran("find /", "/a\n/b\n[timed out after 20 s; outcome incomplete]")
     turn = turn_so_far([asked("list everything"), *stopped])
     assert turn.part is None
     assert "did not end by itself" in answer(turn)

@@ -70,7 +70,7 @@ def test_a_terminal_that_never_answers_delays_nothing(peer: OpenPeer, folder: Pa
         assert "› ".encode() in terminal.raw.partition(ASKED)[0]
         opened(terminal)
         terminal.send("hi\x1b")
-        terminal.until("vi commands")
+        terminal.until("vi normal mode")
         terminal.send("\r")
         terminal.until(TURN_OVER)
         terminal.send("/theme\r")

@@ -48,7 +48,7 @@ def test_everything_a_person_needs_is_there() -> None:
         "Purpose    to see what happens",
         "Folder     /work/project",
         "Effects    Deletes build",
-        "Why asked  rm deletes files; manual mode asks before every command",
+        "Reason  rm deletes files; manual mode asks before every command",
     ]
 
 
@@ -266,7 +266,7 @@ async def test_lines_in_spanish_the_letters_are_those_of_the_words() -> None:
 async def test_lines_a_dangerous_command_takes_the_whole_word() -> None:
     person = Person("y", "yes")
     assert (await person.decide("rm -rf /x", "dangerous")).kind == "approve"
-    assert "yes = run it" in person.shown
+    assert "yes = approve" in person.shown
     assert person.shown.count("Type the whole word yes") == 1
 
 
@@ -400,7 +400,7 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     assert session.granted == []
     await live.ready()
     live.press("    ")
-    await live.until(on_screen(live, "[l] lease"))
+    await live.until(on_screen(live, "[l] allow longer"))
     live.press("l")
     await live.until(on_screen(live, "[1] what it changes, for 15 minutes"))
     live.press("1")
@@ -612,7 +612,7 @@ async def test_a_report_of_nothing_is_still_a_question(keys: PipeInput) -> None:
         request("true", purpose=""), RiskReport("true", "safe_readonly"), Verdict("ask"), "/"
     )
     assert drawn(ApprovalQuestion(bare), 40).lines == [
-        "Run this command?  only reads",
+        "Run this command?  read-only",
         "│ $ true",
         "Folder  /",
     ]

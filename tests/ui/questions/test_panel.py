@@ -49,7 +49,7 @@ async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
     answer = asyncio.ensure_future(panel.ask(question))
     await asyncio.sleep(0)
     assert panel.lines(80, 10, Line())[-1] == " y  bring it back   n  leave it"
-    assert panel.lines(80, 10, READY)[-1] == "[y] bring it back  [n] leave it"
+    assert panel.lines(80, 10, READY)[-1] == "[y] restore the files  [n] leave it"
     assert panel.lines(80, 10, Line(words="words"))[-1].startswith("You are typing")
     assert "Esc: back" in panel.lines(80, 10, Line(armed=True, words="words"))[-1]
     use_language("es")

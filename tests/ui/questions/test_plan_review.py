@@ -65,7 +65,7 @@ def reviewing(
 
 async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     shown = "\n".join(live.terminal.shown)
     for words in ("Start this plan?  Publish the site", "why: It overwrites", "else: Ask",
                   "check: the file b.tar is there", "uses: steps.s1.output", "tools: read_file",
@@ -80,7 +80,7 @@ async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
 
 async def test_escape_pressed_twice_in_a_row_stops_the_turn(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     live.press("\x1b\x1b")
     await live.until("The turn was stopped.")
     assert reviews == []
@@ -91,7 +91,7 @@ async def test_escape_pressed_twice_in_a_row_stops_the_turn(keys: PipeInput) -> 
 async def test_steps_out_of_sight_are_counted(keys: PipeInput) -> None:
     plan = replace(PLAN, steps=tuple(PlanStep(f"s{n}", f"step {n} of many") for n in range(1, 61)))
     live, _reviews = reviewing(keys, plan)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     shown = live.terminal.shown
     (marker,) = [line for line in shown if "more steps" in line]
     assert "step 60 of many" not in "\n".join(shown)
@@ -103,7 +103,7 @@ async def test_steps_out_of_sight_are_counted(keys: PipeInput) -> None:
 
 async def test_steps_are_moved_dropped_and_added_with_single_keys(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     live.press(DOWN + DOWN + LEFT)
     await live.until("○ 2. Look")
     await live.ready()
@@ -124,7 +124,7 @@ async def test_steps_are_moved_dropped_and_added_with_single_keys(keys: PipeInpu
 
 async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     live.press("d")
     await live.until("s2 refers to s1")
     live.press("z\x1b[200~y\x1b[201~" + RIGHT)
@@ -144,7 +144,7 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) 
 
 async def test_words_and_enter_reject_the_plan_with_them(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     live.press("yes but do it twice")
     await live.until("Enter: reject the plan with this reason")
     live.press("\r")
@@ -177,7 +177,7 @@ async def test_a_long_plan_keeps_the_chosen_step_in_sight(
     many = ", ".join(f"{{id: s{n}, what: Do number {n}, why: it matters}}" for n in range(1, 31))
     plan = plan_from_text(f"{{goal: g, steps: [{many}]}}")
     live, reviews = reviewing(keys, plan, columns=columns, rows=rows)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     live.press(DOWN * 29)
     await live.until("▸ ○ 30. Do number 30")
     assert all(len(line) <= columns for line in live.terminal.shown)
@@ -199,7 +199,7 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
     editor.chmod(0o700)
     preferences = Preferences(notify="off", editor=(str(editor),))
     live, reviews = reviewing(keys, preferences=preferences)
-    await live.until("[y] work on it")
+    await live.until("[y] start")
     live.press("e")
     await live.until("inputs of s2 refers to s9, which is not an earlier step")
     await live.ready()

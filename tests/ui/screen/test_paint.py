@@ -26,9 +26,9 @@ def test_no_line_parts_a_key_from_its_words() -> None:
     keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permiso"), ("d", "detener el turno")]
     assert key_row(keys, READY, painter, 34) == [
         "[s] aprobar  [n] rechazar",
-        "[p] permiso  [d] detener el turno",
+        "[p] permitir más  [d] detener el turno",
     ]
-    whole = "[s] aprobar  [n] rechazar  [p] permiso  [d] detener el turno"
+    whole = "[s] aprobar  [n] rechazar  [p] permitir más  [d] detener el turno"
     assert key_row(keys, READY, painter, 80) == [whole]
 
 
