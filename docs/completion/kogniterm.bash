@@ -119,7 +119,7 @@ _kogniterm() {
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
-        '/sessions/list') flags='-h --help --lang --env-file --debug --here --limit --json' ;;
+        '/sessions/list') flags='-h --help --lang --env-file --debug --here --all --limit --json' ;;
         '/sessions/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
         '/sessions/search') flags='-h --help --lang --env-file --debug --limit --json' ;;
         '/sessions/rename') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;

@@ -131,6 +131,7 @@ complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l lang -x -a 'auto e
 complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l env-file -r -F -d 'read keys and settings from FILE instead of the usual .env'
 complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l debug -d 'log everything, to the screen too; show tracebacks'
 complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l here -d 'only those of this folder'
+complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l all -d 'include sessions without a turn'
 complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l limit -x -d 'at most N'
 complete -c kogniterm -n '__kogniterm_at "/sessions/list"' -l json -d 'as JSON'
 complete -c kogniterm -n '__kogniterm_at "/sessions/show"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'

@@ -21,14 +21,20 @@ if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
+    from kogniterm.ui.questions.session_list import SessionRow
     from kogniterm.ui.repl import Opened
     from kogniterm.ui.set_up import SetUpScreen
 
 MOST_FILES = 5000
 
 
-def run(args: argparse.Namespace, task: str | None = None) -> int:
-    """Open the prompt, with `task` as its first input; returns the exit status."""
+def run(
+    args: argparse.Namespace, task: str | None = None, sessions: Sequence[SessionRow] = ()
+) -> int:
+    """Open the prompt, with `task` as its first input; returns the exit status.
+
+    The user picks one of `sessions` before, where there are any.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
     from kogniterm.settings.layers import save_setting
@@ -49,9 +55,10 @@ def run(args: argparse.Namespace, task: str | None = None) -> int:
         wiring=Wiring(
             set_up=opener.set_up,
             session_id=session_wanted(args),
+            sessions=sessions,
             first_input=task,
             model_names=model_names,
-            files=partial(workspace_files, Path(folder)),
+            files=lambda: workspace_files(Path(opener.folder)),
             save_preference=partial(save_setting, first.paths.config_file),
         ),
     )
@@ -74,11 +81,14 @@ def workspace_files(folder: Path) -> Iterator[str]:
 
 
 class Opener:
-    """Opens sessions for the prompt. Imports and checks run on a thread, behind the first key."""
+    """Opens sessions for the prompt. Imports and checks run on a thread, behind the first key.
+
+    New sessions work in the first `folder`; later it is that of the session that is open.
+    """
 
     def __init__(self, args: argparse.Namespace, folder: str, first: QuickSettings) -> None:
         self._args = args
-        self._folder = folder
+        self.folder = self._folder = folder
         self._first_run = not first.paths.database.exists()
         self._explain = self._first_run
         self._paths = first.paths
@@ -102,12 +112,13 @@ class Opener:
     async def open(self, session_id: str | None) -> Opened:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
-        from kogniterm.runtime.use_cases.stored_data import last_turn
+        from kogniterm.runtime.replay.recorded_events import past_turns
         from kogniterm.ui.repl import Opened
 
         settings = await asyncio.to_thread(settings_of, self._args)
         await asyncio.to_thread(build.preload)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
+        self.folder = session.folder
         first_run, self._first_run = self._first_run, False
         explain, self._explain = self._explain, False
         warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
@@ -117,7 +128,7 @@ class Opener:
             model_reason=model_reason(settings, session.model) if explain else None,
             first_run=first_run,
             notices=session.notices,
-            last_turn=last_turn(session) if session_id is not None else ("", ""),
+            past=past_turns(session) if session_id is not None else None,
         )
 
 

@@ -41,12 +41,12 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
     if state.open_turn:
         for run in state.unsettled:
             if run.turn == state.turn:
-                _report(io, run.intent)
+                io.sink(outcome_unknown(run.intent))
                 if io.recover is None:
                     count.unknown.append(run.intent.command)
     for intent in state.unknown:
         partial = journal.redact(partial_output(intent.output_path))
-        _report(io, intent)
+        io.sink(outcome_unknown(intent))
         choice: RecoveryChoice = "skip"
         if io.recover is None:
             count.unknown.append(intent.command)
@@ -61,12 +61,13 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
             journal.record(Note.AGAIN.record(intent.request_id), durable=True)
 
 
-def _report(io: TurnIO, intent: Intent) -> None:
+def outcome_unknown(intent: Intent) -> events.Notice:
+    """Return the notice that a command was started and its end is not known."""
     text = Phrase(
         "KogniTerm was stopped while this command ran; its outcome is unknown: {command}",
         {"command": intent.command},
     )
-    io.sink(events.Notice(text, "warning"))
+    return events.Notice(text, "warning")
 
 
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:

@@ -84,14 +84,9 @@ class Gate:
             changed = self.policy.changed_file(requested.script_hashes)
         if changed is None:
             return decision, messages.refusal_message(request, decision)
-        why = Phrase(
-            "{file} changed after the command was checked, so it was not "
-            "run. Check the file, then ask for the command again.",
-            {"file": render(changed)},
-        )
-        withdrawn = Decision("reject", decision.command, events.START_CHECK, str(why), (why,))
-        io.sink(events.ActionDecided(request, withdrawn))
-        return withdrawn, messages.changed_message(request, changed)
+        decision = withdrawn(decision.command, changed)
+        io.sink(events.ActionDecided(request, decision))
+        return decision, messages.changed_message(request, changed)
 
     def refuse_acting(self, request: ActionRequest) -> None:
         """Refuse a request of a turn that only plans, without judging it."""
@@ -99,6 +94,16 @@ class Gate:
             "reject", request.command, "policy", str(messages.ONLY_A_PLAN), (messages.ONLY_A_PLAN,)
         )
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
+
+
+def withdrawn(command: str, changed: str) -> Decision:
+    """Return the decision that withdraws an approval, because the file `changed` is another now."""
+    why = Phrase(
+        "{file} changed after the command was checked, so it was not "
+        "run. Check the file, then ask for the command again.",
+        {"file": render(changed)},
+    )
+    return Decision("reject", command, events.START_CHECK, str(why), (why,))
 
 
 def _by_policy(request: ActionRequest, verdict: Verdict) -> Decision:

@@ -216,6 +216,18 @@ class SessionState:
         started = {intent.request_id for intent in self.unknown}
         return tuple(request for request in self.pending if request.id not in started)
 
+    @property
+    def asking(self) -> bool:
+        """True when the next pending request waits for the user's answer."""
+        request = next(iter(self.waiting), None)
+        if request is None:
+            return False
+        if request.effect == "person":
+            return True
+        verdict = self.verdicts.get(request.id)
+        undecided = request.id not in self.decisions
+        return verdict is not None and verdict.kind == "ask" and undecided
+
 
 def fold(records: Iterable[Record], state: SessionState | None = None) -> SessionState:
     """Return the state after `records`, starting from `state` (or from nothing)."""

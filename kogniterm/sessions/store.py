@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Literal
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions import session_search
@@ -17,7 +18,7 @@ from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
-from kogniterm.sessions.records import Intent, Outcome, SessionOpened
+from kogniterm.sessions.records import Intent, Outcome, SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError, storage_errors
@@ -25,6 +26,11 @@ from kogniterm.text.language import fold_case
 
 LAST = "last"
 """The reference that means the session used last."""
+SHORT_ID = 8
+"""Characters of an id that are shown, unless another session's begins with the same ones."""
+
+Condition = Literal["done", "not_done", "interrupted", "question", "elsewhere"]
+"""The state of a session in a list; `elsewhere`: another living process has it open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +163,60 @@ class SessionStore:
 
     # --- finding -----------------------------------------------------------------------------
 
-    def sessions(self, *, folder: str | None = None, limit: int = 1000) -> list[SessionInfo]:
-        """Return sessions, the most recently used first; only those of `folder` when given."""
-        where, values = ("WHERE folder = ? ", (storable(folder),)) if folder else ("", ())
+    def sessions(
+        self, *, folder: str | None = None, used: bool = False, limit: int = 1000
+    ) -> list[SessionInfo]:
+        """Return sessions, the most recently used first.
+
+        With a `folder` only those that work there, with `used` only those that have a turn.
+        """
+        tests = {"folder = ?": folder is not None, "turns > 0": used}
+        chosen = " AND ".join(test for test, wanted in tests.items() if wanted)
+        where = f"WHERE {chosen} " if chosen else ""
+        values = () if folder is None else (storable(folder),)
         rows = self.database.execute(
             f"SELECT {_COLUMNS} FROM sessions {where}ORDER BY updated DESC, id LIMIT ?",
             (*values, limit),
         )
         return [SessionInfo(*row) for row in rows]
+
+    def short_id(self, session_id: str) -> str:
+        """Return the beginning of an id that `find` takes for this session alone."""
+        rows = self.database.execute(
+            "SELECT id FROM sessions WHERE id LIKE ? AND id <> ?",
+            (f"{session_id[:SHORT_ID]}%", session_id),
+        )
+        length = SHORT_ID
+        while any(other.startswith(session_id[:length]) for (other,) in rows):
+            length += 1
+        return session_id[:length]
+
+    def condition(self, session_id: str) -> Condition:
+        """Return how the last turn of a session stands, or that another process has it open."""
+        if is_held(self.database, session_id, self._holder or this_process()):
+            return "elsewhere"
+        state, _damaged = load_state(self.database, session_id)
+        if state.open_turn:
+            return "question" if state.asking else "interrupted"
+        row = self.database.one(
+            "SELECT max(seq) FROM records WHERE session_id = ? AND kind = 'turn_ended'",
+            (session_id,),
+        )
+        last = row[0] if row else None
+        ends = readable_records(self.database, session_id, last) if last else ()
+        stop = next((end.body.stop for end in ends if isinstance(end.body, TurnEnded)), "done")
+        if stop == "interrupted":
+            return "interrupted"
+        return "done" if stop in ("done", "plan_only") else "not_done"
+
+    def last_turns(self, session_id: str, count: int) -> list[int]:
+        """Return the numbers of the records that begin the last `count` turns, in order."""
+        rows = self.database.execute(
+            "SELECT seq FROM records WHERE session_id = ? AND kind = 'input' "
+            "ORDER BY seq DESC LIMIT ?",
+            (session_id, count),
+        )
+        return [seq for (seq,) in reversed(rows)]
 
     def info(self, session_id: str) -> SessionInfo | None:
         """Return the session with exactly this id, if there is one."""
@@ -173,8 +225,10 @@ class SessionStore:
 
     def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
         """Return the session meant by `last` (of `folder`), an id or its beginning, or a title."""
-        sessions = self.sessions(folder=folder if reference == LAST else None, limit=1_000_000)
-        if reference == LAST:
+        last = reference == LAST
+        # A session without a turn has nothing to continue.
+        sessions = self.sessions(folder=folder if last else None, used=last, limit=1_000_000)
+        if last:
             if not sessions:
                 raise UsageError("There is no session yet; start one with: kogniterm")
             return sessions[0]

@@ -128,6 +128,10 @@ def read_output(outputs: Outputs) -> SchemaTool[OutputArguments]:
 
 MOST_ANSWERS = 6
 LONGEST_ANSWER = 300
+_CHOSE = "The user chose: "
+_ANSWERED = "The user answers: "
+_REPLIES = (_CHOSE, _ANSWERED, "The person chose: ", "The person answers: ")
+"""The beginnings of the observations, also in sessions of older versions."""
 
 
 class UserPort(Protocol):
@@ -154,8 +158,8 @@ def ask_user(user: UserPort) -> SchemaTool[QuestionArguments]:
         if reply is None:
             return "The user gave no answer. Decide by the task, or end your turn."
         if reply in arguments.answers:
-            return f"The user chose: {reply}"
-        return f"The user answers: {reply}"
+            return f"{_CHOSE}{reply}"
+        return f"{_ANSWERED}{reply}"
 
     return SchemaTool(
         "ask_user",
@@ -165,6 +169,14 @@ def ask_user(user: UserPort) -> SchemaTool[QuestionArguments]:
         effect="person",
         describe=lambda arguments: (arguments.question, " / ".join(arguments.answers)),
     )
+
+
+def reply_in(observation: str) -> str | None:
+    """Return the user's reply in an observation of `ask_user`; None where they gave none."""
+    for begin in _REPLIES:
+        if observation.startswith(begin):
+            return observation.removeprefix(begin)
+    return None
 
 
 Category = Literal["preference", "requirement", "constraint", "fact"]

@@ -17,8 +17,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
-from kogniterm.errors import EXIT_NOT_DONE, EXIT_USAGE, KognitermError, UsageError, of_system
-from kogniterm.text.visible import one_line
+from kogniterm.errors import (
+    EXIT_DONE,
+    EXIT_NOT_DONE,
+    EXIT_USAGE,
+    KognitermError,
+    UsageError,
+    of_system,
+)
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.registry import Command, Registry, custom_commands, split_line
@@ -31,14 +37,13 @@ from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver
+    from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.questions.session_list import SessionRow
     from kogniterm.ui.set_up import SetUpScreen
 
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
-LAST_WORDS = 300
-LAST_LINES = 12
-"""Size of the last turn in a resumed session: characters said, lines answered."""
 APPROVAL_MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 BROKEN = Phrase("Internal error; details are in the log file (see: kogniterm config path).")
 
@@ -47,15 +52,15 @@ BROKEN = Phrase("Internal error; details are in the log file (see: kogniterm con
 class Opened:
     """An open session, and what the user is told about it once.
 
-    `model_reason` says why this model is used; `last_turn` is what was said and answered last in a
-    session that is resumed.
+    `model_reason` says why this model is used; `past` are the last turns of a session that is
+    resumed.
     """
 
     session: LiveSession
     model_reason: Phrase | None = None
     first_run: bool = False
     notices: tuple[Phrase, ...] = ()
-    last_turn: tuple[str, str] = ("", "")
+    past: PastTurns | None = None
 
 
 OpenSession = Callable[[str | None], Awaitable[Opened]]
@@ -68,7 +73,8 @@ class Wiring:
 
     `model_names` completes /model, `files` lists the workspace for @ completion,
     `save_preference` keeps what /theme, /keys and /lang change. `set_up` asks for a model where
-    none is configured; it returns False when there is still none.
+    none is configured; it returns False when there is still none. The user picks one of `sessions`,
+    where there are any, before one is opened.
     """
 
     model_names: Callable[[], Sequence[str]] | None = None
@@ -76,6 +82,7 @@ class Wiring:
     save_preference: Callable[[str, object], None] | None = None
     set_up: Callable[[SetUpScreen], Awaitable[bool]] | None = None
     session_id: str | None = None
+    sessions: Sequence[SessionRow] = ()
     first_input: str | None = None
     clock: Callable[[], float] = field(default=time.monotonic)
 
@@ -152,7 +159,13 @@ class Repl:
             if not await self._set_up():
                 self.front.exit(EXIT_USAGE)
                 return
-            await self.reopen(self.wiring.session_id)
+            wanted = self.wiring.session_id
+            if self.wiring.sessions:
+                wanted = await self.pick_session(self.wiring.sessions)
+                if not wanted:
+                    self.front.exit(EXIT_DONE)
+                    return
+            await self.reopen(wanted)
             self._drafts.begin()
         except KognitermError as error:
             self.display.say(error.text, "error")
@@ -164,13 +177,14 @@ class Repl:
 
     async def _set_up(self) -> bool:
         """Return whether there is a model for a session, after asking for one where needed."""
-        if self.wiring.set_up is None or self.wiring.session_id is not None:
+        wiring = self.wiring
+        if wiring.set_up is None or wiring.session_id is not None or wiring.sessions:
             return True
         from kogniterm.ui.set_up import SetUpScreen
 
         front, terminal = self.front, self.front.terminal_files
         screen = SetUpScreen(front.questions, self.display.say, front.lent, *terminal)
-        return await self.wiring.set_up(screen)
+        return await wiring.set_up(screen)
 
     async def reopen(self, session_id: str | None) -> None:
         """Close the session, if one is open, and open another one."""
@@ -180,9 +194,23 @@ class Repl:
         self.turns.cancel()
         await self.turns.settle()
         await self._end_jobs()
-        await self._close_session()
+        left = self._session
+        self._say_how_to_resume(apart=True)
+        # Before it is closed: a command that comes meanwhile waits for the next session.
         self._is_open.clear()
-        opened = await self._open_session(session_id)
+        await self._close_session()
+        try:
+            opened = await self._open_session(session_id)
+        except KognitermError as error:
+            if left is None:
+                raise
+            # Another process may have the session that was wanted: the one before goes on.
+            self.display.say(error.text, "error")
+            opened = await self._open_session(left.id)
+        self._use(opened)
+
+    def _use(self, opened: Opened) -> None:
+        """Take inputs for a session that was opened."""
         from kogniterm.ui.questions.approval import AskingApprover
 
         self._session = session = opened.session
@@ -337,6 +365,12 @@ class Repl:
         """Ask a question with fixed answers; return the value of the one that was chosen."""
         return await self.front.questions.ask(ChoiceQuestion(title, body, options))
 
+    async def pick_session(self, rows: Sequence[SessionRow]) -> str:
+        """Ask for a session; return its id, empty when none was picked."""
+        from kogniterm.ui.questions.session_list import SessionQuestion
+
+        return await self.front.questions.ask(SessionQuestion(rows))
+
     def read_custom_commands(self) -> tuple[str, ...]:
         """Offer the custom commands as they are now; return the names of those that are new."""
         new, refused = self._read_custom_commands()
@@ -373,6 +407,7 @@ class Repl:
         try:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 await self._end_jobs()
+                self._say_how_to_resume()
         finally:
             self.display.close()
             self.front.exit(status)
@@ -405,6 +440,21 @@ class Repl:
             left = await asyncio.to_thread(self._session.end_jobs)
             for text in left_texts(left):
                 self.display.say(text)
+
+    def _say_how_to_resume(self, *, apart: bool = False) -> None:
+        """Show the command that resumes the session that is left, if it has a turn.
+
+        With `apart` an empty line follows.
+        """
+        session = self._session
+        if session is None or not session.state.turn:
+            return
+        from rich.text import Text
+
+        short = session.archive.store.short_id(session.id)
+        line = Text(_("Resume this session:"), "muted")
+        line.append(f" kogniterm --resume {short}", "command")
+        self.display.write(line.append("\n") if apart else line)
 
     async def _close_session(self) -> None:
         self.turns.cancel()
@@ -447,20 +497,20 @@ def greet(display: Display, opened: Opened) -> None:
         display.say(Phrase('Try "what takes the most space in this folder?".'))
     for notice in opened.notices:
         display.say(notice, "warning")
-    _show_last(display, *opened.last_turn)
+    if opened.past is not None:
+        _show_past(display, opened.past, apart=bool(opened.notices))
+        title = opened.session.state.title or opened.session.id
+        display.say(Phrase("Session resumed: {title}", {"title": title}))
 
 
-def _show_last(display: Display, said: str, answer: str) -> None:
-    """Show where a resumed session was: the last input, and the end of its answer."""
-    from kogniterm.text.visible import clean
-    from kogniterm.ui.screen.markdown import markdown
+def _show_past(display: Display, past: PastTurns, *, apart: bool) -> None:
+    """Write the last turns of a resumed session, after an empty line to set them `apart`."""
+    from kogniterm.ui.past_turns import drawn
 
-    if said:
-        display.say(Phrase("Your last message: {words}", {"words": one_line(said, LAST_WORDS)}))
-    lines = clean(answer).strip().split("\n")
-    if any(lines):
-        more = ["…", ""] if len(lines) > LAST_LINES else []
-        display.write(markdown("\n".join([*more, *lines[-LAST_LINES:]]), display.theme))
+    surface, screen = display.front.surface, display.screen
+    finished = screen.finished if screen is not None else []
+    text = drawn(past, display.painter, surface.size(), display.preferences.fold, finished)
+    surface.commit(f"\n{text}" if apart and text else text)
 
 
 AUTO_MODE = Phrase(

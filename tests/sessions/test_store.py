@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from kogniterm.errors import UsageError
 from kogniterm.sessions.fold import TITLE_LENGTH, title_of
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.journal.ownership import SessionBusyError
+from kogniterm.sessions.records import Judged, TurnEnded
 from kogniterm.sessions.store import SessionStore
+from kogniterm.types import Verdict
 from tests.support.conversation import command_turn, write
 
 
@@ -192,3 +195,62 @@ def test_an_id_is_taken_once(store: SessionStore) -> None:
     store.create(folder="/", model="m", session_id="same").close()
     with pytest.raises(UsageError, match="already exists"):
         store.create(folder="/", model="m", session_id="same")
+
+
+def test_sessions_without_a_turn_are_passed_over_where_one_is_to_be_continued(
+    store: SessionStore,
+) -> None:
+    used = closed(store, "Count the files")
+    empty = store.create(folder="/home/ana", model="scripted:a")
+    empty.close()
+    assert [info.id for info in store.sessions(used=True)] == [used]
+    assert len(store.sessions()) == 2
+    assert store.find("last").id == used
+    assert store.find("last", folder="/home/ana").id == used
+    # By its id it can still be found.
+    assert store.find(empty.state.session_id).turns == 0
+
+
+def test_a_short_id_names_one_session_alone(store: SessionStore) -> None:
+    store.create(folder="/", model="m", session_id="0123456789ab").close()
+    assert store.short_id("0123456789ab") == "01234567"
+    store.create(folder="/", model="m", session_id="0123456789cd").close()
+    assert store.short_id("0123456789ab") == "0123456789a"
+    assert store.find(store.short_id("0123456789cd")).id == "0123456789cd"
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [(9, "done"), (6, "interrupted"), (4, "question"), (1, "interrupted")],
+)
+def test_the_list_says_how_the_last_turn_stands(
+    store: SessionStore, records: int, expected: str
+) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    turn = command_turn(1)
+    judged = turn[3]
+    assert isinstance(judged, Judged)
+    turn[3] = replace(judged, verdict=Verdict("ask"))
+    write(journal, turn[:records])
+    journal.close()
+    assert store.condition(journal.state.session_id) == expected
+
+
+@pytest.mark.parametrize(
+    ("stop", "expected"), [("interrupted", "interrupted"), ("budget", "not_done")]
+)
+def test_the_list_says_that_a_turn_was_stopped_or_not_done(
+    store: SessionStore, stop: str, expected: str
+) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, [*command_turn(1)[:-1], TurnEnded(1, stop, 1, "")])
+    journal.close()
+    assert store.condition(journal.state.session_id) == expected
+
+
+def test_the_list_says_that_a_session_is_open_elsewhere(store: SessionStore) -> None:
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1))
+    assert store.condition(journal.state.session_id) == "elsewhere"
+    journal.close()
+    assert store.condition(journal.state.session_id) == "done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from tests.support.real_terminal import User
 from tests.support.typing_user import anew, has_prompt, leave, open_prompt, say, scripted
@@ -83,12 +84,13 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     say(terminal, "/fork", "copy")
     say(terminal, "/rename The copy", "The copy")
     say(terminal, "/sessions", "the first thing")
-    say(terminal, "/export jsonl mine.jsonl", "Written")
-    say(terminal, "/bug bug.json", "Written")
+    say(terminal, "/export jsonl mine.jsonl", "exported")
+    say(terminal, "/bug bug.json", "bug.json")
     say(terminal, "/new")
     say(terminal, "something else", "You said it")
-    with anew(terminal, "Your last message: the first thing"):
+    with anew(terminal, "› the first thing"):
         say(terminal, "/resume The copy")
+    terminal.until("Session resumed: The copy")
     say(terminal, "/compact", "compacted")
     assert leave(terminal) == 0
     # What was compacted is still in the journal.
@@ -96,12 +98,71 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     assert terminal.run("kogniterm sessions import mine.jsonl --as-new")[0] == 0
     # Pick one from the list, by words.
     terminal.start(f"kogniterm resume --model {model}")
-    terminal.until("something else")
-    terminal.pause(0.5)
-    terminal.send("something\r")
-    terminal.until("Your last message: something else")
+    terminal.until("Which session do you want to resume?")
+    with anew(terminal, "Session resumed: something else"):
+        terminal.send("something\r")
     terminal.until(lambda: has_prompt(terminal))
     assert leave(terminal) == 0
+
+
+COUNTING = """replies:
+  - {run: seq 1 30, purpose: Count.}
+  - {text: That is **enough**.}
+"""
+
+
+def test_a_resumed_session_shows_its_last_turns_and_leaving_tells_how_to_resume(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=60)
+    model = scripted(terminal, COUNTING)
+    once = f"kogniterm run -y --no-sandbox --model {model} 'count up'"
+    assert terminal.run(once)[0] == 0
+    # A session that has no turn is left without a word, and nothing resumes it.
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "/mode", "manual")
+    assert leave(terminal) == 0
+    assert "Resume this session:" not in terminal.text
+    listed = "kogniterm sessions list --json"
+    (key,) = re.findall(r'"id": "([0-9a-f]{8})', terminal.run(listed)[1])
+    told = f"Resume this session: kogniterm --resume {key}"
+    for command in (f"kogniterm --resume {key}", "kogniterm -c", "kogniterm resume last"):
+        with anew(terminal, "Session resumed: count up"):
+            open_prompt(terminal, f"{command} --model {model}")
+        shown = terminal.text.rpartition("/help")[2]
+        order = ["› count up", "$ seq 1 30", "lines folded · /output 1", "│ 30", "is enough."]
+        assert sorted(order, key=shown.index) == order
+        with anew(terminal, told):
+            say(terminal, "/new")
+        with anew(terminal, "Session resumed: count up"):
+            say(terminal, "/resume", "[Enter] resume")
+            terminal.send("count\r")
+        with anew(terminal, told):
+            assert leave(terminal) == 0
+    # Nothing was executed for it.
+    terminal.run(f"kogniterm sessions show {key} > shown.md")
+    assert (terminal.folder / "shown.md").read_text().count("seq 1 30") == 1
+
+
+def test_a_terminal_without_cursor_gets_a_numbered_list(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    plain = {"TERM": "dumb", "LANG": "es_ES.UTF-8"}
+    terminal = open_terminal(user=user, columns=60, environment=plain)
+    model = scripted(terminal, COUNTING)
+    terminal.start(f"kogniterm run -y --no-sandbox --model {model} 'count up'")
+    terminal.until("tokens de entrada")
+    assert terminal.status() == 0
+    terminal.start(f"kogniterm resume --model {model}")
+    terminal.until("¿Qué sesión quieres reanudar?")
+    terminal.until("Tu respuesta:")
+    assert "  1  " in terminal.text
+    terminal.send("1\r")
+    terminal.until("Sesión reanudada: count up")
+    assert "> count up" in terminal.text
+    terminal.send("\x04")
+    assert terminal.status() == 0
+    assert "Para reanudar esta sesión: kogniterm --resume " in terminal.text
 
 
 def test_everything_that_shows_something_speaks_json(

@@ -398,7 +398,7 @@ def _sessions(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if not isinstance(location, str) and not location.exists():
         return
     with open_sessions_at(location) as sessions:
-        for info in sessions.sessions(limit=MOST_SESSIONS):
+        for info in sessions.sessions(used=True, limit=MOST_SESSIONS):
             yield info.id, info.title or info.folder
 
 

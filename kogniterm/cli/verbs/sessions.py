@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(store: SessionStore, args: argparse.Namespace) -> Report:
     folder = str(here()) if args.here else None
-    infos = store.sessions(folder=folder, limit=args.limit)
+    infos = store.sessions(folder=folder, used=not args.all, limit=args.limit)
     return Report(
         [session_json(info) for info in infos],
         rows=[
@@ -158,7 +158,8 @@ def _import(store: SessionStore, args: argparse.Namespace) -> Report:
 
 ACTIONS = (
     Action("list", "the sessions, the last used first", _list, (
-        Argument("--here", "only those of this folder"), limit_option(50), JSON)),
+        Argument("--here", "only those of this folder"),
+        Argument("--all", "include sessions without a turn"), limit_option(50), JSON)),
     Action("show", "one session as Markdown", _show, (_SESSION, JSON)),
     Action("search", "find words in what was said and run", _search, (
         Argument("words", "", "WORD", nargs="+"), limit_option(20), JSON)),

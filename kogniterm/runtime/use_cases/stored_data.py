@@ -21,13 +21,9 @@ if TYPE_CHECKING:
     from kogniterm.memory.fact_records import Change
     from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.memory.update import Candidate
-    from kogniterm.runtime.session import LiveSession
     from kogniterm.sessions.chain_audit import StoreReport
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types import Phrase
-
-LAST_RECORDS = 500
-"""Records in which the last turn of a resumed session is searched."""
 
 ExportFormat = Literal["jsonl", "markdown"]
 
@@ -90,19 +86,6 @@ def read_lines(name: str) -> list[str]:
             return file.readlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("{file} cannot be read: {why}.", file=name, why=why(error)) from error
-
-
-def last_turn(session: LiveSession) -> tuple[str, str]:
-    """Return what the user said last in the session, and the answer, if there was one."""
-    from kogniterm.sessions.records import InputReceived, TurnEnded
-
-    said = answer = ""
-    for record in session.journal.records(max(1, session.state.seq - LAST_RECORDS)):
-        if isinstance(record.body, InputReceived):
-            said, answer = record.body.input.text, ""
-        elif isinstance(record.body, TurnEnded):
-            answer = record.body.answer
-    return said, answer
 
 
 Location = Path | str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,16 @@ from kogniterm.runtime.use_cases.stored_data import ExportFormat, export_parts, 
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, local_time
-from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.questions.question import Option
+from kogniterm.ui.commands.registry import first_word
+from kogniterm.ui.locale import translate
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo
+    from kogniterm.ui.questions.session_list import SessionRow
 
 SHOWN = 20
-PICKED = 9
+ID_COLUMNS = 11
 FORMATS = ("md", "jsonl")
 LOG_LINES = 400
 
@@ -30,16 +31,22 @@ def show_sessions(repl: Repl, argument: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    rows = Table.grid(padding=(0, 2))
-    for info in _saved(repl)[:SHOWN]:
-        own = "accent" if info.id == repl.session.id else "muted"
-        rows.add_row(
-            Text(info.id[:8], own),
-            Text(local_time(info.updated), "muted"),
-            Text(one_line(info.title, 60)),
-            Text(one_line(info.folder, 60), "muted"),
-        )
-    repl.display.write(rows)
+    from kogniterm.ui.questions.session_list import row_text
+
+    current = repl.session.id
+    shown = [
+        replace(row, condition="current") if row.id == current else row
+        for row in _rows(repl, _saved(repl)[:SHOWN])
+    ]
+    lines = Table.grid(padding=(0, 2))
+    columns = repl.display.front.surface.size()[1] - ID_COLUMNS
+    for row in shown:
+        style = "accent" if row.id == current else "muted"
+        lines.add_row(Text(row.id[:8], style), row_text(row, columns, shown))
+    repl.display.write(lines)
+    if not shown:
+        repl.display.say(Phrase("No sessions yet."))
+        return
     repl.display.say(Phrase("To resume a session, use /resume ID."))
 
 
@@ -54,7 +61,6 @@ async def resume(repl: Repl, argument: str) -> None:
     if not wanted:
         return
     await repl.reopen(wanted)
-    repl.display.say(Phrase("Session: {title}", {"title": repl.session.state.title or wanted}))
 
 
 def resume_choices(repl: Repl) -> Iterable[str]:
@@ -65,7 +71,7 @@ def resume_choices(repl: Repl) -> Iterable[str]:
 
 
 def _saved(repl: Repl) -> Sequence[SessionInfo]:
-    return repl.session.archive.store.sessions()
+    return repl.session.archive.store.sessions(used=True)
 
 
 def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionInfo]:
@@ -84,24 +90,17 @@ def _matching(infos: Sequence[SessionInfo], argument: str) -> Sequence[SessionIn
 
 
 async def _pick(repl: Repl, infos: Sequence[SessionInfo]) -> str:
-    """Return the id of the session chosen from the last few others; empty when none is chosen."""
+    """Return the id of the session picked from the others; empty when none is picked."""
     others = [info for info in infos if info.id != repl.session.id]
     if not others:
         raise UsageError("No other sessions yet.")
-    left = len(others) - PICKED
-    more = plural(
-        "{count} more; find it by title with /resume TEXT.",
-        "{count} more; find them by title with /resume TEXT.",
-        left,
-    )
-    options = [
-        Option(str(number), f"{one_line(info.title, 50)} ({local_time(info.updated)})", info.id)
-        for number, info in enumerate(others[:PICKED], 1)
-    ]
-    options.append(Option("no", _("none of them"), ""))
-    return await repl.choose(
-        _("Which session do you want to resume?"), [more] if left > 0 else [], options
-    )
+    return await repl.pick_session(_rows(repl, others))
+
+
+def _rows(repl: Repl, infos: Sequence[SessionInfo]) -> Sequence[SessionRow]:
+    from kogniterm.ui.questions.session_list import session_rows
+
+    return session_rows(repl.session.archive.store, infos, repl.home)
 
 
 async def fork(repl: Repl, argument: str) -> None:
@@ -114,12 +113,7 @@ async def fork(repl: Repl, argument: str) -> None:
     turn = int(argument) if argument else None
     made = make_fork(repl.session.archive.store, before, turn=turn)
     await repl.reopen(made.id)
-    repl.display.say(
-        Phrase(
-            "You are now in a copy of the session; /resume {id} returns to the original.",
-            {"id": before[:8]},
-        )
-    )
+    repl.display.say(Phrase("You are now in a copy of the session."))
 
 
 def export(repl: Repl, argument: str) -> None:

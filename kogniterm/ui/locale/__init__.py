@@ -162,6 +162,22 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
+def age(seconds: float) -> str:
+    """Return how long ago something was, in its largest unit: now, 5 min, 2 h, 3 d, 4 wk, 2 yr."""
+    units = (
+        (365 * 86_400, _("yr")),
+        (14 * 86_400, _("wk")),
+        (86_400, _("d")),
+        (3600, _("h")),
+        (60, _("min")),
+    )
+    for length, unit in units:
+        if seconds >= length:
+            count = int(seconds // (7 * 86_400 if length == 14 * 86_400 else length))
+            return f"{count} {unit}"
+    return _("now")
+
+
 def tokens(count: int) -> str:
     """Return 950, 12.3k or 1.2M."""
     if count < 1000:

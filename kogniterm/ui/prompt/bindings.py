@@ -69,6 +69,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
     def interrupt(event: KeyPressEvent) -> None:
         if prompt.line.buffer.text:
             prompt.line.buffer.reset()
+            prompt.questions.line_changed("")
             prompt.focus()
         else:
             controls.interrupt()

@@ -177,7 +177,9 @@ class Facts:
 
 def _facts(repl: Repl, keys: str, note: str) -> Facts:
     if not repl.opened:
-        return Facts(folder=short_folder(repl.folder, repl.home), keys=keys, note=note)
+        folder = short_folder(repl.folder, repl.home)
+        picking = _("no session open") if repl.front.question_open else ""
+        return Facts(model=picking, folder=folder, keys=keys, note=note)
     session = repl.session
     usage = session.state.usage
     return Facts(

@@ -181,7 +181,8 @@ class Prompt:
 
     def question_opened(self) -> None:
         """Call the user; the question takes keys once it was seen and nobody is typing."""
-        self.controls.display.user_needed()
+        if not self.questions.invited:
+            self.controls.display.user_needed()
         self.asked_again()
 
     def question_closed(self, transcript: str) -> None:
@@ -301,15 +302,18 @@ class Prompt:
         """Take Esc at a question that was seen: what the question makes of it."""
         if not self.keys.armed or (self.line.buffer.text and not self.questions.free):
             return False
+        invited = self.questions.invited
         if not self.questions.back():
             return False
+        if invited:
+            self.line.buffer.reset()  # what filtered a list is no draft
         self.asked_again()
         return True
 
     def asked_again(self) -> None:
         """Ask for what the question shows now, which has to be seen before a key answers it."""
         if self.questions.open:
-            self.keys.ask()
+            self.keys.ask(invited=self.questions.invited)
         self.focus()
 
     def drawn(self) -> None:
@@ -328,6 +332,9 @@ class Prompt:
             self.take_line()
         elif text.strip().lower() in ANSWER_WORDS and not panel.free:
             self.surface.say_below(_("A typed answer does not count. Press Esc, then the key."))
+        elif panel.invited:
+            if panel.words(text):
+                self.line.buffer.reset()  # what filtered a list is no line of the history
         elif panel.words(text):
             self.take_line()
         else:
@@ -340,8 +347,9 @@ class Prompt:
             return not self.questions.free or self.controls.knows_command(line)
         return line.startswith("!") and not self.questions.free
 
-    def _line_changed(self, _buffer: Buffer) -> None:
+    def _line_changed(self, buffer: Buffer) -> None:
         self.surface.note = ""
+        self.questions.line_changed(buffer.text)
         if self.keys.open:
             self.keys.typed()
             self._wait_for_pause()

@@ -35,10 +35,13 @@ class AnswerKeys:
         self._repeats = ""
         self._repeats_end = float("-inf")
 
-    def ask(self) -> None:
-        """Open a question: keys that come before it is drawn are text."""
+    def ask(self, *, invited: bool = False) -> None:
+        """Open a question: keys that come before it is drawn are text.
+
+        One that the user asked for (`invited`) takes its keys without a pause.
+        """
         self.open, self._seen = True, False
-        self.armed = self.ready = False
+        self.armed = self.ready = invited
         self.held = ""
 
     def close(self) -> None:

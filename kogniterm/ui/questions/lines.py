@@ -131,6 +131,21 @@ class LineQuestions:
         return document
 
     async def _reply(self, question: Question[Value]) -> Value:
+        """Read the answer in words; one that only changes the question is asked anew."""
+        while True:
+            step = question.typed(await self._words())
+            if not isinstance(step, Question):
+                break
+            question = step
+            if question.note:
+                self._say(question.note)
+                question = question.noted("")
+            await self._show(question, again=True)
+        value = step.value if isinstance(step, Answered) else question.ended()
+        self._say(_("No answer.") if value is None else "")
+        return value
+
+    async def _words(self) -> str:
         """Read any number of lines; a backslash at the end of one goes on with the next."""
         said: list[str] = []
         prompt = f"{_('Your answer')}: "
@@ -139,10 +154,7 @@ class LineQuestions:
             if not line.endswith("\\"):
                 break
             prompt = "... "
-        step = question.typed("\n".join(said))
-        value = step.value if isinstance(step, Answered) else question.ended()
-        self._say(_("No answer.") if value is None else "")
-        return value
+        return "\n".join(said)
 
     def _not_an_answer(self, question: Question[Any], said: str) -> str:
         """Return the line as a reason to reject, which Enter would send, or nothing."""

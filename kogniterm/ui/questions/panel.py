@@ -127,6 +127,11 @@ class QuestionPanel:
         return self._top is not None and self._top.question.free
 
     @property
+    def invited(self) -> bool:
+        """Return whether the user asked for the question."""
+        return self._top is not None and self._top.question.invited
+
+    @property
     def typing(self) -> bool:
         """Return whether the question wants its entry line."""
         entry = self._top.question.entry if self._top is not None else None
@@ -190,7 +195,7 @@ class QuestionPanel:
         painter, question = self._place.painter, top.question
         shown = question.keys(painter, typing=bool(line.words))
         keys = [(one.key, one.does) for one in shown if top.below or not one.more]
-        if question.free and line.armed and line.words != "command":
+        if question.invited or (question.free and line.armed and line.words != "command"):
             line = Line(armed=True, ready=True)
         return key_row(keys, line, painter, self._columns, words=question.hint)
 
@@ -205,6 +210,11 @@ class QuestionPanel:
             step = 1 if key in ("down", "up") else max(self._room - 1, 1)
             top.offset += -step if key in ("up", "pageup") else step
         self._take(top, top.question.press(key, seen=top.seen))
+
+    def line_changed(self, text: str) -> None:
+        """Tell the question what stands on the input line now."""
+        if self._top is not None:
+            self._top.question = self._top.question.line_changed(text)
 
     def words(self, text: str) -> bool:
         """Take what was written on the input line; False when the question has no use for it."""

@@ -89,6 +89,8 @@ class Question(ABC, Generic[Value]):
 
     free: ClassVar[bool] = False
     """True where words on the input line are the answer."""
+    invited: ClassVar[bool] = False
+    """True where the user asked for the question, so that its keys need no pause."""
     reasons: ClassVar[bool] = False
     """True where words on the input line reject, as the reason."""
     reading: ClassVar[Collection[str]] = ()
@@ -132,6 +134,10 @@ class Question(ABC, Generic[Value]):
 
     def entered(self, text: str) -> Step[Value]:
         """Take the words that `entry` wanted."""
+        return self
+
+    def line_changed(self, words: str) -> Question[Value]:
+        """Take note of what stands on the input line now."""
         return self
 
     def words(self, text: str) -> Step[Value]:

@@ -67,6 +67,22 @@ def cells(text: str) -> int:
     return get_cwidth(text)
 
 
+def cut_middle(path: str, width: int) -> str:
+    """Return a path in at most `width` cells: its first and last part stay as far as they can."""
+    if cells(path) <= width:
+        return path
+    head, _slash, rest = path.partition("/")
+    parts = rest.split("/")
+    for count in range(len(parts) - 1, 0, -1):
+        short = "/".join([head, "…", *parts[-count:]])
+        if cells(short) <= width:
+            return short
+    end = path
+    while end and cells(end) >= width:
+        end = end[1:]
+    return f"…{end}"
+
+
 def discard_output(stream: TextIO) -> None:
     """Send what is still written to `stream` nowhere: its terminal is gone.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,9 @@ from kogniterm.ui.commands.registry import Registry, custom_commands, split_line
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.question import Option
+from kogniterm.ui.questions.session_list import SessionRow
 from kogniterm.ui.repl import Wiring
+from kogniterm.ui.screen.surface import LineSurface
 from kogniterm.ui.screen_preferences import Preferences
 
 
@@ -51,6 +54,11 @@ class Commanded:
     display: Told = field(default_factory=Told)
     own: tuple[str, ...] = ()
     wiring: Wiring = field(default_factory=Wiring)
+    home: str = ""
+    surface: LineSurface = field(default_factory=lambda: LineSurface(io.StringIO(), 120))
+
+    def __post_init__(self) -> None:
+        self.display.front = self
 
     @property
     def front(self) -> Commanded:
@@ -84,6 +92,12 @@ class Commanded:
         self.asked.append((title, list(body)))
         answer = self.answers.pop(0)
         assert answer in {option.value for option in options}
+        return answer
+
+    async def pick_session(self, rows: Sequence[SessionRow]) -> str:
+        self.asked.append(("sessions", [row.title for row in rows]))
+        answer = self.answers.pop(0)
+        assert answer in {row.id for row in rows}
         return answer
 
     async def edit_text(self, text: str) -> str | None:
