@@ -53,7 +53,7 @@ async def test_events_pass_and_the_reply_is_the_last(pauses: Pauses) -> None:
 
 
 async def test_an_attempt_without_a_reply_is_an_error(pauses: Pauses) -> None:
-    with pytest.raises(ModelReplyError, match="without a reply"):
+    with pytest.raises(ModelReplyError, match="The model m sent no reply"):
         await collect(pauses.caller("m", ModelOptions()), [AnswerDelta("a")])
 
 

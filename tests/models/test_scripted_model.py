@@ -307,11 +307,11 @@ BROKEN = {
     "replies:\n- text: a\n  usage: {input: -1}": "must be a whole number",
     "at_end: explode\nreplies: [a]": ":1: at_end: explode is none of fail",
     "delays: perhaps\nreplies: [a]": ":1: delays: must be true or false",
-    "replies:\n- text: a\n b: c": ":3: this is not YAML",
-    "replies: [a": "this is not YAML",
-    "replies: *nowhere": "not YAML",
-    "a: b\n---\nc: d": "not YAML",
-    "replies:\n- text: '\x07'": "is not YAML",
+    "replies:\n- text: a\n b: c": ":3: not valid YAML",
+    "replies: [a": ":1: not valid YAML",
+    "replies: *nowhere": ":1: not valid YAML",
+    "a: b\n---\nc: d": ":2: not valid YAML",
+    "replies:\n- text: '\x07'": "is not valid YAML",
     "replies:\n- calls:\n  - tool: a\n    arguments: &x {self: *x}": "is nested too deeply",
 }
 
@@ -335,7 +335,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder"):
         open_model("scripted:.", options)
     (tmp_path / "latin.yaml").write_bytes(b"replies: [caf\xe9]")
-    with pytest.raises(UsageError, match=r"is not UTF-8 \(byte 13\)"):
+    with pytest.raises(UsageError, match=r"is not UTF-8 text \(byte 13\)"):
         open_model("scripted:latin.yaml", options)
 
 

@@ -27,7 +27,9 @@ def told(tmp_path: Path, content: str | None, **given: str) -> str:
 
 def test_a_key_in_the_folder_is_named_with_the_ways_to_use_it(tmp_path: Path) -> None:
     said = told(tmp_path, "A=1\nexport GOOGLE_API_KEY=not-shown\nOPENAI_API_KEY='y'\n")
-    assert f"{tmp_path}/project/.env names GOOGLE_API_KEY, OPENAI_API_KEY." in said
+    assert (
+        f"{tmp_path}/project/.env sets GOOGLE_API_KEY, OPENAI_API_KEY, but it was not read" in said
+    )
     assert f"--env-file {tmp_path}/project/.env" in said
     assert f"copy the line to {tmp_path}/home/.config/kogniterm/.env" in said
     assert "not-shown" not in said
@@ -54,5 +56,5 @@ def test_without_any_model_the_error_says_it_too(
     monkeypatch.setattr(model_registry, "installed", lambda provider: False)
     environ = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     (tmp_path / ".env").write_text("GOOGLE_API_KEY=x\n")
-    with pytest.raises(ModelError, match=r"No model is configured\. .*\.env names GOOGLE_API"):
+    with pytest.raises(ModelError, match=r"No model is configured\. .*\.env sets GOOGLE_API"):
         open_session(settings.load(environ=environ), folder=str(tmp_path), environ=environ)

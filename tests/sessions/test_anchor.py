@@ -98,7 +98,7 @@ def test_two_turns_that_nobody_noted_are_more_than_a_crash_leaves(tmp_path: Path
         beside(path).write_bytes(b"".join(before))
         report = verify(store.database, store.sessions()[0].id)
     assert report.broken == 1
-    assert "added behind the last record" in str(report.reason)
+    assert "it was added after the last record" in str(report.reason)
 
 
 def test_several_processes_note_at_once(tmp_path: Path) -> None:

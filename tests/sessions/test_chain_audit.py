@@ -31,15 +31,19 @@ def test_an_untouched_journal_holds(store: SessionStore, session: str) -> None:
 @pytest.mark.parametrize(
     ("tampering", "broken", "reason"),
     [
-        ("UPDATE records SET payload = replace(payload, 'wc', 'vc') WHERE seq = 7", 7, "fit"),
-        ("UPDATE records SET time = time + 1 WHERE seq = 4", 4, "fit"),
-        ("UPDATE records SET kind = 'decision' WHERE seq = 5", 5, "fit"),
-        ("UPDATE records SET salt = 'a' WHERE seq = 1", 1, "fit"),
-        ("UPDATE records SET hash = previous WHERE seq = 6", 6, "fit"),
+        (
+            "UPDATE records SET payload = replace(payload, 'wc', 'vc') WHERE seq = 7",
+            7,
+            "not match its hash",
+        ),
+        ("UPDATE records SET time = time + 1 WHERE seq = 4", 4, "not match its hash"),
+        ("UPDATE records SET kind = 'decision' WHERE seq = 5", 5, "not match its hash"),
+        ("UPDATE records SET salt = 'a' WHERE seq = 1", 1, "not match its hash"),
+        ("UPDATE records SET hash = previous WHERE seq = 6", 6, "not match its hash"),
         ("DELETE FROM records WHERE seq = 6", 6, "records 6 to 6 are missing"),
         ("DELETE FROM records WHERE seq < 3", 1, "records 1 to 2 are missing"),
         ("DELETE FROM records WHERE seq > 12", 13, "the end of the journal is missing"),
-        ("UPDATE records SET previous = hash WHERE seq = 9", 9, "follow"),
+        ("UPDATE records SET previous = hash WHERE seq = 9", 9, "not linked to the previous"),
     ],
 )
 def test_tampering_is_found_where_it_happened(
@@ -64,7 +68,7 @@ def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
     )
     report = verify(store.database, session)
     assert report.broken == 7
-    assert "no record says" in str(report.reason)
+    assert "no record shows that it was forgotten" in str(report.reason)
 
 
 def test_the_trail_tells_each_request_from_proposal_to_exit(

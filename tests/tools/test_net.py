@@ -299,7 +299,7 @@ async def test_github(base: str, server: ThreadingHTTPServer) -> None:
     issue = (await tool.run({"action": "issue", "repo": "o/n", "number": 7})).text
     assert "#7 Bug (open)" in issue
     assert "ana: Same here" in issue
-    with pytest.raises(ToolError, match="wait 60 s"):
+    with pytest.raises(ToolError, match="try again in 60 s"):
         await tool.run({"action": "issues", "repo": "o/n"})
     with pytest.raises(ToolError, match="answered 404"):
         await tool.run({"action": "file", "repo": "o/n", "path": "nope"})

@@ -78,7 +78,7 @@ async def test_a_flood_of_matches_is_cut(work: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ({"pattern": "("}, "no regular expression"),
+        ({"pattern": "("}, "not a valid regular expression"),
         ({"pattern": "x", "path": "/etc"}, "outside the workspace"),
         ({"pattern": "x", "path": "nope"}, "does not exist"),
         ({"pattern": ""}, "at least 1 character"),

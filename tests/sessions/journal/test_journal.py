@@ -145,9 +145,9 @@ def test_a_request_is_started_once_and_ends_once(store: SessionStore) -> None:
     journal = store.create(folder="/home/ana", model="scripted:a")
     write(journal, command_turn(1))
     before = journal.state
-    with pytest.raises(StorageLockedError, match="started before"):
+    with pytest.raises(StorageLockedError, match="this action was already started"):
         journal.append(Intent("r1", "rm -r build", "/home/ana", "e"))
-    with pytest.raises(StorageLockedError, match="started before"):
+    with pytest.raises(StorageLockedError, match="this action was already started"):
         journal.append(Outcome("r1", "finished", ToolMessage("again", tool_call_id="c1")))
     assert journal.state == before
     write(journal, command_turn(2))
