@@ -37,7 +37,7 @@ def test_our_own_variable_wins_and_is_taken_as_it_is() -> None:
 
 def test_a_relative_override_is_an_error_because_it_would_follow_the_working_folder() -> None:
     with pytest.raises(
-        SettingsError, match="KOGNITERM_CONFIG_DIR is conf, which is not an absolute"
+        SettingsError, match="KOGNITERM_CONFIG_DIR must be an absolute path, not conf"
     ):
         resolve({"HOME": "/h", "KOGNITERM_CONFIG_DIR": "conf"})
 

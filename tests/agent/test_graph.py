@@ -201,7 +201,10 @@ replies:
         ("{tool: execute_command, arguments: {command: '  '}}", "is empty"),
         ("{tool: execute_command, raw_arguments: '{\"command\": '}", "malformed_json"),
         ("{tool: echo, arguments: {word: crash}}", "echo failed: RuntimeError: boom"),
-        ("{tool: complete_step, arguments: {step: s1}}", "There is no plan"),
+        (
+            "{tool: complete_step, arguments: {step: s1}}",
+            "No plan exists; answer, or call make_plan first",
+        ),
         ("{tool: make_plan, arguments: {goal: g, steps: []}}", "at least one entry"),
     ],
 )

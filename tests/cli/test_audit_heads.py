@@ -73,19 +73,25 @@ def heads(shell: Shell) -> Path:
             "its column request_id does not match its content",
         ),
         (["UPDATE records SET request_id = NULL WHERE kind = 'intent'"], "request_id"),
-        (["UPDATE sessions SET title = 'Something else'"], "title of the session"),
-        (["UPDATE sessions SET folder = '/elsewhere'"], "folder of the session"),
-        (["UPDATE sessions SET model = 'gpt'"], "model of the session"),
-        (["UPDATE sessions SET turns = 1"], "turns of the session"),
-        (["UPDATE sessions SET parent = 'abc'"], "parent of the session"),
-        (["UPDATE sessions SET parent_seq = 3"], "parent_seq of the session"),
-        (["UPDATE sessions SET updated = 7"], "updated of the session"),
+        (
+            ["UPDATE sessions SET title = 'Something else'"],
+            "the session's column title does not match",
+        ),
+        (
+            ["UPDATE sessions SET folder = '/elsewhere'"],
+            "the session's column folder does not match",
+        ),
+        (["UPDATE sessions SET model = 'gpt'"], "the session's column model does not match"),
+        (["UPDATE sessions SET turns = 1"], "the session's column turns does not match"),
+        (["UPDATE sessions SET parent = 'abc'"], "the session's column parent does not match"),
+        (["UPDATE sessions SET parent_seq = 3"], "the session's column parent_seq does not match"),
+        (["UPDATE sessions SET updated = 7"], "the session's column updated does not match"),
         (["UPDATE sessions SET created = 7"], "the start date of the session was changed"),
         (
             ["UPDATE sessions SET snapshot = replace(snapshot, 'carrots', 'weapons')"],
-            "snapshot of the session",
+            "the session's column snapshot does not match",
         ),
-        (["DELETE FROM heads"], "its note of it was removed"),
+        (["DELETE FROM heads"], "The database's reference to the audit anchor file"),
     ],
 )
 def test_what_was_changed_by_hand_is_found(
@@ -233,7 +239,7 @@ def test_an_older_database_is_taken_in_once_and_aloud(shell: Shell, session: str
     )
     result = shell.run("sessions", "list")
     assert result.returncode == 0
-    assert "was begun; 1 sessions were taken into it as they were found" in result.stderr
+    assert "was created. Existing sessions, included as found: 1." in result.stderr
     assert shell.run("sessions", "list").stderr == ""
     tamper(shell, f"DELETE FROM records WHERE seq >= {END}")
     assert shell.run("audit", "verify").returncode == 1
@@ -243,8 +249,8 @@ def test_a_database_of_0_bytes_is_damaged(shell: Shell, session: str) -> None:
     (shell.data / "kogniterm.db").write_bytes(b"")
     result = shell.run("sessions", "list")
     assert result.returncode == 1
-    assert "The database was damaged." in result.stderr
-    assert "records of 1 sessions are missing" in result.stderr
+    assert "The database was damaged and was moved to " in result.stderr
+    assert "records are missing (sessions affected: 1)" in result.stderr
     assert list(shell.data.glob("kogniterm.db.damaged-*"))
     result = shell.run("audit", "verify")
     assert result.returncode == 1
@@ -268,7 +274,7 @@ def test_a_database_that_is_gone_is_missed(shell: Shell, session: str) -> None:
     (shell.data / "kogniterm.db").unlink()
     result = shell.run("sessions", "list")
     assert result.returncode == 1
-    assert "records of 1 sessions are missing" in result.stderr
+    assert "records are missing (sessions affected: 1)" in result.stderr
 
 
 def mounted_read_only(shell: Shell, *words: str) -> subprocess.CompletedProcess[str]:
@@ -332,10 +338,16 @@ COLUMNS = (
         ("DELETE FROM fact_ledger WHERE seq = 3", "does not match the audit anchor"),
         (
             "DELETE FROM fact_ledger WHERE fact_id = 2; DELETE FROM facts WHERE id = 2",
-            "does not end",
+            "the end of the fact ledger does not match the audit anchor",
         ),
-        ("DELETE FROM fact_ledger WHERE seq = 1", "entry 1 of the ledger of facts"),
-        ("UPDATE fact_ledger SET digest = hash WHERE seq = 2", "entry 2 of the ledger of facts"),
+        (
+            "DELETE FROM fact_ledger WHERE seq = 1",
+            "entry 1 of the fact ledger was changed or removed",
+        ),
+        (
+            "UPDATE fact_ledger SET digest = hash WHERE seq = 2",
+            "entry 2 of the fact ledger was changed or removed",
+        ),
         ("UPDATE fact_ledger SET salt = '' WHERE seq = 2", "fact m1 was changed"),
     ],
 )

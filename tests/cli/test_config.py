@@ -49,7 +49,7 @@ def test_a_mistake_names_file_and_line(shell: Shell) -> None:
     result = shell.run("config", "show")
     assert result.returncode == 2
     assert result.stderr == (
-        f"kogniterm: {file}, line 2: there is no setting max_step; did you mean max_steps?\n"
+        f"kogniterm: {file}, line 2: unknown setting max_step; did you mean max_steps?\n"
     )
 
 

@@ -27,7 +27,7 @@ def findings(text: str) -> dict[str, dict[str, Any]]:
 def test_a_configured_provider_makes_it_well(shell: Shell) -> None:
     result = shell.run("doctor", environ={"GOOGLE_API_KEY": KEY})
     assert result.returncode == 0, result.stdout
-    assert "model google_genai:" in result.stdout
+    assert "model: google_genai:" in result.stdout
     assert "Gemini: configured by environment GOOGLE_API_KEY" in result.stdout
     assert KEY not in result.stdout + result.stderr
 
@@ -59,12 +59,12 @@ def test_reachability_is_asked_for_and_told(shell: Shell) -> None:
         url = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
         offline = shell.run("doctor", "--json", environ=environ | url)
         online = shell.run("doctor", "--json", "--online", environ=environ | url)
-    assert not [what for what in findings(offline.stdout) if "reached" in what]
-    assert findings(online.stdout)[f"OpenAI: 127.0.0.1:{port} can be reached"]["state"] == "ok"
+    assert not [what for what in findings(offline.stdout) if "reachable" in what]
+    assert findings(online.stdout)[f"OpenAI: 127.0.0.1:{port} is reachable"]["state"] == "ok"
     gone = shell.run("doctor", "--json", "--online", environ=environ | url)
     assert gone.returncode == 1
     assert any(
-        row["state"] == "bad" and "cannot be reached" in what
+        row["state"] == "bad" and "is not reachable (" in what
         for what, row in findings(gone.stdout).items()
     )
 
@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_written_is_bad(shell: Shell) -> None:
     shell.data.write_text("a file in the way")
     result = shell.run("doctor", environ={"GOOGLE_API_KEY": KEY})
     assert result.returncode == 1
-    assert f"{shell.data} cannot be written" in result.stdout
+    assert f"{shell.data} is not writable" in result.stdout
 
 
 def test_keys_that_others_can_read_are_mentioned(shell: Shell) -> None:

@@ -138,9 +138,9 @@ def test_wrong_use_is_one_sentence_and_status_2(shell: Shell, words: list[str]) 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["sessions", "show", "nope", "--json"], "There is no session nope"),
-        (["memory", "show", "nope", "--json"], "nope is not the id of a fact"),
-        (["--lang", "es", "audit", "verify", "nope", "--json"], "There is no session nope"),
+        (["sessions", "show", "nope", "--json"], "Session nope not found"),
+        (["memory", "show", "nope", "--json"], "nope is not a fact ID"),
+        (["--lang", "es", "audit", "verify", "nope", "--json"], "Session nope not found"),
         (["storage", "copy", "--json"], "is missing"),
     ],
 )

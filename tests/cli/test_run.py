@@ -329,7 +329,7 @@ def test_root_in_the_home_of_another_is_told(shell: Shell) -> None:
     if os.geteuid() == 0:
         os.chown(shell.home, 12_345, -1)
         result = shell.run(*words, environ=own)
-        assert "You are root in the home of 12345" in result.stderr
+        assert "You are running as root in the home folder of 12345" in result.stderr
         assert (result.stdout, result.returncode) == ("Done.\n", 0)
         os.chown(shell.home, 0, -1)
     assert "root" not in shell.run(*words, environ=own).stderr

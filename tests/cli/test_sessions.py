@@ -128,7 +128,7 @@ def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> Non
 def test_audit_shows_and_proves(shell: Shell, session: str) -> None:
     shown = ran(shell.run("audit", "show", session))
     assert "$ ls | wc -l" in shown
-    assert "approved by policy" in shown
+    assert "approved by your rules" in shown
     entries = json.loads(ran(shell.run("audit", "show", session, "--json")))
     assert [entry["exit_code"] for entry in entries] == [0, 0]
     assert "all as they were written" in ran(shell.run("audit", "verify"))
@@ -174,7 +174,7 @@ def test_a_server_that_is_not_there(shell: Shell) -> None:
 
 
 def test_resuming_needs_a_session_and_a_terminal(shell: Shell, session: str) -> None:
-    assert "no session nothing" in shell.run("resume", "nothing").stderr
+    assert "Session nothing not found" in shell.run("resume", "nothing").stderr
     assert shell.run("resume").returncode == 2
     assert "terminal" in shell.run("resume", "last").stderr
 

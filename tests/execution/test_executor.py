@@ -274,7 +274,7 @@ def test_keys_for_a_job_that_has_ended_go_nowhere(executor: CommandExecutor) -> 
 
 
 def test_unknown_job(executor: CommandExecutor) -> None:
-    with pytest.raises(ExecutionError, match="no job"):
+    with pytest.raises(ExecutionError, match="Job j99 not found"):
         executor.read_job("j99")
 
 

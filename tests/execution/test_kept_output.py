@@ -53,11 +53,11 @@ def test_search_is_limited(store: OutputStore) -> None:
 
 
 def test_bad_pattern_and_foreign_files_are_refused(store: OutputStore, tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="no regular expression"):
+    with pytest.raises(ToolError, match="not a valid regular expression"):
         store.search("s/0001.log", "(")
     (tmp_path / "link.log").symlink_to("/etc/passwd")
     for path in ("/etc/passwd", "../etc/passwd", "s", "link.log", "s/none.log"):
-        with pytest.raises(ToolError, match="not the output"):
+        with pytest.raises(ToolError, match="is not a saved command output"):
             store.page(path)
 
 

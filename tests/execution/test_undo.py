@@ -218,7 +218,7 @@ def test_what_cannot_be_brought_back_is_said_and_the_rest_is_brought_back(
     (work / "sub" / "b.bin").mkdir()
     (work / "sub" / "b.bin" / "held").touch()
     (work / "sub" / "b.bin").chmod(0o000)
-    with ordinary(), pytest.raises(StorageError, match="cannot be brought back: permission denied"):
+    with ordinary(), pytest.raises(StorageError, match="could not be restored: permission denied"):
         store.restore(image)
     assert (work / "a.txt").read_text() == "one\n"
     (work / "sub" / "b.bin").chmod(0o700)
@@ -297,7 +297,7 @@ def test_what_was_kept_below_a_folder_that_became_a_link_is_not_put_through_it(
     (outside / "new.txt").write_text("theirs\n")
     theirs = state_of(outside)
     assert all(difference.after is None for difference in store.differences(image))
-    with pytest.raises(StorageError, match="cannot be brought back"):
+    with pytest.raises(StorageError, match="could not be restored: too many symbolic links"):
         store.restore(image)
     assert state_of(outside) == theirs
 

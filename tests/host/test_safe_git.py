@@ -133,7 +133,7 @@ def test_changing_a_repository_with_hooks_is_asked_about(repository: Path, comma
     add_hook(hooks, "pre-commit")
     report = assess(repository, command)
     assert report.label == "needs_approval"
-    assert "hooks run with it (pre-commit)" in str(report.reasons[0])
+    assert "Runs the repository's own hooks (pre-commit)" in str(report.reasons[0])
     assert assess(repository, "git status").label == "safe_readonly"
     assert not (repository / "ran").exists()
 

@@ -169,18 +169,18 @@ def test_markers_for_our_own_children_are_no_settings(home: Home) -> None:
 
 def test_an_unknown_key_names_file_line_and_the_nearest_one(home: Home) -> None:
     file = home.toml('model = "local"\n\nmax_step = 3\n')
-    assert home.wrong() == f"{file}, line 3: there is no setting max_step; did you mean max_steps?"
+    assert home.wrong() == f"{file}, line 3: unknown setting max_step; did you mean max_steps?"
 
 
 def test_an_unknown_table_is_an_unknown_key(home: Home) -> None:
     file = home.toml("plan = 'auto'\n[limits]\nmax_steps = 3\n")
-    assert home.wrong().startswith(f"{file}, line 2: there is no setting limits")
+    assert home.wrong().startswith(f"{file}, line 2: unknown setting limits")
 
 
 def test_an_unknown_name_in_the_env_file_names_its_line(home: Home) -> None:
     file = home.env("# keys\n\nGOOGLE_API_KY=x\n")
     assert home.wrong() == (
-        f"{file}, line 3: there is no setting GOOGLE_API_KY; did you mean GOOGLE_API_KEY?"
+        f"{file}, line 3: unknown setting GOOGLE_API_KY; did you mean GOOGLE_API_KEY?"
     )
 
 
@@ -243,7 +243,7 @@ def test_bad_toml_names_the_line(home: Home) -> None:
 
 def test_a_bad_line_in_the_env_file_is_named(home: Home) -> None:
     file = home.env("# fine\nGOOGLE_API_KEY\n")
-    assert home.wrong() == f"{file}, line 2: this is not of the form NAME=value."
+    assert home.wrong() == f"{file}, line 2: expected NAME=value."
 
 
 @pytest.mark.parametrize("name", ["config.toml", ".env"])

@@ -17,7 +17,7 @@ def test_it_finds_what_python_would() -> None:
 # The last two mean something to one library only, or something else to each.
 @pytest.mark.parametrize("text", ["(", "a{99999999999}", "\\p{Lu}", "(?(DEFINE)x)"])
 def test_what_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ToolError, match="no regular expression"):
+    with pytest.raises(ToolError, match="not a valid regular expression"):
         Pattern(text)
 
 

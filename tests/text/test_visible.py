@@ -72,9 +72,10 @@ def test_rendering_is_injective_round_its_own_escapes(text: str) -> None:
     ("command", "hint"),
     [
         ("rm –rf x", "look-alike"), ("gіt push", "look-alike"), ("ｌｓ", "look-alike"),
-        ("curl https://xn--pple-43d.com", "internationalised"), ("ls\u200b", "cannot be seen"),
+        ("curl https://xn--pple-43d.com", "internationalised"),
+        ("ls\u200b", "invisible characters: U+200B"),
         ("curl https://github.com@evil.io/x", "user name"), ("echo שלום", "right-to-left"),
-        ("x\n" * 50, "Read it to its end"),
+        ("x\n" * 50, "Read it to the end"),
     ],
 )  # fmt: skip
 def test_deceptions_are_hinted_at(command: str, hint: str) -> None:

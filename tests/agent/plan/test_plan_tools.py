@@ -49,23 +49,29 @@ def test_a_new_plan_starts_with_its_first_step() -> None:
         ({"goal": "x", "steps": "s1"}, "must be a list"),
         ({"goal": "", "steps": [{"id": "s1", "what": "a"}]}, "goal is empty"),
         (steps({"id": "s1", "what": "a"}, {"id": "s1", "what": "b"}), "used twice"),
-        (steps({"id": "1", "what": "a"}), "has the id '1'"),
-        (steps({"id": "s1", "what": " "}), "must say what it does"),
-        (steps({"id": "s1", "what": "a" * 501}), "at most 500"),
+        (steps({"id": "1", "what": "a"}), "has the invalid id '1'"),
+        (steps({"id": "s1", "what": " "}), "what of step 1 must have 1 to 500"),
+        (steps({"id": "s1", "what": "a" * 501}), "what of step 1 must have 1 to 500"),
         (steps("s1"), "is not an object"),  # type: ignore[arg-type]
         (steps({"id": "s1", "what": "a", "inputs": ["steps.s2.output"]}), "not an earlier step"),
         (steps({"id": "s1", "what": "a", "inputs": ["steps.s1.output"]}), "not an earlier step"),
         (steps({"id": "s1", "what": "a", "inputs": ["env.HOME"]}), "session.cwd"),
         (
             steps({"id": "s1", "what": "a", "check": {"kind": "vibes", "value": "x"}}),
-            "needs a kind",
+            "check of s1 needs kind",
         ),
         (steps({"id": "s1", "what": "a", "check": {"kind": "pattern", "value": "("}}), "regular"),
-        (steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "ok"}}), "number"),
-        (steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "²"}}), "number"),
+        (
+            steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "ok"}}),
+            "an exit code from 0",
+        ),
+        (
+            steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "²"}}),
+            "an exit code from 0",
+        ),
         (
             steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "256"}}),
-            "number",
+            "an exit code from 0 to 255",
         ),
         (
             steps({"id": "s1", "what": "a", "check": {"kind": "exit_code", "value": "9" * 5000}}),
@@ -107,10 +113,10 @@ def test_a_new_revision_keeps_finished_steps_and_their_evidence() -> None:
 def test_a_change_needs_its_reason_and_leaves_finished_steps_alone() -> None:
     plan = parse_plan(TWO, None)
     plan, _ = complete(plan, {"step": "s1"}, ran(0))
-    with pytest.raises(ToolError, match="say in reason"):
+    with pytest.raises(ToolError, match="state in reason why it changes"):
         parse_plan(TWO, plan, going_on=True)
     wish = {**steps({"id": "s1", "what": "Deploy"}), "reason": "new idea"}
-    with pytest.raises(ToolError, match="s1 is finished"):
+    with pytest.raises(ToolError, match=r"s1 is already done \(Build\)"):
         parse_plan(wish, plan, going_on=True)
     same = parse_plan({**TWO, "reason": "again"}, plan, going_on=True)
     assert ids(same) == ("s1", "s2")
@@ -286,7 +292,7 @@ def test_a_judgement_needs_its_grounds() -> None:
 
 def test_giving_up_needs_a_reason_and_the_fallback_comes_first() -> None:
     plan = parse_plan(steps({"id": "s1", "what": "a", "fallback": "use curl"}), None)
-    with pytest.raises(ToolError, match="note why"):
+    with pytest.raises(ToolError, match="note is missing; state in it why s1 is failed"):
         complete(plan, {"step": "s1", "status": "failed"}, ran(1))
     failed = {"step": "s1", "status": "failed", "note": "no wget"}
     tried, observation = complete(plan, failed, ran(1))
@@ -300,7 +306,7 @@ def test_giving_up_needs_a_reason_and_the_fallback_comes_first() -> None:
 
 
 def test_an_unknown_step_names_the_known_ones() -> None:
-    with pytest.raises(ToolError, match="it has s1, s2"):
+    with pytest.raises(ToolError, match="Step s9 not found; the plan has s1, s2"):
         complete(parse_plan(TWO, None), {"step": "s9"}, ran(0))
 
 
