@@ -64,7 +64,9 @@ def test_a_file_changed_at_the_question_stops_the_start_and_is_named(
     (project / changed).write_text("all:\n\t@echo another >> ran.log\n")
     terminal.send("y\r")
     assert terminal.status() == 3
-    assert f"Not run: {changed} changed after this was judged" in " ".join(terminal.text.split())
+    assert f"Not run: {changed} changed after the command was checked" in " ".join(
+        terminal.text.split()
+    )
     assert not (project / "ran.log").exists()
 
 
@@ -80,7 +82,7 @@ def test_the_prompt_names_the_changed_file(
     (project / "s.sh").write_text("echo another >> ran.log\n")
     terminal.send("y")
     terminal.until("That is all.")
-    assert "Not run: s.sh changed after this was judged" in " ".join(terminal.text.split())
+    assert "Not run: s.sh changed after the command was checked" in " ".join(terminal.text.split())
     assert not (project / "ran.log").exists()
 
 

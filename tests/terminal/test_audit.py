@@ -65,4 +65,4 @@ def test_a_last_turn_that_somebody_deleted_is_missed(open_terminal: OpenTerminal
     assert "the end of the journal is missing: records 2 to" in shown
     status, shown = terminal.run("kogniterm sessions list")
     assert status == 1
-    assert "is damaged: records of 1 sessions are missing" in " ".join(shown.split())
+    assert "is damaged: records are missing (sessions affected: 1)" in " ".join(shown.split())

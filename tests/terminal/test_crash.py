@@ -156,7 +156,7 @@ def test_an_outcome_that_could_not_be_stored_is_kept_and_told(
     status, shown = terminal.run(f"{full} {run} go")
     told = " ".join(shown.split())
     assert status == 1
-    assert "What ran has ended" in told
+    assert "The action has ended" in told
     assert "is kept in" in told
     assert len(list(spool.iterdir())) == 1
     status, shown = terminal.run(f"{run} --resume last </dev/null")
@@ -166,7 +166,7 @@ def test_an_outcome_that_could_not_be_stored_is_kept_and_told(
     terminal.start(f"{full} kogniterm --auto-approve --model {scripted(terminal, replies)}")
     terminal.until("auto")
     say(terminal, "go")
-    terminal.until(lambda: "What ran has ended" in terminal.text)
+    terminal.until(lambda: "The action has ended" in terminal.text)
     say(terminal, "what now")
     terminal.until("It went well before.")
     assert "unknown" not in terminal.text

@@ -54,10 +54,10 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Proof:")
-    assert "Out of reach from here" in terminal.text
+    assert "Cannot be reached by KogniTerm" in terminal.text
     assert holding(data, word.encode()) == []
     assert holding(data, word.upper().encode()) == []
-    say(terminal, "/incognito", "memory neither")
+    say(terminal, "/incognito", "Memory is off")
     say(terminal, "remember that the zebra is striped", "All right.")
     assert leave(terminal) == 0
     _, shown = terminal.run("kogniterm memory list --json")

@@ -51,7 +51,7 @@ def test_a_prompt_behind_a_one_shot_asks(open_terminal: OpenTerminal, user: User
     assert status == 0, said
     model = script(terminal, "act.yaml", f"replies: [{ACT}, {{text: Done.}}]")
     terminal.start(words("kogniterm", "-c", "--model", model))
-    terminal.until(lambda: "It asks before commands again" in one_line(terminal))
+    terminal.until(lambda: "It now asks before commands again" in one_line(terminal))
     terminal.until("manual")
     terminal.send("act\r")
     terminal.until("touch acted")
@@ -73,5 +73,5 @@ def test_what_is_unknown_stays_unknown(
         assert terminal.run(again)[0] == 137
     status, said = terminal.run(f"{words(*run, '-c')} </dev/null")
     assert status == 3, said
-    assert "may have run already" in " ".join(said.split())
+    assert "May already have run" in " ".join(said.split())
     assert (place / "project" / "count").read_text() == "ran\n"

@@ -180,7 +180,7 @@ def test_words_at_a_plan_never_start_it(open_terminal: OpenTerminal, place: Path
     terminal.until("[y] start")
     for words, every in SAID:
         terminal.type(words, every=every)
-        terminal.until(lambda: "Enter: reject the plan" in seen(terminal))
+        terminal.until(lambda: "Enter: reject with this reason" in seen(terminal))
         terminal.send("\x03")
         terminal.until(lambda: "[y] start" in seen(terminal))
     assert "edited by you" not in terminal.text

@@ -30,9 +30,9 @@ def test_secrets_that_are_said_are_in_no_file_below_the_home(
     terminal = open_terminal(user=user, columns=120)
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
     for line in TOLD:
-        say(terminal, line, "memory keeps none")
-    say(terminal, "remember that I have diabetes", "memory keeps nothing of the kind")
-    say(terminal, "/memory add my mother suffers from epilepsy", "memory keeps nothing of the kind")
+        say(terminal, line, "memory does not store secrets")
+    say(terminal, "remember that I have diabetes", "memory does not store such facts")
+    say(terminal, "/memory add my mother suffers from epilepsy", "memory does not store such facts")
     say(terminal, "remember that the staging server is heron", "All right.")
     assert leave(terminal) == 0
     _, shown = terminal.run("kogniterm memory list --all --json")
@@ -44,7 +44,7 @@ def test_secrets_that_are_said_are_in_no_file_below_the_home(
         for piece in pieces:
             assert holding_said(terminal.home, piece.encode()) == [], piece
     status, shown = terminal.run("kogniterm memory add my PIN is 739164")
-    assert (status, "memory keeps none" in shown) == (2, True)
+    assert (status, "memory does not store secrets" in shown) == (2, True)
 
 
 def holding_said(folder: Path, piece: bytes) -> list[Path]:

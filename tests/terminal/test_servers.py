@@ -104,8 +104,8 @@ def test_a_server_that_was_detached_serves_after_the_task(
     }
     assert left[disowned]["pids"] == [other]
     assert (left[plain]["why"], left[plain]["stays"]) == ("background", False)
-    assert f"Runs on: {server} (process {pid}); end it with: kill {pid}" in result["said"]
-    assert f"Ended: {plain} (in the background, neither detached nor kept)" in result["said"]
+    assert f"Still running: {server} (process {pid}); stop it with: kill {pid}" in result["said"]
+    assert f"Stopped: {plain} (background job, neither detached nor kept)" in result["said"]
     terminal.run(" ; ".join(left[name]["end_with"] for name in (server, disowned)))
     terminal.until(lambda: not running(server) and not running(disowned))
 
@@ -157,7 +157,7 @@ def test_nothing_stays_in_a_sandbox_and_everybody_is_told(
     assert [(one["why"], one["command"]) for one in result["left_running"]] == [
         ("sandbox", command)
     ]
-    assert "it ran in the sandbox, where nothing can stay" in result["said"]
+    assert "programs in the sandbox cannot stay running" in result["said"]
 
 
 def test_the_prompt_says_at_the_end_what_stays(
@@ -168,7 +168,7 @@ def test_the_prompt_says_at_the_end_what_stays(
     script = json.dumps({"replies": [{"run": serve}, {"text": "It serves."}]})
     open_prompt(terminal, f"kogniterm --no-sandbox --model {scripted(terminal, script)}")
     say(terminal, "serve")
-    terminal.until("nohup lets it run on when KogniTerm ends")
+    terminal.until("nohup keeps a process running after KogniTerm exits")
     answer(terminal, server, "y")
     terminal.until("It serves.")
     mine = nap()
@@ -176,7 +176,7 @@ def test_the_prompt_says_at_the_end_what_stays(
     terminal.until(lambda: answers(port))
     assert leave(terminal) == 0
     (pid,) = running(server)
-    assert f"end it with: kill {pid}" in terminal.text
-    assert f"Ended: {mine}" in terminal.text
+    assert f"stop it with: kill {pid}" in terminal.text
+    assert f"Stopped: {mine}" in terminal.text
     assert not running(mine)
     assert status_of(port) == 200

@@ -75,7 +75,7 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     say(terminal, "/permissions", touch)
     say(terminal, "/permissions revoke all")
     terminal.pause(0.5)
-    say(terminal, "/permissions", "There is no lease")
+    say(terminal, "/permissions", "No temporary permissions")
     assert leave(terminal) == 0
 
 

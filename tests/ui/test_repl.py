@@ -118,7 +118,7 @@ async def test_steering_that_was_not_heard_comes_back_when_the_turn_is_stopped(
     live.press("one\r")
     await live.until("On my way.")
     live.press("wait\x13")
-    await live.until("The running turn has it")
+    await live.until("Sent with the next step.")
     live.press("\x03")
     await live.until(lambda: session.stopped == 1)
     await live.until(lambda: "wait" in live.prompt.line.buffer.text)
@@ -250,12 +250,12 @@ async def test_multiple_lines_and_a_large_paste(keys: PipeInput) -> None:
 async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
     live.press("/mode auto\r")
-    await live.until("What policy does not deny")
+    await live.until("Commands that your rules, the checks")
     assert session.modes.approval == "auto"
     live.press("/nothing\r")
     await live.until("Unknown command /nothing")
     live.press("/mode sometimes\r")
-    await live.until("sometimes is none of: manual, auto.")
+    await live.until("Unknown value: sometimes. Use one of: manual, auto.")
     live.press("/theme plain\r")
     await live.until("Theme: plain.")
     live.press("/etc/hosts is a file\r")
@@ -294,7 +294,7 @@ async def test_the_first_run_explains_itself_in_a_few_lines(keys: PipeInput) -> 
 
     live, _session = live_repl(keys, say_hello, opened=opened, columns=60)
     await live.until("No key is set")
-    await live.until("Every command is shown to you")
+    await live.until("Each command waits for your approval")
     assert any(line.startswith("  ") and "explains it." in line for line in live.terminal.shown)
     assert len(live.terminal.shown) < 17
     assert all(len(line) <= 60 for line in live.terminal.shown)
@@ -375,7 +375,7 @@ async def test_a_surprise_is_told_and_the_prompt_goes_on(keys: PipeInput) -> Non
 
     live, _session = live_repl(keys, play)
     live.press("break\r")
-    await live.until("Something went wrong inside KogniTerm")
+    await live.until("Internal error; details are in the log")
     live.press("again\r")
     await live.until("Still here.")
     await live.leave()
@@ -421,7 +421,7 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
     live.press("/resume 2026\r")
     await live.until("You are already in this session.")
     live.press("/resume zz\r")
-    await live.until("No session is called that")
+    await live.until("Session not found")
     live.press("/resume 99aa\r")
     await live.until(lambda: asked == ["99aa0000-bbbbbb"])
     assert session.closed

@@ -107,7 +107,7 @@ async def test_facts_are_added_corrected_pinned_and_explained(make_flow: MakeFlo
 async def test_why_shows_what_went_into_the_answer(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{text: Tea.}]")
     repl = Commanded(flow.open())
-    assert "Nothing of memory" in await repl.type("/why")
+    assert "used no memories" in await repl.type("/why")
     await repl.type("/memory add I drink green tea")
     await flow.run("what do I drink?")
     told = await repl.type("/why")
@@ -122,7 +122,7 @@ async def test_incognito_neither_recalls_nor_learns(make_flow: MakeFlow) -> None
     assert "still saved" in await repl.type("/incognito")
     await flow.run(UserInput("what do I drink?"))
     assert all("green tea" not in text for text in flow.shown)
-    with pytest.raises(UsageError, match="Nothing may be remembered"):
+    with pytest.raises(UsageError, match="cannot be added or edited"):
         await repl.type("/memory add I drink coffee")
 
 

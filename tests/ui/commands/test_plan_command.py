@@ -33,8 +33,9 @@ async def test_a_plan_is_shown_with_all_it_says(make_flow: MakeFlow) -> None:
     flow = make_flow(PLAN)
     await flow.run()
     shown = await Commanded(flow.session).type("/plan")
-    for words in ("Make it", "> o 1. Create", "why: somebody must", "uses: steps.s1.output",
-                  "check: the file made is there", "Plans: auto.", "A plan waits"):  # fmt: skip
+    for words in ("Make it", "> o 1. Create", "why: somebody must", "inputs: steps.s1.output",
+                  "check: file exists: made", "Plans: auto.",
+                  "Plans need your approval"):  # fmt: skip
         assert words in shown
 
 
@@ -50,7 +51,7 @@ async def test_steps_are_dropped_moved_and_added(make_flow: MakeFlow) -> None:
     assert plan is not None
     assert [step.what for step in plan.steps] == ["Say so", "Create", "Look"]
     assert flow.shown[-1].startswith("(The user changed the plan")
-    for line, part in (("/plan drop s1", "refers to s1"), ("/plan move s1", "by number"),
+    for line, part in (("/plan drop s1", "refers to s1"), ("/plan move s1", "new position"),
                        ("/plan drop s9", "it has"), ("/plan hope", "none of")):  # fmt: skip
         with pytest.raises(UsageError, match=part):
             await repl.type(line)
@@ -74,7 +75,7 @@ async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> No
     flow = make_flow(f"replies:{WORK}")
     written = "goal: Mine\nsteps: [{id: s1, what: Create, check: {kind: file, value: made}}]\n"
     repl = Commanded(flow.open(), saves=[written])
-    with pytest.raises(UsageError, match="no plan"):
+    with pytest.raises(UsageError, match="No plan yet"):
         await repl.type("/plan approve")
     await repl.type("/plan edit")
     assert repl.edited == [EMPTY]
@@ -83,7 +84,7 @@ async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> No
     answer = await flow.run(work)
     assert answer.exit_code == 0
     assert answer.verified[0].startswith("s1 Create: test -e made (")
-    with pytest.raises(UsageError, match="No step of the plan is open"):
+    with pytest.raises(UsageError, match="The plan has no open steps"):
         await repl.type("/plan approve")
 
 
@@ -91,7 +92,7 @@ async def test_when_plans_are_made_and_asked_about_is_set(make_flow: MakeFlow) -
     flow = make_flow()
     repl = Commanded(flow.open())
     assert "Plans: never." in await repl.type("/plan never")
-    assert "without asking" in await repl.type("/plan approve never")
+    assert "without your approval" in await repl.type("/plan approve never")
     assert flow.session is not None
     assert (flow.session.modes.planning, flow.session.modes.plans.approval) == ("never", "never")
     with pytest.raises(UsageError, match="none of"):

@@ -125,14 +125,14 @@ async def test_an_empty_clipboard_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     helper(tmp_path, "clip", b"words")
     monkeypatch.setattr("kogniterm.host.programs.SYSTEM_FOLDERS", (str(tmp_path),))
     images = ClipboardImages([["clip"]])
-    with pytest.raises(UsageError, match="no image on the clipboard"):
+    with pytest.raises(UsageError, match="No image on the clipboard"):
         await images.take()
     assert images.named("@clipboard-1.png") == ()
     images.close()
 
 
 async def test_without_a_helper_the_other_way_is_said() -> None:
-    with pytest.raises(UsageError, match=r"name the file instead, as in @picture\.png"):
+    with pytest.raises(UsageError, match=r"or name the file, as in @picture\.png"):
         await ClipboardImages([["surely-not-installed"]]).take()
 
 

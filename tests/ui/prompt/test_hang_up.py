@@ -116,7 +116,7 @@ def test_a_window_closed_at_a_question_asks_it_again(
     until(lambda: not sleepers(seconds))
     assert [b for b in records(folder) if isinstance(b, Intent | Outcome | TurnEnded)] == []
     with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
-        terminal.until("was not finished; going on with it")
+        terminal.until("was interrupted; continuing it")
         terminal.until("[y] approve")
         assert f"sleep {seconds}" in terminal.text
         terminal.send("n\r")
@@ -131,7 +131,7 @@ def test_killed_with_a_command_running_the_next_start_says_so(
         os.kill(terminal.pid, 9)
         assert terminal.wait() == -9
     with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
-        terminal.until("nobody knows how it ended")
+        terminal.until("its outcome is unknown")
         terminal.until("[c] let the model check")
         assert f"$ echo began; sleep {seconds}" in terminal.text
         assert "was taken over" in terminal.text.replace("\n  ", " ")

@@ -74,7 +74,7 @@ def test_a_terminal_that_never_answers_delays_nothing(peer: OpenPeer, folder: Pa
         terminal.send("\r")
         terminal.until(TURN_OVER)
         terminal.send("/theme\r")
-        terminal.until("the terminal does not tell its background")
+        terminal.until("the terminal does not report its background")
         terminal.send("/theme light\r")
         terminal.until("Theme: light.")
         terminal.until(lambda: terminal.colours_of("›") == {"blue"})

@@ -57,7 +57,7 @@ def test_a_sub_agent_is_named_by_its_task_before_what_it_wants() -> None:
     lines = drawn(ApprovalQuestion(Subject(asked, report("ls"), ASK, "/work/project")), 80).lines
     assert lines[:3] == [
         "Run this command?  needs approval",
-        "▸ A sub-agent asks: Look at \\u{1B}[2Jeverything there is",
+        "▸ Proposed by a sub-agent, for the task: Look at \\u{1B}[2Jeverything there is",
         "│ $ ls",
     ]
 
@@ -135,7 +135,7 @@ async def test_the_disk_is_looked_at_once_however_often_the_question_is_drawn(
     await live.until("[y] approve")
     assert "look 1" in live.terminal.text
     live.press("x")
-    await live.until("What the rules said")
+    await live.until("How this was decided")
     await live.ready()
     live.press("y")
     await live.until(lambda: bool(session.decisions))
@@ -239,7 +239,7 @@ async def test_lines_yes_and_no_with_a_reason() -> None:
 async def test_lines_enter_and_nonsense_decide_nothing() -> None:
     person = Person("", "ok", "Y")
     assert (await person.decide("make")).kind == "approve"
-    assert person.shown.count("Please answer with one of the letters") == 2
+    assert person.shown.count("Answer with one of the letters") == 2
 
 
 @pytest.mark.parametrize("words", ["yes but it my way", "y it", "why?", "yy", "s y", "no way"])
@@ -365,11 +365,11 @@ async def test_a_dangerous_command_takes_the_word_yes(keys: PipeInput) -> None:
 async def test_nothing_is_approved_before_its_end_was_shown(keys: PipeInput) -> None:
     command = "\n".join(f"echo {n}" for n in range(60)) + "\nrm -rf ~"
     live, session = asking(keys, command, rows=20)
-    await live.until("more lines before you can approve")
+    await live.until("lines left to read before approving")
     await live.ready()
     assert "rm -rf ~" not in "\n".join(live.terminal.shown)
     live.press("y")
-    await live.until("Not yet: read the command to its end first")
+    await live.until("Read the whole command first")
     await live.ready()
     assert session.decisions == []
     for _ in range(5):
@@ -391,12 +391,12 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
 
     command = "\n".join(f"echo {n}" for n in range(60))
     live, session = asking(keys, command, rows=20, opened=opened)
-    await live.until("more lines before you can approve")
+    await live.until("lines left to read before approving")
     await live.ready()
     live.press("l")
     await live.until("[1] what it changes, for 15 minutes")
     live.press("1")
-    await live.until("Not yet: read the command")
+    await live.until("Read the whole command")
     assert session.granted == []
     await live.ready()
     live.press("    ")
@@ -413,7 +413,7 @@ async def test_an_edited_command_is_asked_again_with_what_changed(keys: PipeInpu
     live, session = asking(keys, "rm -r build")
     await live.until("[y] approve")
     live.press("e")
-    await live.until("Change the command.")
+    await live.until("Edit the command.")
     live.press("s\r")
     await live.until("edited by you")
     await live.until("+ rm -r builds")
@@ -429,7 +429,7 @@ async def test_an_edit_keeps_the_invisible_characters_it_does_not_touch(keys: Pi
     live, session = asking(keys, "echo a\u200bb")
     await live.until("[y] approve")
     live.press("e")
-    await live.until("Change the command.")
+    await live.until("Edit the command.")
     live.press("c\r")
     await live.until("+ echo a\\u{200B}bc")
     await live.until(on_screen(live, "[y] approve"))

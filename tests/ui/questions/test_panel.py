@@ -44,16 +44,16 @@ async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
     question = ChoiceQuestion(
         "Bring it back?",
         ["$ rm a"],
-        [Option("yes", "bring it back", "yes"), Option("no", "leave it", "no")],
+        [Option("yes", "restore the files", "yes"), Option("no", "leave it", "no")],
     )
     answer = asyncio.ensure_future(panel.ask(question))
     await asyncio.sleep(0)
-    assert panel.lines(80, 10, Line())[-1] == " y  bring it back   n  leave it"
+    assert panel.lines(80, 10, Line())[-1] == " y  restore the files   n  leave it"
     assert panel.lines(80, 10, READY)[-1] == "[y] restore the files  [n] leave it"
     assert panel.lines(80, 10, Line(words="words"))[-1].startswith("You are typing")
     assert "Esc: back" in panel.lines(80, 10, Line(armed=True, words="words"))[-1]
     use_language("es")
-    assert panel.lines(80, 10, READY)[-1] == "[s] bring it back  [n] leave it"
+    assert panel.lines(80, 10, READY)[-1] == "[s] restore the files  [n] leave it"
     assert set(panel.options()) == {"s", "n", "y"}
     use_language("en")
     panel.key("n")

@@ -68,7 +68,7 @@ async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
     await live.until("[y] start")
     shown = "\n".join(live.terminal.shown)
     for words in ("Start this plan?  Publish the site", "why: It overwrites", "else: Ask",
-                  "check: the file b.tar is there", "uses: steps.s1.output", "tools: read_file",
+                  "check: file exists: b.tar", "inputs: steps.s1.output", "tools: read_file",
                   "• one"):  # fmt: skip
         assert words in shown
     live.press("\r")
@@ -108,7 +108,7 @@ async def test_steps_are_moved_dropped_and_added_with_single_keys(keys: PipeInpu
     await live.until("○ 2. Look")
     await live.ready()
     live.press("a")
-    await live.until("What should be done after the selected step?")
+    await live.until("New step after the selected one.")
     live.press("Tell\r")
     await live.until("○ 3. Tell")
     await live.ready()
@@ -128,11 +128,11 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) 
     live.press("d")
     await live.until("s2 refers to s1")
     live.press("z\x1b[200~y\x1b[201~" + RIGHT)
-    await live.until("Enter: reject the plan with this reason")
+    await live.until("Enter: reject with this reason")
     live.press("\x1b")
     await live.ready()
     live.press("n")
-    await live.until("What is wrong with it?")
+    await live.until("What should change?")
     live.press("too long\r")
     await live.until("You rejected the plan: too long")
     assert reviews == [PlanReview("reject", PLAN, "person", "too long")]
@@ -146,7 +146,7 @@ async def test_words_and_enter_reject_the_plan_with_them(keys: PipeInput) -> Non
     live, reviews = reviewing(keys)
     await live.until("[y] start")
     live.press("yes but do it twice")
-    await live.until("Enter: reject the plan with this reason")
+    await live.until("Enter: reject with this reason")
     live.press("\r")
     await live.until(lambda: bool(reviews))
     assert reviews == [PlanReview("reject", PLAN, "person", "yes but do it twice")]
@@ -265,8 +265,8 @@ async def test_lines_a_plan_is_read_and_approved() -> None:
     person = Person("", "what?", "y")
     assert (await person.review()) == PlanReview("approve", PLAN, "person")
     assert "Start this plan?  Publish the site" in person.shown
-    assert "check: the file b.tar is there" in person.shown
-    assert person.shown.count("Please answer with one of the letters") == 1
+    assert "check: file exists: b.tar" in person.shown
+    assert person.shown.count("Answer with one of the letters") == 1
     assert person.shown.count("Press Enter to reject with this reason") == 1
     assert "\x1b" not in person.shown
     assert person.left == [PLAN]
@@ -283,7 +283,7 @@ async def test_lines_a_plan_is_changed_word_by_word() -> None:
     assert review.kind == "edit"
     assert [step.what for step in review.plan.steps] == ["Look", "Back up", "Build"]
     assert "s2 refers to s1" in person.shown
-    assert "which step goes where" in person.shown
+    assert "the step and its new position" in person.shown
 
 
 async def test_lines_an_edited_text_is_asked_for_again() -> None:
