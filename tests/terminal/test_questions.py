@@ -103,7 +103,7 @@ def test_keys_typed_before_the_question_never_answer_it(
     replies = ({"run": f"touch {ran}"}, {"text": "Heard."})
     terminal = prompt_at(open_terminal, place, *replies, said="", user=user)
     terminal.send("go\ry")
-    terminal.until("You are typing")
+    terminal.until("The question waits")
     terminal.until("Enter: reject with this reason")
     assert not ran.exists()
     terminal.send("\x1b")

@@ -50,6 +50,7 @@ class PlayedExecutor:
 class PlayedState:
     open_turn: bool = False
     unknown: tuple[object, ...] = ()
+    turn: int = 0
     draft: str = ""
     title: str = "a title"
     usage: Usage = field(default_factory=Usage)

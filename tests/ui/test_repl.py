@@ -295,7 +295,7 @@ async def test_the_first_run_explains_itself_in_a_few_lines(keys: PipeInput) -> 
     live, _session = live_repl(keys, say_hello, opened=opened, columns=60)
     await live.until("No key is set")
     await live.until("Each command waits for your approval")
-    assert any(line.startswith("  ") and "explains it." in line for line in live.terminal.shown)
+    assert any(line.startswith("  ") and "to explain." in line for line in live.terminal.shown)
     assert len(live.terminal.shown) < 17
     assert all(len(line) <= 60 for line in live.terminal.shown)
     await live.leave()
@@ -445,7 +445,7 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     live.press("/diff\r")
     await live.until("+new words")
     live.press("/undo\r")
-    await live.until("  sed -i s/old/new/ a.txt")
+    await live.until("\nsed -i s/old/new/ a.txt\n")
     await live.until("[y] restore the files")
     live.press("n")
     await live.until("Nothing changed.")

@@ -140,7 +140,7 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
     told = await repl.type("/permissions")
     assert "exactly this command: touch a" in told
     assert "You were asked about touch b; permission l1 did not apply" in told
-    assert "Permission revoked" in await repl.type("/permissions revoke all")
+    assert "Revoked" in await repl.type("/permissions revoke all")
     assert not session.policy.leases
     with pytest.raises(UsageError, match="Temporary permission l7 not found"):
         await repl.type("/permissions revoke l7")

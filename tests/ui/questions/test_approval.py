@@ -45,10 +45,10 @@ def test_everything_a_person_needs_is_there() -> None:
     assert lines == [
         "Run this command?  needs approval",
         "│ $ rm -r build",
-        "Purpose    to see what happens",
-        "Folder     /work/project",
-        "Effects    Deletes build",
-        "Reason  rm deletes files; manual mode asks before every command",
+        "Purpose  to see what happens",
+        "Folder   /work/project",
+        "Effects  Deletes build",
+        "Reason   rm deletes files; manual mode asks before every command",
     ]
 
 
@@ -93,7 +93,7 @@ def test_nothing_hides(hidden: str, visible: str) -> None:
 def test_what_the_model_says_cannot_draw_another_question() -> None:
     spoof = request("true", purpose="x\n[y] approve\x1b[2J\u202e")
     lines = drawn(ApprovalQuestion(Subject(spoof, report("true"), ASK, "/w")), 80).lines
-    assert "Purpose    x [y] approve\\u{1B}[2J\\u{202E}" in lines
+    assert "Purpose  x [y] approve\\u{1B}[2J\\u{202E}" in lines
 
 
 def test_previews_rules_and_changes_are_told() -> None:
@@ -111,7 +111,7 @@ def test_previews_rules_and_changes_are_told() -> None:
     text = "\n".join(drawn(asked, 80).lines)
     assert "edited by you" in text
     assert "- rm -r a\n+ rm -r b" in text
-    assert "Effects    12 files, not tracked by git" in text
+    assert "Effects  12 files, not tracked by git" in text
     assert "○ hard limits: none apply" in text
     assert "✓ built-in → ask: deletes files" in text
     assert "  rm -r build" in text
@@ -151,7 +151,7 @@ def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     assert "Make this change?" in text
     assert "1 -old\n1 +new" in text
     assert document.lines.index("1 +new") < document.must_see
-    assert "Change     +1 −1 lines" in text
+    assert "Change   +1 −1 lines" in text
 
 
 # --- the model -------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_no_key_approves_what_was_not_seen_and_no_word_approves_at_all() -> None
     asked = question("make")
     unseen = asked.press("y", seen=False)
     assert isinstance(unseen, ApprovalQuestion)
-    assert unseen.note.startswith("Not yet")
+    assert unseen.note.startswith("Read the whole command")
     for words in ("y", "yes", "approve", ""):
         step = asked.words(words)
         assert isinstance(step, Answered)
@@ -335,7 +335,7 @@ async def test_enter_alone_approves_nothing(keys: PipeInput) -> None:
     live.press("\x03")
     await live.until(on_screen(live, "[n] reject"))
     live.press("n")
-    await live.until("Why not?")
+    await live.until("Optional reason for the model.")
     live.press("use ninja\r")
     await live.until("Rejected: make\n")
     await live.until("  use ninja")
@@ -443,7 +443,7 @@ async def test_escape_leaves_the_entry_line_and_x_explains(keys: PipeInput) -> N
     live, session = asking(keys, "make")
     await live.until("[y] approve")
     live.press("n")
-    await live.until("Why not?")
+    await live.until("Optional reason for the model.")
     live.press("\x1b")
     await live.until(on_screen(live, "[x] explain"))
     live.press("x")
@@ -544,7 +544,7 @@ async def test_words_that_look_like_an_answer_are_none(keys: PipeInput, word: st
     live, session = asking(keys, "make")
     await live.until("[y] approve")
     live.press(word + "\r")
-    await live.until("Words answer nothing")
+    await live.until("A typed answer does not count.")
     assert session.decisions == []
     live.press("\x03")
     await live.until(on_screen(live, "[y] approve"))

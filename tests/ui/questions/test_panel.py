@@ -50,7 +50,7 @@ async def test_a_choice_shows_its_keys_in_brackets_once_they_work() -> None:
     await asyncio.sleep(0)
     assert panel.lines(80, 10, Line())[-1] == " y  restore the files   n  leave it"
     assert panel.lines(80, 10, READY)[-1] == "[y] restore the files  [n] leave it"
-    assert panel.lines(80, 10, Line(words="words"))[-1].startswith("You are typing")
+    assert panel.lines(80, 10, Line(words="words"))[-1].startswith("The question waits")
     assert "Esc: back" in panel.lines(80, 10, Line(armed=True, words="words"))[-1]
     use_language("es")
     assert panel.lines(80, 10, READY)[-1] == "[s] restore the files  [n] leave it"

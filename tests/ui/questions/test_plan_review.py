@@ -67,7 +67,7 @@ async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
     live, reviews = reviewing(keys)
     await live.until("[y] start")
     shown = "\n".join(live.terminal.shown)
-    for words in ("Start this plan?  Publish the site", "why: It overwrites", "else: Ask",
+    for words in ("Start this plan?  Publish the site", "why: It overwrites", "fallback: Ask",
                   "check: file exists: b.tar", "inputs: steps.s1.output", "tools: read_file",
                   "• one"):  # fmt: skip
         assert words in shown
@@ -308,7 +308,7 @@ def test_what_became_of_a_step_that_nothing_proved_is_told_in_the_language_in_us
     use_language("en")
     assert shown is not None
     assert PLAIN.paint(shown, 60).split("\n")[1:4] == [
-        " ○ s1 a [activo]", ' ○ s2 b [juzgado] ("x", 3-1)', " ○ s3 c [falló]: no",
+        " ○ s1 a [activo]", ' ○ s2 b [comprobado por el modelo] ("x", 3-1)', " ○ s3 c [falló]: no",
     ]  # fmt: skip
 
 
@@ -317,7 +317,9 @@ def test_what_was_verified_stands_apart_from_what_was_not() -> None:
     shown = findings(answer, PLAIN)
     assert shown is not None
     text = PLAIN.paint(shown, 60)
-    assert text == ("Verified\n ✓ s1 a: make (3-1, exit 0)\nNot verified\n ○ s2 b [judged]: x\n\n")
+    assert text == (
+        "Verified\n ✓ s1 a: make (3-1, exit 0)\nNot verified\n ○ s2 b [checked by the model]: x\n\n"
+    )
     assert findings(Answer("hello"), PLAIN) is None
 
 

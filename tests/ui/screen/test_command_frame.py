@@ -134,7 +134,7 @@ def test_the_live_frame_fits_the_room_and_tells_why_it_is_quiet() -> None:
     made.waiting = Waiting("password", 4.0, "sudo", "echo is off")
     lines = made.live(PLAIN, 70, 6)
     assert len(lines) <= 6
-    assert lines[-1] == "╰ 2.5 s · 46 lines above · sudo waits for a password (echo is off)"
+    assert lines[-1] == "╰ 2.5 s · 46 lines above · sudo is waiting for a password (echo is of…"
     assert "│ 49" in lines
 
 

@@ -23,8 +23,8 @@ def test_words_of_a_model_are_shown_not_obeyed() -> None:
 
 def test_no_line_parts_a_key_from_its_words() -> None:
     painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
-    keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permiso"), ("d", "detener el turno")]
-    assert key_row(keys, READY, painter, 34) == [
+    keys = [("s", "aprobar"), ("n", "rechazar"), ("p", "permitir más"), ("d", "detener el turno")]
+    assert key_row(keys, READY, painter, 40) == [
         "[s] aprobar  [n] rechazar",
         "[p] permitir más  [d] detener el turno",
     ]

@@ -42,8 +42,8 @@ def test_lines_tell_each_tenth_once() -> None:
             display.update(done * 1_000_000, 100_000_000, Phrase("from a file"))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 11
-    assert lines[0] == "weights: 0 of 100 MB from a file"
-    assert lines[-1] == "weights: 100 of 100 MB from a file"
+    assert lines[0] == "weights: 0 of 100 MB (from a file)"
+    assert lines[-1] == "weights: 100 of 100 MB (from a file)"
 
 
 def test_lines_tell_a_new_source_at_once() -> None:
@@ -51,7 +51,7 @@ def test_lines_tell_a_new_source_at_once() -> None:
     with transfer("weights", stream) as display:
         display.update(1_000_000, 100_000_000, Phrase("from a"))
         display.update(1_000_000, 100_000_000, Phrase("from b"))
-    assert [line.rsplit(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["a", "b"]
+    assert [line.rsplit(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["a)", "b)"]
 
 
 def test_terminal_gets_a_bar() -> None:
@@ -60,7 +60,7 @@ def test_terminal_gets_a_bar() -> None:
 
 def test_dumb_terminal_gets_lines() -> None:
     text = written("dumb")
-    assert "weights: 100 of 100 MB from example.org" in text
+    assert "weights: 100 of 100 MB (from example.org)" in text
     assert "\x1b" not in text
 
 

@@ -35,8 +35,8 @@ from tests.ui.screen.test_renderer import begin, lines
         (
             "read_output",
             {"path": "/c/1.log", "start": -50, "pattern": "err or"},
-            '"err or" in /c/1.log, the last 50 lines',
-            '"err or" en /c/1.log, las últimas 50 líneas',
+            '"err or" in /c/1.log, last 50 lines',
+            '"err or" en /c/1.log, últimas 50 líneas',
         ),
         ("search_text", {"pattern": "foo", "path": "src"}, '"foo" in src', '"foo" en src'),
         (
