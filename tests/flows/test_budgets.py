@@ -56,7 +56,7 @@ async def test_a_model_that_does_not_answer_ends_with_the_time_of_its_turn(
     flow = make_flow(script, max_seconds=2)
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert "time budget" in str(answer.reason)
+    assert "Time limit reached: 2" in str(answer.reason)
 
 
 async def test_a_flood_of_output_is_ended(make_flow: MakeFlow) -> None:

@@ -71,7 +71,7 @@ async def test_a_model_without_eyes_is_told_and_so_is_the_person(make_flow: Make
     (flow.folder / "red.png").write_bytes(RED)
     await flow.run(ASKED)
     (notice,) = flow.of(events.Notice)
-    assert "takes no images; of red.png it gets the name only." in str(notice.text)
+    assert "does not accept images; only the name red.png is sent." in str(notice.text)
     assert "[not shown: PNG image, 4x3 pixels" in flow.shown[0]
 
 
@@ -161,8 +161,12 @@ def model(*kinds: str) -> ModelInfo:
         ("wide.jpg", jpeg(9_000, 10), "wide.jpg is too large to send (0.0 MB, 9000x10 pixels)"),
         ("fat.png", png() + b"\0" * IMAGE_BYTES, "fat.png is too large to send (3.9 MB, 4x3"),
         ("cut.png", png()[:18], "cut.png is a damaged image"),
-        ("old.bmp", b"BM" + b"\0" * 40, "takes no BMP images; of old.bmp it gets the name only"),
-        ("film.gif", gif(3, 3), "takes no GIF images"),
+        (
+            "old.bmp",
+            b"BM" + b"\0" * 40,
+            "does not accept BMP images; only the name old.bmp is sent",
+        ),
+        ("film.gif", gif(3, 3), "does not accept GIF images; only the name film.gif is sent"),
     ],
 )
 def test_what_is_not_sent_is_said(tmp_path: Path, name: str, data: bytes, said: str) -> None:

@@ -82,7 +82,7 @@ def test_what_is_known_is_said_and_enters_the_journal_at_the_next_start(
     started = start_run(forge, flow, *words, faults=f"full:{point}")
     assert started.wait() == 1, started.said
     result = result_of(started)
-    assert "What ran has ended" in str(result["reason"])
+    assert "The action has ended, but its outcome could not be written" in str(result["reason"])
     assert "nothing was lost" not in started.said
     (command,) = result["commands"]  # type: ignore[misc]
     assert (command["status"], command["exit_code"]) == ("exited", 0)
@@ -96,7 +96,7 @@ def test_what_is_known_is_said_and_enters_the_journal_at_the_next_start(
     status, said = resumed(forge, make_flow(TOLD))
     assert status == 0, said
     assert "It went well." in said
-    assert "1 outcomes that the database could not take" in said
+    assert "1 outcome that could not be saved to the database earlier is now in the journal" in said
     assert outcomes(flow) == ["finished"]
     assert spools(flow) == []
     assert times_run(flow) == 1
@@ -137,7 +137,7 @@ def test_an_outcome_that_can_be_kept_nowhere_is_unknown(make_flow: MakeFlow, for
     flow = make_flow(json.dumps({"replies": [{"run": run, "purpose": "Count"}, {"text": "Done."}]}))
     started = start_run(forge, flow, "-y", "count", faults="full:before-outcome")
     assert started.wait() == 1
-    assert "could neither be written nor kept" in started.said
+    assert "its outcome could not be saved" in started.said
     status, said = resumed(forge, make_flow(TOLD))
     assert status == 3, said
     assert "outcome is unknown" in said
@@ -165,7 +165,7 @@ def test_a_file_that_may_not_grow_keeps_what_ended(make_flow: MakeFlow, forge: F
         file_size=max(log, ROOM) + 16_384,
     )
     assert started.wait() == 1, started.said
-    assert "What ran has ended" in started.said
+    assert "The action has ended, but its outcome could not be written" in started.said
     assert outcomes(flow) == []
     status, said = resumed(forge, make_flow(TOLD))
     assert status == 0, said
@@ -184,7 +184,9 @@ def test_a_disk_that_a_command_fills_keeps_how_it_ended(make_flow: MakeFlow, for
         flow = make_flow(json.dumps({"replies": [{"run": run, "purpose": "Count"}]}))
         started = start_run(forge, flow, "-y", "count")
         assert started.wait() == 1, started.said
-        assert "What ran has ended" in started.said, started.said[-500:]
+        assert "The action has ended, but its outcome could not be written" in started.said, (
+            started.said[-500:]
+        )
         assert "nothing was lost" not in started.said
         (data / "filler").unlink()
         status, said = resumed(forge, make_flow("replies: [{text: I see., repeat: forever}]"))
@@ -286,7 +288,7 @@ def cut_off(forge: Forge, flow: Flow, server: HangingUp) -> Started:
     until(lambda: (flow.folder / "began").exists() or started.gone)
     server.hang_up()
     (flow.folder / "gone").touch()
-    until(lambda: "is tried for" in started.said)
+    until(lambda: "Retrying the database for up to" in started.said)
     return started
 
 
@@ -318,7 +320,7 @@ def test_a_server_that_stays_away_gets_it_at_the_next_start(
         assert started.wait() == -signal.SIGKILL
     else:
         assert started.wait() == 1
-        assert "What ran has ended" in started.said
+        assert "The action has ended, but its outcome could not be written" in started.said
     assert "ran >>count" in kept(flow)
     server.come_back()
     later = make_flow(TOLD)

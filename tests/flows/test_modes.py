@@ -10,7 +10,7 @@ from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow
 
 ACT = "replies: [{run: touch acted, purpose: Act}, {text: Done.}]"
-NOW_MANUAL = "It asks before commands again"
+NOW_MANUAL = "It now asks before commands again"
 
 
 async def left_in_auto(make_flow: MakeFlow) -> str:

@@ -186,7 +186,7 @@ async def test_unknown_tools_are_named_with_those_there_are(make_flow: MakeFlow)
     script = f"replies: [{{plan: {{goal: g, steps: [{wrong}]}}}}, {{text: Sorry.}}]"
     flow = make_flow(script)
     await flow.run()
-    assert "s1 needs the tool 'hammer', which does not exist; the tools are" in flow.shown[2]
+    assert "s1 needs the tool 'hammer', which does not exist; available tools:" in flow.shown[2]
     assert "execute_command" in flow.shown[2]
     assert flow.session is not None
     context, text = flow.session.context, f"{{goal: g, steps: [{wrong}]}}"

@@ -151,9 +151,12 @@ steps:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("goal: [", "not YAML"),
+        ("goal: [", "not valid YAML"),
         ("just words", "goal and steps"),
-        ("{goal: g, steps: [{id: s1, what: a, status: done}]}", "only evidence makes a step done"),
+        (
+            "{goal: g, steps: [{id: s1, what: a, status: done}]}",
+            "status cannot be set to done by hand",
+        ),
         ("{goal: g, steps: [{id: s1, what: a, colour: red}]}", "unknown key 'colour'"),
         ("{goal: g, steps: [{id: s1, what: a, inputs: [steps.s9.output]}]}", "not an earlier step"),
         ("{goal: g, step: []}", "unknown key 'step'"),
@@ -289,7 +292,7 @@ replies:
     found = [e.observation for e in flow.of(events.ToolRan) if e.name == "recall_history"]
     assert "execute_command: word-3-21 1 2 3" in found[0]
     assert not any("word-3-21 1" in text for text in flow.shown if text != found[0])
-    assert "There is no entry 99999" in found[1]
+    assert "Entry 99999 not found" in found[1]
     number = int(found[0].partition(" ")[0].removeprefix("#"))
     entry = await flow.session.context.tools["recall_history"].run({"entry": number})  # type: ignore[union-attr]
     assert entry.text.startswith("execute_command: word-3-21\n1\n2\n")

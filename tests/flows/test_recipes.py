@@ -239,11 +239,11 @@ def test_quotes_are_opened_round_a_value_only_where_that_is_safe(command: str, o
 
 async def test_wrong_inputs_are_named_before_anything_runs(make_flow: MakeFlow) -> None:
     flow = make_flow()
-    with pytest.raises(UsageError, match="needs second"):
+    with pytest.raises(UsageError, match="sum needs the input second"):
         await cook(flow, SUM, first="1")
     with pytest.raises(UsageError, match="first must be of type integer"):
         await cook(flow, SUM, first="one", second="2")
-    with pytest.raises(UsageError, match="no input third"):
+    with pytest.raises(UsageError, match="Unknown input third for the recipe sum"):
         await cook(flow, SUM, third="3")
     assert not flow.events
 
@@ -330,8 +330,8 @@ def test_nobody_to_ask_means_refused(shell: Shell) -> None:
 
 def test_wrong_use_of_recipes_is_said(shell: Shell) -> None:
     for words, part in (
-        (("show", "nothing"), "There is no recipe nothing"),
-        (("show", "../evil"), "no name for a recipe"),
+        (("show", "nothing"), "Recipe nothing not found"),
+        (("show", "../evil"), "is not a valid recipe name"),
         (("save", "x"), "There is no session yet"),
         (("run", "nothing", "a"), "not of the form"),
     ):

@@ -93,7 +93,7 @@ async def test_a_command_whose_end_could_not_be_written_is_told_when_it_can_be(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(COUNTED, faults="full:written-outcome")
-    with pytest.raises(OutcomeNotWrittenError, match="It is kept in"):
+    with pytest.raises(OutcomeNotWrittenError, match="It is saved in"):
         await flow.run("count")
     assert count(flow) == 1
     await flow.run("and now?")

@@ -177,7 +177,7 @@ async def test_sub_agents_play_the_same(make_flow: MakeFlow, forge: Forge) -> No
         "The sub-agent did not finish: Gone.",
         "Changed.",
     ]
-    assert "budget of 50 tokens is used up" in flow.shown[6]
+    assert "limit of 50 tokens is reached" in flow.shown[6]
     flow.close()
     (flow.folder / "notes").unlink()
     (flow.folder / ".env").unlink()

@@ -32,7 +32,9 @@ async def test_trust_takes_effect_at_once_and_so_does_taking_it_back(make_flow: 
     system, before = session.context.system.text, list(flow.shown)
     assert "rhyme" not in system
 
-    assert "from now on" in await repl.type("/trust")
+    assert "Folder trusted. Its instructions, rules and commands now apply." in await repl.type(
+        "/trust"
+    )
     assert repl.own == ("ship",)
     answer = await flow.run("touch a")
     assert answer.exit_code == 3

@@ -60,7 +60,7 @@ def test_two_crashes_and_the_same_command_again(
     status, said = ended(forge, make_flow(COUNTED), "--resume=last")
     assert status == 3, said
     assert times_run(flow) == ran <= 1
-    assert "may have run already" in said
+    assert "May already have run" in said
 
 
 @pytest.mark.parametrize("kills", [3, 4])
@@ -104,7 +104,7 @@ async def test_a_later_turn_of_another_process_asks_too(
     status, said = ended(forge, flow, "--resume=last", "count again")
     assert status == 3, said
     assert times_run(flow) == 1
-    assert "may have run already" in said
+    assert "May already have run" in said
 
 
 async def test_a_crash_behind_a_refusal_does_not_make_the_turn_a_success(
@@ -209,7 +209,7 @@ async def test_a_run_that_the_user_approved_and_saw_end_settles_it(
     await flow.run("count")
     assert flow.person is not None
     (asked,) = flow.person.asked
-    assert "may have run already" in " ".join(map(str, asked[2].reasons))
+    assert "May already have run" in " ".join(map(str, asked[2].reasons))
     assert times_run(flow) == 2
     flow.close()
     later = make_flow(COUNTED)
