@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Literal, get_args, get_origin
 
 from kogniterm.cli import options
+from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import GENERAL, SESSION, Argument
 from kogniterm.cli.verbs.completion import SCRIPTS, places
@@ -26,6 +27,7 @@ from kogniterm.settings.schema import (
     names_of,
     system_names_of,
 )
+from kogniterm.ui.commands.help_topics import TOPICS
 
 ROOT = Path(__file__).resolve().parent.parent
 LINE = 100
@@ -62,13 +64,15 @@ def command_line() -> str:
     """Return the text of docs/cli.md."""
     parts = [
         COMMAND_LINE_HEAD,
-        "| command | what it does |\n|---|---|\n",
-        *(f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n" for verb in options.VERBS),
+        *_verbs_tables(),
         "\n## General options\n\nEvery command takes these options.\n\n",
         *_options_table(GENERAL),
-        "\n## Session options\n\nThe prompt and `run` take these options, before or after the ",
-        "command's name.\nMost of them override a [setting](configuration.md).\n\n",
-        *_options_table(SESSION),
+        "\n## Session options\n\nThe prompt, `run`, `resume` and `recipe run` take these options, ",
+        "before or after the command's name.\nMost of them override a ",
+        "[setting](configuration.md).\n",
+        *_session_tables(),
+        TOPICS_HEAD,
+        *(f"| `kogniterm help {topic.name}` | {topic.title} |\n" for topic in TOPICS),
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
         *(f"| {status} | {meaning} |\n" for status, meaning in _manual().EXIT_STATUS),
     ]
@@ -90,13 +94,37 @@ kogniterm COMMAND --help                    # explain a command
 
 Without a command, `kogniterm` opens the prompt. `--json`, where a command takes it, prints
 [one JSON document](json-output.md#--json) instead of text.
-
 """
+
+
+TOPICS_HEAD = """
+## Help topics
+
+`kogniterm help TOPIC` explains a topic on one screen, and `/help TOPIC` shows the same at the
+prompt. `kogniterm help COMMAND` shows the same as `kogniterm COMMAND --help`. The names `memory`,
+`models` and `sessions` are topics; for their options, use `--help`.
+
+| topic | explains |
+|---|---|
+"""
+
+
+def _verbs_tables() -> Iterator[str]:
+    for group in options.VERB_GROUPS:
+        yield f"\n| {group.title} | |\n|---|---|\n"
+        for verb in group.verbs:
+            yield f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n"
+
+
+def _session_tables() -> Iterator[str]:
+    for group in options.SESSION_GROUPS:
+        yield f"\n### {group.title}\n\n"
+        yield from _options_table(group.options)
 
 
 def _usage(verb: options.Verb) -> Iterator[str]:
     parser = build_parser(verb)
-    yield "\n" + _filled(_described(parser, verb))
+    yield "\n" + _filled(_subparsers(parser)[verb.name].description or "")
     for words, command, help_ in _commands(parser, verb.name):
         if len(words) > 1:
             yield f"\n**`kogniterm {' '.join(words)}`**: {help_}\n"
@@ -107,10 +135,7 @@ def _usage(verb: options.Verb) -> Iterator[str]:
             yield "\n| argument | meaning |\n|---|---|\n"
             for action in told:
                 yield f"| `{_cell(_synopsis(action, bare=True))}` | {_cell(action.help or '')} |\n"
-
-
-def _described(parser: argparse.ArgumentParser, verb: options.Verb) -> str:
-    return _subparsers(parser)[verb.name].description or f"{verb.help[:1].upper()}{verb.help[1:]}."
+        yield "\n```sh\n" + "".join(f"{one.line}\n" for one in command.examples) + "```\n"
 
 
 def _synopsis_lines(words: list[str], rows: list[argparse.Action]) -> str:
@@ -129,7 +154,7 @@ def _filled(text: str) -> str:
 
 def _commands(
     parser: argparse.ArgumentParser, *path: str, help_: str = ""
-) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser, str]]:
+) -> Iterator[tuple[tuple[str, ...], Parser, str]]:
     """Yield the command `path[-1]` with its help, or the commands below it."""
     inner = _subparsers(parser)[path[-1]]
     children = _subparsers(inner)
@@ -144,7 +169,7 @@ def _commands(
         yield from _commands(inner, *path, name, help_=helps[name] or "")
 
 
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def _subparsers(parser: argparse.ArgumentParser) -> dict[str, Parser]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -172,7 +197,7 @@ def _options_table(options: tuple[Argument, ...]) -> Iterator[str]:
     for option in options:
         names = ", ".join(f"`{name}`" for name in (option.name, option.short) if name)
         value = f" {option.metavar}" if option.metavar else ""
-        yield f"| {names}{value} | {_cell(option.help)} |\n"
+        yield f"| {names}{value} | {_cell(option.explained)} |\n"
 
 
 def _settings_table() -> Iterator[str]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kogniterm.cli import options
-from kogniterm.cli.main import DESCRIPTION
+from kogniterm.cli.main import DESCRIPTION, EXAMPLES
 from kogniterm.cli.options import GENERAL, SESSION, Argument
 from kogniterm.cli.verbs.completion import Flag, Place, places
 from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.commands.help_topics import TOPICS
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.prompt.key_table import Where, table
 
 EXIT_STATUS = (
     ("0", "done"),
     ("1", "not done, or an unexpected error"),
-    ("2", "wrong use or wrong settings"),
-    ("3", "an action was refused, or needed an answer and nobody could be asked"),
-    ("4", "a budget ran out: steps, time, tokens, money, commands or output"),
+    ("2", "wrong usage or settings"),
+    ("3", "an action was refused, or needed approval and nobody could be asked"),
+    ("4", "a limit was reached: steps, time, tokens, money, commands or output"),
     ("5", "the model or its provider failed"),
     ("130", "interrupted; 128 + n for any other signal n"),
 )
@@ -36,9 +37,10 @@ HEAD = """# Slash commands
 
 <!-- Generated from the table of commands by `make docs`; do not edit by hand. -->
 
-To use a slash command, type it at the prompt. `/help` lists the commands, and `/help undo` explains
-one. You can shorten a name as long as it is unique (`/he` is `/help`), and Tab completes names and
-arguments. Commands marked with † wait until no turn is running.
+To use a slash command, type it at the prompt. `/help` lists the commands, `/help undo` explains
+one, and `/help approvals` explains a [topic](cli.md#help-topics). You can shorten a name as long as
+it is unique (`/he` is `/help`), and Tab completes names and arguments. Commands marked with † wait
+until no turn is running.
 """
 OWN = """
 ## Custom commands
@@ -167,19 +169,29 @@ def _man() -> Iterator[str]:
     yield ".SH DESCRIPTION"
     yield _roff(DESCRIPTION)
     yield ".SH GENERAL OPTIONS"
-    for option in GENERAL:
-        yield from _man_option(option)
+    of_session = {name for option in SESSION for name in option.names}
+    for flag in next(places()).flags:
+        if not of_session & set(flag.names):
+            yield from _man_item(_names(flag), flag.help)
     yield ".SH SESSION OPTIONS"
-    yield "The prompt and \\fBrun\\fR take these options."
-    for option in SESSION:
-        yield from _man_option(option)
+    yield "The prompt, \\fBrun\\fR, \\fBresume\\fR and \\fBrecipe run\\fR take these options."
+    for group in options.SESSION_GROUPS:
+        yield f".SS {_roff(group.title)}"
+        for option in group.options:
+            yield from _man_option(option)
     yield ".SH COMMANDS"
     for place in places():
         if place.path:
             yield from _man_place(place)
+    yield ".SH HELP TOPICS"
+    for topic in TOPICS:
+        yield from _man_item(f"kogniterm help {topic.name}", str(topic.title))
     yield ".SH SLASH COMMANDS"
     for command in COMMANDS:
         yield from _man_item(f"/{command.name} {command.arguments}".strip(), str(command.help))
+    yield ".SH EXAMPLES"
+    for example in EXAMPLES:
+        yield from _man_item(example.line, example.help)
     yield ".SH EXIT STATUS"
     for status, meaning in EXIT_STATUS:
         yield from _man_item(status, meaning)
@@ -192,25 +204,26 @@ def _man() -> Iterator[str]:
 
 def _man_option(option: Argument) -> Iterator[str]:
     names = [name for name in (option.short, option.name) if name]
-    yield from _man_item(" ".join([", ".join(names), option.metavar]).strip(), option.help)
+    yield from _man_item(" ".join([", ".join(names), option.metavar]).strip(), option.explained)
 
 
 def _man_place(place: Place) -> Iterator[str]:
     words = place.path.strip("/").split("/")
     yield f".SS {_roff(' '.join(['kogniterm', *words]))}"
-    if len(words) == 1:
-        yield _roff(next(verb.help for verb in options.VERBS if verb.name == words[0]) + ".")
+    yield _roff(place.description)
     shared = {name for one in (*GENERAL, *SESSION) for name in one.names}
     for word, meaning in place.words.items():
         yield from _man_item(word, meaning)
     for flag in place.flags:
         if not shared & set(flag.names) and "--help" not in flag.names:
             yield from _man_item(_names(flag), flag.help)
+    for number, example in enumerate(place.examples):
+        yield ".br" if number else ".PP\nExamples:\n.br"
+        yield f".B {_roff(example)}"
 
 
 def _names(flag: Flag) -> str:
-    value = "|".join(flag.values) if flag.values else "VALUE" if flag.takes_value else ""
-    return f"{', '.join(flag.names)} {value}".strip()
+    return f"{', '.join(flag.names)} {flag.metavar}".strip()
 
 
 def _man_item(term: str, meaning: str) -> Iterator[str]:

@@ -30,23 +30,23 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/models|/models/list|/models/pull|/models/remove|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/storage|/storage/check|/storage/migrate|/storage/copy|/login|/logout|/config|/config/show|/config/path|/doctor|/completion) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
         :--lang) _kogniterm_offer 'auto en es'; return ;;
+        :--memory) _kogniterm_offer 'off session full'; return ;;
         :--plan) _kogniterm_offer 'auto always never'; return ;;
         :--plan-approval) _kogniterm_offer 'auto always never'; return ;;
-        :--memory) _kogniterm_offer 'off session full'; return ;;
         /run:--lang) _kogniterm_offer 'auto en es'; return ;;
         /run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /run:--memory) _kogniterm_offer 'off session full'; return ;;
         /run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
-        /run:--memory) _kogniterm_offer 'off session full'; return ;;
         /resume:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /resume:--memory) _kogniterm_offer 'off session full'; return ;;
         /resume:--plan) _kogniterm_offer 'auto always never'; return ;;
         /resume:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
-        /resume:--memory) _kogniterm_offer 'off session full'; return ;;
         /sessions:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/list:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/show:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -79,13 +79,9 @@ _kogniterm() {
         /recipe/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe/run:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe/run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /recipe/run:--memory) _kogniterm_offer 'off session full'; return ;;
         /recipe/run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /recipe/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
-        /recipe/run:--memory) _kogniterm_offer 'off session full'; return ;;
-        /models:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /models/list:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /models/pull:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /models/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/check:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/check:--mode) _kogniterm_offer 'manual auto'; return ;;
@@ -96,18 +92,23 @@ _kogniterm() {
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/anchor:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/migrate:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
         /login:--lang) _kogniterm_offer 'auto en es'; return ;;
         /logout:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/path:--lang) _kogniterm_offer 'auto en es'; return ;;
         /doctor:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models/pull:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /models/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/migrate:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
         /completion:--lang) _kogniterm_offer 'auto en es'; return ;;
         /completion:--list) _kogniterm_offer 'sessions models recipes'; return ;;
+        /help:--lang) _kogniterm_offer 'auto en es'; return ;;
         *:--env-file|*:--file|*:--source|*:--to) _kogniterm_names file; return ;;
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
@@ -115,9 +116,9 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe models policy trust audit storage login logout config doctor completion' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy trust audit login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
         '/sessions/list') flags='-h --help --lang --env-file --debug --here --all --limit --json' ;;
         '/sessions/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -146,11 +147,7 @@ _kogniterm() {
         '/recipe/save') flags='-h --help --lang --env-file --debug --file --session --replace' ;;
         '/recipe/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/recipe/show') kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
-        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd --resume -c --continue --memory --timeout --command-timeout --end-jobs --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/models') said='list pull remove' flags='-h --help --lang --env-file --debug' ;;
-        '/models/list') flags='-h --help --lang --env-file --debug --json' ;;
-        '/models/pull') flags='-h --help --lang --env-file --debug --source' ;;
-        '/models/remove') flags='-h --help --lang --env-file --debug' ;;
+        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/policy') said='check test' flags='-h --help --lang --env-file --debug' ;;
         '/policy/check') flags='-h --help --lang --env-file --debug --cwd --mode --file --json' ;;
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;
@@ -159,17 +156,22 @@ _kogniterm() {
         '/audit/verify') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
         '/audit/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
         '/audit/anchor') flags='-h --help --lang --env-file --debug --yes --json' ;;
-        '/storage') said='check migrate copy' flags='-h --help --lang --env-file --debug' ;;
-        '/storage/check') kind=file flags='-h --help --lang --env-file --debug --json' ;;
-        '/storage/migrate') flags='-h --help --lang --env-file --debug --json' ;;
-        '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/login') flags='-h --help --lang --env-file --debug --no-test' ;;
         '/logout') flags='-h --help --lang --env-file --debug' ;;
         '/config') said='show path' flags='-h --help --lang --env-file --debug' ;;
         '/config/show') flags='-h --help --lang --env-file --debug --changed --json' ;;
         '/config/path') flags='-h --help --lang --env-file --debug --json' ;;
         '/doctor') flags='-h --help --lang --env-file --debug --online --json' ;;
+        '/models') said='list pull remove' flags='-h --help --lang --env-file --debug' ;;
+        '/models/list') flags='-h --help --lang --env-file --debug --json' ;;
+        '/models/pull') flags='-h --help --lang --env-file --debug --source' ;;
+        '/models/remove') flags='-h --help --lang --env-file --debug' ;;
+        '/storage') said='check migrate copy' flags='-h --help --lang --env-file --debug' ;;
+        '/storage/check') kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        '/storage/migrate') flags='-h --help --lang --env-file --debug --json' ;;
+        '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy trust audit login logout config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

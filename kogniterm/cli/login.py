@@ -7,7 +7,15 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Subparsers, add_verb, flags_of, here, settings_of
+from kogniterm.cli.options import (
+    Argument,
+    Example,
+    Subparsers,
+    add_verb,
+    flags_of,
+    here,
+    settings_of,
+)
 from kogniterm.cli.verb_helpers import paths_in_use, visible
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, ModelKeyMissingError, UsageError
 from kogniterm.types import Phrase
@@ -19,9 +27,9 @@ if TYPE_CHECKING:
     from kogniterm.settings import Settings
 
 PROVIDER = Argument(
-    "provider", "google_genai, openai, anthropic, ollama or local", "PROVIDER", nargs="?"
+    "provider", "Provider: google_genai, openai, anthropic, ollama or local", "PROVIDER", nargs="?"
 )
-NO_TEST = Argument("--no-test", "save the key without a test call")
+NO_TEST = Argument("--no-test", "Save the key without a test call")
 MAX_KEY = 10_000
 """Most bytes read from standard input; a key is far shorter."""
 
@@ -34,8 +42,9 @@ def add_parser(subparsers: Subparsers) -> None:
         [PROVIDER, NO_TEST],
         description=mark(
             "Set up a provider: enter its key, test it, and save it in your own settings file. "
-            "The key can also come on standard input: kogniterm login openai < KEYFILE"
+            "Without a terminal, the key is read from standard input."
         ),
+        examples=(Example("kogniterm login"), Example("kogniterm login openai < KEYFILE")),
     )
 
 

@@ -16,7 +16,8 @@ from typing import NoReturn
 
 from kogniterm import __version__
 from kogniterm.cli import options
-from kogniterm.cli.options import GENERAL, SESSION, Parser, add_options
+from kogniterm.cli.argument_parser import Parser
+from kogniterm.cli.options import GENERAL, SESSION, VERB_GROUPS, Example, add_session_options
 from kogniterm.cli.streams_and_signals import (
     complain,
     end_on_signals,
@@ -31,9 +32,21 @@ from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, use_language
 
 DESCRIPTION = (
-    "A terminal agent: it plans, asks before it acts, runs commands in a real terminal, reads "
-    "what they print, and answers. Without a command it opens the prompt; a task in quotes is its "
-    "first input."
+    "A terminal agent: it plans a task, asks before it acts, runs commands in a real terminal and "
+    "answers. Without a command, KogniTerm opens the prompt; TASK is then its first input."
+)
+USAGE = "kogniterm [OPTIONS] [TASK]\n       kogniterm [OPTIONS] COMMAND ..."
+MORE = (
+    "Read more: kogniterm COMMAND --help, and kogniterm help for the topics, such as kogniterm "
+    "help approvals."
+)
+EXAMPLES = (
+    Example("kogniterm", "Open the prompt"),
+    Example('kogniterm "fix the failing test"', "Open it with a first task"),
+    Example('kogniterm run "why does the build fail?"', "Do one task and exit"),
+    Example('git diff | kogniterm run "review this"', "Pass data through a pipe"),
+    Example('kogniterm run -y --max-cost 0.50 "…"', "Do not ask; limit the cost"),
+    Example("kogniterm --continue", "Resume the last session"),
 )
 
 
@@ -101,20 +114,27 @@ def _attempt(argv: Sequence[str]) -> int:
 
 def build_parser(asked: options.Verb | None = None) -> Parser:
     """Return the parser: every verb by name, and the options of the verb that was `asked` for."""
-    parser = Parser(prog="kogniterm", description=_(DESCRIPTION))
-    parser.add_argument(
+    parser = Parser(
+        prog="kogniterm",
+        usage=_(USAGE),
+        description=_(DESCRIPTION),
+        epilog=_(MORE),
+        examples=EXAMPLES,
+        command_groups=VERB_GROUPS,
+    )
+    parser.general.add_argument(
         "-V",
         "--version",
         action="version",
         version=f"kogniterm {__version__} from {program_folder()}",
-        help=_("show the version"),
+        help=_("Show the version"),
     )
     parser.add_argument(
-        "-p", "--prompt", metavar=_("TASK"), help=_("do one task and end: the same as run TASK")
+        "-p", "--prompt", metavar=_("TASK"), help=_("Do one task and exit, like run TASK")
     )
-    add_options(parser.add_argument_group(_("session options")), SESSION)
+    add_session_options(parser)
     subparsers = parser.add_subparsers(
-        title=_("commands"), metavar=_("COMMAND"), dest="verb", required=False
+        title=_("Commands"), prog="kogniterm", metavar=_("COMMAND"), dest="verb", required=False
     )
     for verb in options.VERBS:
         if verb is asked:
@@ -180,11 +200,9 @@ def _unknown_verb(word: str) -> NoReturn:
 
     near = get_close_matches(word, [verb.name for verb in options.VERBS], n=1)
     if near and " " not in word:
-        raise UsageError(
-            "There is no command {word}; did you mean {near}?", word=word, near=near[0]
-        )
+        raise UsageError("Unknown command {word}. Did you mean {near}?", word=word, near=near[0])
     raise UsageError(
-        'There is no command {word}. To give a task, put it in quotes: kogniterm "{word} …".',
+        'Unknown command {word}. To give a task, put it in quotes: kogniterm "{word} …".',
         word=word,
     )
 
@@ -214,7 +232,7 @@ def _unexpected(error: Exception) -> int:
     what = redact(" ".join(str(error).split())[:200])
     complain(
         Phrase(
-            "something unexpected went wrong ({kind}: {what}); --debug shows where.",
+            "unexpected error ({kind}: {what}). Run it again with --debug for the traceback.",
             {"kind": type(error).__name__, "what": what},
         )
     )

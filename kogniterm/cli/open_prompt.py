@@ -36,7 +36,7 @@ def run(
     The user picks one of `sessions` before, where there are any.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError('The prompt needs a terminal; to do one task without: kogniterm run "…".')
+        raise UsageError('The prompt needs a terminal. For one task without it: kogniterm run "…".')
     from kogniterm.settings.layers import save_setting
     from kogniterm.ui.app import run_repl
     from kogniterm.ui.repl import Wiring
@@ -142,11 +142,11 @@ def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
     """Return why this model is asked: who named it, or which key was found, or that none was."""
     origin = settings.origin("model")
     if settings.model and origin.kind == "flag":
-        return Phrase("You named it with {flag}.", {"flag": "--model"})
+        return Phrase("Set with {flag}.", {"flag": "--model"})
     if settings.model and origin.kind == "environment":
-        return Phrase("The variable {name} names it.", {"name": origin.name})
+        return Phrase("Set by the variable {name}.", {"name": origin.name})
     if settings.model:
-        return Phrase("{where} names it.", {"where": origin})
+        return Phrase("Set in {where}.", {"where": origin})
     if info.local:
         return Phrase(
             "No provider is configured, so the embedded model answers on this machine. For larger "
@@ -156,6 +156,6 @@ def model_reason(settings: Settings, info: ModelInfo) -> Phrase:
 
     key = settings.origin(KEY_SETTINGS.get(info.provider) or URL_SETTINGS[info.provider])
     return Phrase(
-        "Chosen by {where}. For another model: /model, or --model at the start.",
+        "Selected by {where}. To use another: /model, or --model at the start.",
         {"where": key.name if key.file is None else key},
     )

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kogniterm.errors import UsageError
 from kogniterm.storage.folders import named
-from kogniterm.types import Phrase
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, mark
 
 if TYPE_CHECKING:
     from kogniterm.settings import Settings
@@ -57,9 +56,16 @@ class Argument:
         """Return whether another word belongs to it."""
         return not self.name.startswith("-") or bool(self.metavar or self.choices)
 
-    def add_to(self, parser: argparse._ActionsContainer) -> None:
-        """Add it to a parser."""
-        how: dict[str, Any] = {"help": _(self.help) if self.help else None}
+    @property
+    def explained(self) -> str:
+        """Its help, with its default where it has one, in the language in use."""
+        if not self.help or self.default in (None, False, argparse.SUPPRESS):
+            return _(self.help) if self.help else ""
+        return f"{_(self.help)} {_('(default: {value})').format(value=self.default)}"
+
+    def add_to(self, parser: argparse._ActionsContainer, *, only_if_given: bool = False) -> None:
+        """Add it to a parser, with no value of its own in the namespace if `only_if_given`."""
+        how: dict[str, Any] = {"help": self.explained}
         if self.name.startswith("-"):
             how["dest"] = self.dest
         if self.takes_value:
@@ -69,146 +75,82 @@ class Argument:
         else:
             default = False if self.default is None else self.default
             how |= {"action": "store_const", "const": self.const or True, "default": default}
+        if only_if_given:
+            how["default"] = argparse.SUPPRESS
         parser.add_argument(*sorted(self.names, key=len), **how)
 
 
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """Options that help shows below one title."""
+
+    title: str
+    options: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A command line to copy, and what it does where that is not plain from the command."""
+
+    line: str
+    help: str = ""
+
+
 GENERAL = (
-    Argument("--lang", "language of the screens: auto, en or es", "LANG", "language"),
-    Argument("--env-file", "read keys and settings from FILE instead of the usual .env", "FILE"),
-    Argument("--debug", "log everything, to the screen too; show tracebacks"),
+    Argument("--lang", "Language: auto, en or es", "LANG", "language", default="auto"),
+    Argument("--env-file", "Read settings from FILE instead of your .env", "FILE"),
+    Argument("--debug", "Show tracebacks; log everything, on screen too"),
 )
-SESSION = (
-    Argument("--model", "model to use, such as google_genai:NAME or local", "NAME", "model"),
-    Argument("--plan", "when to plan: auto, always or never; run also takes a plan's file",
-             "WHEN", "plan"),
-    Argument("--plan-approval", "ask before a plan is worked on: auto, always or never",
-             "WHEN", "plan_approval"),
-    Argument("--auto-approve", "run what policy does not deny, without asking",
-             field="approval_mode", const="auto", short="-y"),
-    Argument("--allow-reads", "run read-only commands without asking", field="allow_reads"),
-    Argument("--no-sandbox", "run commands without a sandbox", field="sandbox", const="off"),
-    Argument("--cwd", "folder to work in", "FOLDER", short="-C"),
-    Argument("--resume", "go on with a session: its id, or last", "ID"),
-    Argument("--continue", "go on with the last session", field="resume_last", short="-c"),
-    Argument("--memory", "what is remembered: off, session or full", "KIND", "memory"),
-    Argument("--timeout", "most seconds the task may take", "SECONDS", "max_seconds"),
-    Argument("--command-timeout", "most seconds a command may take", "SECONDS", "command_timeout"),
-    Argument("--end-jobs", "end everything that commands left running, what was detached too",
-             field="end_jobs"),
-    Argument("--max-steps", "most steps a task may take", "N", "max_steps"),
-    Argument("--max-tokens", "most tokens a task may use", "N", "max_tokens"),
-    Argument("--max-cost", "most US dollars a task may cost", "USD", "max_cost_usd"),
-    Argument("--max-session-tokens", "most tokens all tasks of a session may use",
-             "N", "max_session_tokens"),
-    Argument("--max-session-cost", "most US dollars all tasks of a session may cost",
-             "USD", "max_session_cost_usd"),
-    Argument("--max-commands", "most commands a task may run", "N", "max_commands"),
-    Argument("--max-output", "most megabytes of output a task may make", "MB", "max_output_mb"),
+SESSION_GROUPS = (
+    OptionGroup(mark("Model"), (
+        Argument("--model", "Model to use, for example google_genai:NAME", "NAME", "model"),
+        Argument("--memory", "Memory: off, session or full", "KIND", "memory", default="full"),
+    )),
+    OptionGroup(mark("Plan"), (
+        Argument("--plan", "When to plan: auto, always or never; with run, also a plan file",
+                 "WHEN", "plan", default="auto"),
+        Argument("--plan-approval", "Ask before starting a plan: auto, always or never",
+                 "WHEN", "plan_approval", default="auto"),
+    )),
+    OptionGroup(mark("Approval and safety"), (
+        Argument("--auto-approve", "Run commands in the sandbox without asking",
+                 field="approval_mode", const="auto", short="-y"),
+        Argument("--allow-reads", "Run read-only commands without asking", field="allow_reads"),
+        Argument("--no-sandbox", "Run commands without a sandbox (dangerous with -y)",
+                 field="sandbox", const="off"),
+    )),
+    OptionGroup(mark("Session"), (
+        Argument("--cwd", "Folder to work in, instead of the current one", "FOLDER", short="-C"),
+        Argument("--continue", "Resume the most recent session of this folder",
+                 field="resume_last", short="-c"),
+        Argument("--resume", "Resume the session with this ID", "ID"),
+        Argument("--end-jobs", "End background jobs on exit, detached ones too",
+                 field="end_jobs"),
+    )),
+    OptionGroup(mark("Limits"), (
+        Argument("--timeout", "Maximum time per task, in seconds", "SECONDS", "max_seconds"),
+        Argument("--command-timeout", "Maximum time per command, in seconds; 0 for no limit",
+                 "SECONDS", "command_timeout", default=600),
+        Argument("--max-steps", "Maximum model calls per task", "N", "max_steps", default=200),
+        Argument("--max-tokens", "Maximum tokens per task, input and output", "N", "max_tokens"),
+        Argument("--max-cost", "Maximum cost per task, in US dollars", "USD", "max_cost_usd"),
+        Argument("--max-session-tokens", "Maximum tokens for the whole session",
+                 "N", "max_session_tokens"),
+        Argument("--max-session-cost", "Maximum cost of the whole session, in US dollars",
+                 "USD", "max_session_cost_usd"),
+        Argument("--max-commands", "Maximum number of commands per task", "N", "max_commands"),
+        Argument("--max-output", "Maximum command output per task, in megabytes",
+                 "MB", "max_output_mb"),
+    )),
 )  # fmt: skip
-"""The options of a session. Each that sets a setting names it last."""
-
-
-_MISTAKES: tuple[tuple[str, Phrase], ...] = (
-    (
-        r"unrecognized arguments: (?P<words>.*)",
-        Phrase("Unexpected argument {words}; see {program} --help."),
-    ),
-    (
-        r"argument (?P<option>.*): expected (?:one|at least one) argument",
-        Phrase("{option} needs a value; see {program} --help."),
-    ),
-    (
-        r"argument (?P<option>.*): ignored explicit argument .*",
-        Phrase("{option} takes no value; see {program} --help."),
-    ),
-    (
-        r"the following arguments are required: (?P<names>.*)",
-        Phrase("{names} is missing; see {program} --help."),
-    ),
-    (
-        r"argument (?P<option>.*): invalid choice: '?(?P<value>.*?)'? "
-        r"\(choose from (?P<choices>.*)\)",
-        Phrase("{option} cannot be {value}; choose from {choices}."),
-    ),
-)
-"""Patterns of argparse's own messages, which are English, with our sentence for each."""
-
-
-class _HelpFormatter(argparse.HelpFormatter):
-    """Help whose own words are translated like everything else."""
-
-    def add_usage(
-        self,
-        usage: str | None,
-        actions: Iterable[argparse.Action],
-        groups: Iterable[argparse._MutuallyExclusiveGroup],
-        prefix: str | None = None,
-    ) -> None:
-        super().add_usage(usage, actions, groups, _("usage: ") if prefix is None else prefix)
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that raises `UsageError` instead of printing, and knows the general options."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        wants_help = kwargs.pop("add_help", True)
-        kwargs.setdefault("allow_abbrev", False)
-        kwargs.setdefault("conflict_handler", "resolve")
-        kwargs.setdefault("formatter_class", _HelpFormatter)
-        super().__init__(**kwargs, add_help=False)
-        self._positionals.title = _("arguments")
-        self._optionals.title = _("options")
-        if wants_help:
-            self.add_argument("-h", "--help", action="help", help=_("show this help"))
-        add_options(self.add_argument_group(_("general options")), GENERAL)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise what is wrong as one sentence."""
-        import re
-
-        unknown = re.fullmatch(r"unrecognized arguments: (-\S*).*", message)
-        if unknown:
-            raise self._unknown_option(unknown[1])
-        for pattern, text in _MISTAKES:
-            match = re.fullmatch(pattern, message)
-            if match:
-                raise UsageError(text.template, program=self.prog, **match.groupdict())
-        raise UsageError("{message}; see {program} --help.", message=message, program=self.prog)
-
-    def check_options(self, words: Iterable[str]) -> None:
-        """Raise `UsageError` for an option that does not exist: its value is no command."""
-        known = {*self._known(), "--"}
-        for word in words:
-            if word.startswith("-") and word.partition("=")[0] not in known:
-                raise self._unknown_option(word)
-
-    def _known(self) -> set[str]:
-        """Return the options of this parser and of the verbs and actions below it."""
-        known = set(self._option_string_actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for below in action.choices.values():
-                    known |= below._known()
-        return known
-
-    def _unknown_option(self, word: str) -> UsageError:
-        from difflib import get_close_matches
-
-        option = word.partition("=")[0]
-        near = get_close_matches(option, list(self._known()), n=1, cutoff=0.7)
-        if near:
-            return UsageError(
-                "Unknown option {option}. Did you mean {near}?", option=option, near=near[0]
-            )
-        return UsageError(
-            "Unknown option {option}; see {program} --help.", option=option, program=self.prog
-        )
+"""The options of a session. Each that sets a setting names it; `default` is that setting's."""
+SESSION = tuple(option for group in SESSION_GROUPS for option in group.options)
 
 
 def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument]) -> None:
     """Add options that are in the namespace only when they were given."""
     for option in options:
-        replace(option, default=argparse.SUPPRESS).add_to(parser)
+        option.add_to(parser, only_if_given=True)
 
 
 def flags_of(args: argparse.Namespace) -> dict[str, object]:
@@ -254,7 +196,7 @@ def here() -> Path:
         return Path.cwd()
     except OSError as error:
         raise UsageError(
-            "The working folder no longer exists; go to another, or give one with --cwd."
+            "The working folder no longer exists; change to another, or name one with --cwd."
         ) from error
 
 
@@ -271,7 +213,7 @@ def folder_of(args: argparse.Namespace) -> str:
     if not folder.is_dir():
         raise UsageError("{folder} is not a folder.", folder=folder)
     if not os.access(folder, os.X_OK | os.R_OK):
-        raise UsageError("The folder {folder} may not be entered.", folder=folder)
+        raise UsageError("You have no permission to enter the folder {folder}.", folder=folder)
     return str(folder)
 
 
@@ -287,24 +229,43 @@ class Verb:
     help: str
 
 
-VERBS: tuple[Verb, ...] = (
-    Verb("run", "kogniterm.cli.run", "do one task and exit"),
-    Verb("resume", "kogniterm.cli.verbs.resume", "go on with a session"),
-    Verb("sessions", "kogniterm.cli.verbs.sessions", "find, read, copy and delete sessions"),
-    Verb("replay", "kogniterm.cli.verbs.replay", "run a session again from its record"),
-    Verb("memory", "kogniterm.cli.verbs.memory", "see, correct and forget what is remembered"),
-    Verb("recipe", "kogniterm.cli.verbs.recipe", "keep, show and run recipes"),
-    Verb("models", "kogniterm.cli.verbs.models", "fetch or remove the embedded local model"),
-    Verb("policy", "kogniterm.cli.verbs.policy", "explain and try out the approval rules"),
-    Verb("trust", "kogniterm.cli.verbs.trust", "let a project folder's files have an effect"),
-    Verb("audit", "kogniterm.cli.verbs.audit", "prove and read what was decided and run"),
-    Verb("storage", "kogniterm.cli.verbs.storage", "check, update and copy the database"),
-    Verb("login", "kogniterm.cli.login", "set up a provider: enter its key, test and save it"),
-    Verb("logout", "kogniterm.cli.verbs.logout", "remove a saved key"),
-    Verb("config", "kogniterm.cli.verbs.config", "show the settings and where each came from"),
-    Verb("doctor", "kogniterm.cli.verbs.doctor", "check what is configured, reachable and missing"),
-    Verb("completion", "kogniterm.cli.verbs.completion", "print a completion script for a shell"),
-)
+@dataclass(frozen=True, slots=True)
+class VerbGroup:
+    """Verbs that help lists below one title."""
+
+    title: str
+    verbs: tuple[Verb, ...]
+
+
+VERB_GROUPS = (
+    VerbGroup(mark("Work"), (
+        Verb("run", "kogniterm.cli.run", "Do one task and exit"),
+        Verb("resume", "kogniterm.cli.verbs.resume", "Resume a session at the prompt"),
+        Verb("sessions", "kogniterm.cli.verbs.sessions",
+             "List, search, export and delete sessions"),
+        Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
+    )),
+    VerbGroup(mark("Memory and recipes"), (
+        Verb("memory", "kogniterm.cli.verbs.memory", "List, add, edit and delete memories"),
+        Verb("recipe", "kogniterm.cli.verbs.recipe", "Save and run recipes"),
+    )),
+    VerbGroup(mark("Safety"), (
+        Verb("policy", "kogniterm.cli.verbs.policy", "Explain and test the approval rules"),
+        Verb("trust", "kogniterm.cli.verbs.trust", "Trust a project folder, or revoke its trust"),
+        Verb("audit", "kogniterm.cli.verbs.audit", "Verify and show what was approved and run"),
+    )),
+    VerbGroup(mark("Set-up"), (
+        Verb("login", "kogniterm.cli.login", "Set up a provider and save its API key"),
+        Verb("logout", "kogniterm.cli.verbs.logout", "Remove a saved API key"),
+        Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),
+        Verb("doctor", "kogniterm.cli.verbs.doctor", "Check the installation and the settings"),
+        Verb("models", "kogniterm.cli.verbs.models", "Download or remove the local model"),
+        Verb("storage", "kogniterm.cli.verbs.storage", "Check, migrate and copy the database"),
+        Verb("completion", "kogniterm.cli.verbs.completion", "Print a shell completion script"),
+        Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),
+    )),
+)  # fmt: skip
+VERBS = tuple(verb for group in VERB_GROUPS for verb in group.verbs)
 
 
 def find(name: str) -> Verb | None:
@@ -314,30 +275,33 @@ def find(name: str) -> Verb | None:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A word after a verb: its help, what does it, its arguments."""
+    """A word after a verb: its help, what does it, its arguments, and command lines to copy."""
 
     name: str
     help: str
     run: Callable[..., Any]
     arguments: tuple[Argument, ...] = ()
+    examples: tuple[str, ...] = ()
     session_options: bool = False
 
 
-JSON = Argument("--json", "as JSON")
-YES = Argument("--yes", "do not ask")
-TO_FILE = Argument("--to", "instead of standard output", "FILE")
+JSON = Argument("--json", "Print the result as JSON")
+YES = Argument("--yes", "Do not ask for confirmation")
+TO_FILE = Argument("--to", "Write to FILE instead of standard output", "FILE")
+MOST_EXAMPLES = 4
+"""Examples of actions that the help of their verb repeats."""
 
 
 def limit(default: int) -> Argument:
     """Return the option that bounds how much is listed."""
-    return Argument("--limit", "at most N", "N", type=count, default=default)
+    return Argument("--limit", "Maximum number of results", "N", type=count, default=default)
 
 
 def count(text: str) -> int:
     """Read a number from 1 on; argparse tells what is wrong with another text."""
     if not text.isdigit() or int(text) == 0:
         raise argparse.ArgumentTypeError(
-            _("a number from 1 on is needed, not {text}").format(text=text)
+            _("{text} is not a whole number from 1 on").format(text=text)
         )
     return int(text)
 
@@ -347,6 +311,7 @@ def add_verb(
     name: str,
     arguments: Sequence[Argument] = (),
     *,
+    examples: Sequence[Example],
     description: str | None = None,
     epilog: str | None = None,
     session_options: bool = False,
@@ -357,8 +322,9 @@ def add_verb(
     parser = subparsers.add_parser(
         name,
         help=_(known.help),
-        description=_(description) if description else None,
+        description=_(description) if description else f"{_(known.help)}.",
         epilog=_(epilog) if epilog else None,
+        examples=examples,
     )
     _add(parser, arguments, session_options)
     return parser
@@ -371,10 +337,18 @@ def add_actions(
 
     The parsed namespace has the action's name as `action` and its function as `perform`.
     """
-    parser = add_verb(subparsers, name)
-    added = parser.add_subparsers(dest="action", metavar=_("ACTION"), required=True)
+    first = [Example(action.examples[0]) for action in actions]
+    parser = add_verb(subparsers, name, examples=first[:MOST_EXAMPLES])
+    added = parser.add_subparsers(
+        title=_("Actions"), dest="action", metavar=_("ACTION"), required=True
+    )
     for action in actions:
-        inner = added.add_parser(action.name, help=_(action.help))
+        inner = added.add_parser(
+            action.name,
+            help=_(action.help),
+            description=f"{_(action.help)}.",
+            examples=[*map(Example, action.examples)],
+        )
         _add(inner, (*action.arguments, *common), action.session_options)
         inner.set_defaults(perform=action.run)
 
@@ -385,4 +359,10 @@ def _add(
     for argument in arguments:
         argument.add_to(parser)
     if session_options:
-        add_options(parser.add_argument_group(_("session options")), SESSION)
+        add_session_options(parser)
+
+
+def add_session_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a session, by group."""
+    for group in SESSION_GROUPS:
+        add_options(parser.add_argument_group(_(group.title)), group.options)

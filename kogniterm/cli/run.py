@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, get_args
 
 from kogniterm.cli.options import (
     Argument,
+    Example,
     Subparsers,
     add_verb,
     flags_of,
@@ -31,6 +32,7 @@ from kogniterm.errors import EXIT_INTERRUPTED, UsageError
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
+from kogniterm.ui.commands.help_topics import EXIT_STATUS
 from kogniterm.ui.locale import _, mark
 from kogniterm.ui.prompt.attachments import mentions
 
@@ -42,12 +44,21 @@ if TYPE_CHECKING:
 
 OUTPUT = Argument(
     "--output",
-    "text for people, one JSON object at the end, or one JSON event a line",
+    "Output: text, json (one object at the end) or stream-json (one event a line)",
+    "FORMAT",
     choices=("text", "json", "stream-json"),
     default="text",
 )
-PLAN_ONLY = Argument(
-    "--plan-only", "make the plan, print it in the form --plan FILE takes, and stop"
+PLAN_ONLY = Argument("--plan-only", "Print a plan for --plan FILE, and do nothing")
+
+EXAMPLES = (
+    Example('kogniterm run "why does the build fail?"'),
+    Example('git diff | kogniterm run "review this"', "Data from a pipe"),
+    Example('kogniterm run --allow-reads "find large files"', "Ask less"),
+    Example('kogniterm run -y --max-cost 0.50 "fix the lint errors"', "Do not ask"),
+    Example('kogniterm run --output json "count the TODOs"', "For scripts"),
+    Example('kogniterm run --plan-only "upgrade the site" > plan.yaml', "Plan first"),
+    Example("kogniterm run --plan plan.yaml", "Run that plan"),
 )
 
 
@@ -82,15 +93,13 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "run",
-        [Argument("task", "what is to be done", "TASK", nargs="*"), OUTPUT, PLAN_ONLY],
+        [Argument("task", "What to do", "TASK", nargs="*"), OUTPUT, PLAN_ONLY],
         description=mark(
-            "Do one task and exit. Without a task, or with -, the task is read from standard "
-            "input; with one, standard input is data for it."
+            "Do one task and exit. With a task, standard input is data for it; without one, or "
+            "with -, standard input is the task."
         ),
-        epilog=mark(
-            "Exit status: 0 done, 1 not done, 2 wrong use or settings, 3 an action was refused or "
-            "needed a person, 4 a budget ran out, 5 the model failed, 130 interrupted."
-        ),
+        examples=EXAMPLES,
+        epilog=EXIT_STATUS.template,
         session_options=True,
     )
 
@@ -153,7 +162,7 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
         for notice in session.notices:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
-            raise UsageError("The last turn of this session is finished; say what to do next.")
+            raise UsageError("The last turn of this session is finished; give the next task.")
         approver = front.approver(session) if front.approver else Unattended()
         running = session.run(
             user_input,
@@ -179,12 +188,14 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
     path = named("", value)
     if not path.is_file():
         raise UsageError(
-            "--plan takes auto, always, never or the file of a plan; {value} is none of these.",
+            "Invalid value {value} for --plan; use auto, always, never or the file of a plan.",
             value=value,
         )
     if args.plan_only:
         raise UsageError(
-            "--plan-only makes a plan, and {value} is one; give only one of them.", value=value
+            "--plan-only cannot be combined with --plan {value}: one makes a plan, the other "
+            "runs one.",
+            value=value,
         )
     from kogniterm.runtime.plan_edits import read_plan
 
@@ -314,14 +325,14 @@ def read_task(
     if from_stdin and not needed and not piped.strip():
         return None
     if from_stdin and stdin is None:
-        raise UsageError('There is no task; give one: kogniterm run "…", or pipe it in.')
+        raise UsageError('No task was given. Name one, as in kogniterm run "…", or pipe it in.')
     text = piped if from_stdin else _argument(" ".join(words))
     if not text.strip():
-        raise UsageError("The task is empty; say what is to be done.")
+        raise UsageError("The task is empty; describe what to do.")
     if len(text) > MAX_TASK:
         raise UsageError(
-            "The task has {length} characters, and {most} is the most; put long text in a file "
-            "and name it, or pipe it in beside a short task.",
+            "The task has {length} characters; the limit is {most}. Put long text in a file and "
+            "name the file, or pipe it in with a short task.",
             length=len(text),
             most=MAX_TASK,
         )

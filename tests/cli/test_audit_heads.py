@@ -161,7 +161,7 @@ def test_a_deleted_session_is_no_fault_when_the_user_deleted_it(shell: Shell, se
     assert shell.run("sessions", "delete", session, "--yes").returncode == 0
     result = shell.run("audit", "verify")
     assert result.returncode == 0
-    assert "1 session was deleted at the user's wish." in result.stdout
+    assert "1 session was deleted by the user." in result.stdout
     assert other in result.stdout
 
 

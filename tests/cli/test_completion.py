@@ -222,7 +222,7 @@ def test_zsh_completes_at_its_prompt(shell: Shell) -> None:
     (shell.project / "folder").mkdir()
     zsh = Zsh(shell)
     zsh.completes("kogniterm mem", "ory")
-    zsh.lists("kogniterm memory ", "correct a fact")
+    zsh.lists("kogniterm memory ", "Change the text of a memory")
     zsh.completes("kogniterm memory forget --ye", "s")
     zsh.completes("kogniterm --model x mem", "ory")
     zsh.completes("kogniterm sessions show ", session)

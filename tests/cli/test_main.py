@@ -68,13 +68,13 @@ def test_help_speaks_spanish(shell: Shell) -> None:
         shell.run("run", "--help", environ={"LANG": "es_MX.UTF-8"}).stdout,
     ):
         assert "modelo" in spanish
-        for word in ("usage:", "options:", "arguments:", "show this help"):
+        for word in ("Usage:", "Options:", "Arguments:", "Examples:", "Show this help"):
             assert word not in spanish
 
 
 def test_mistakes_speak_spanish(shell: Shell) -> None:
     result = shell.run("--lang", "es", "modles")
-    assert "¿querías decir models?" in result.stderr
+    assert "¿Querías decir models?" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_mistakes_speak_spanish(shell: Shell) -> None:
         (["run", "x", "--modle=y"], "Unknown option --modle. Did you mean --model?"),
         (["config", "show", "--jsno"], "Unknown option --jsno. Did you mean --json?"),
         (["config", "path", "more"], "Unexpected argument more; see kogniterm --help."),
-        (["hello"], 'To give a task, put it in quotes: kogniterm "hello …".'),
-        (["config"], "ACTION is missing; see kogniterm config --help."),
-        (["config", "shwo"], "ACTION cannot be shwo; choose from"),
+        (["greetings"], 'To give a task, put it in quotes: kogniterm "greetings …".'),
+        (["config"], "Missing argument ACTION; see kogniterm config --help."),
+        (["config", "shwo"], "Invalid value shwo for ACTION; choose from show, path."),
         (["--debug=1"], "--debug takes no value; see kogniterm --help."),
     ],
 )
@@ -97,7 +97,15 @@ def test_wrong_use_is_said_in_our_words(shell: Shell, words: list[str], sentence
 
 
 @pytest.mark.parametrize(
-    "words", [["--version"], ["--help"], ["run", "--help"], ["config", "path"], ["nonsense"]]
+    "words",
+    [
+        ["--version"],
+        ["--help"],
+        ["run", "--help"],
+        ["help", "keys"],
+        ["config", "path"],
+        ["nonsense"],
+    ],
 )
 def test_the_light_path_loads_no_third_party_package(shell: Shell, words: list[str]) -> None:
     result = shell.run(*words, command=(sys.executable, "-c", LOADED))
@@ -107,13 +115,13 @@ def test_the_light_path_loads_no_third_party_package(shell: Shell, words: list[s
 def test_an_unknown_verb_suggests_the_nearest(shell: Shell) -> None:
     result = shell.run("modles")
     assert result.returncode == 2
-    assert result.stderr == "kogniterm: There is no command modles; did you mean models?\n"
+    assert result.stderr == "kogniterm: Unknown command modles. Did you mean models?\n"
 
 
 def test_a_task_without_a_terminal_is_told_how(shell: Shell) -> None:
     result = shell.run("list the files here")
     assert result.returncode == 2
-    assert 'to do one task without: kogniterm run "…"' in result.stderr
+    assert 'For one task without it: kogniterm run "…".' in result.stderr
 
 
 def test_p_is_the_verb_run(shell: Shell) -> None:
@@ -141,7 +149,7 @@ def test_wrong_use_is_one_sentence_and_status_2(shell: Shell, words: list[str]) 
         (["sessions", "show", "nope", "--json"], "Session nope not found"),
         (["memory", "show", "nope", "--json"], "nope is not a fact ID"),
         (["--lang", "es", "audit", "verify", "nope", "--json"], "Session nope not found"),
-        (["storage", "copy", "--json"], "is missing"),
+        (["storage", "copy", "--json"], "Missing argument FROM, TO"),
     ],
 )
 def test_who_asked_for_json_gets_the_failure_as_json(

@@ -13,7 +13,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from kogniterm.cli.options import Parser
+from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.verbs import memory
 from kogniterm.errors import KognitermError
 from kogniterm.memory import open_memory

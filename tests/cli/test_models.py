@@ -35,7 +35,7 @@ def test_list_tells_what_is_there_and_where(models: Models, cache: Path) -> None
     assert shown.returncode == 0
     for entry in CATALOGUE:
         assert f"local:{entry.name}" in shown.stdout
-    assert shown.stdout.count("not fetched") == len(CATALOGUE)
+    assert shown.stdout.count("not downloaded") == len(CATALOGUE)
     assert str(cache / "models") in shown.stdout
 
 

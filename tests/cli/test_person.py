@@ -232,7 +232,7 @@ def test_a_session_is_picked_by_words_of_its_title(shell: Shell) -> None:
     person.sees("…")  # what is longer than the terminal is wide is cut
     person.sees("[1] ")
     person.says("nowhere to be found")
-    person.sees("No title holds: nowhere to be found")
+    person.sees("No title contains: nowhere to be found")
     person.sees("[1] ")
     person.says("LONG parser")
     person.sees("mend the parser")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.approval import load_rules
+from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.verbs import policy
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.services.policy_service import rules_of
@@ -16,7 +17,7 @@ from tests.support.language import in_spanish
 
 
 def _parse(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     policy.add_parser(parser.add_subparsers())
     return parser.parse_args(["policy", *words])
 

@@ -188,7 +188,7 @@ def test_a_signal_ends_the_command_and_the_run(
         (
             ["run", "x", "--plan", "sometimes"],
             None,
-            "--plan takes auto, always, never or the file of a plan",
+            "use auto, always, never or the file of a plan",
         ),
         (["run", "x", "--max-steps", "many"], None, "--max-steps is many"),
         (["run", "x", "--env-file", "missing.env"], None, "missing.env cannot be read"),

@@ -44,17 +44,17 @@ def test_a_byte_order_mark_is_no_text() -> None:
 
 @pytest.mark.parametrize(("words", "stdin"), [([""], None), (["  \n"], None), ([], b"\n \n")])
 def test_an_empty_task(words: list[str], stdin: bytes | None) -> None:
-    assert wrong(words, stdin) == "The task is empty; say what is to be done."
+    assert wrong(words, stdin) == "The task is empty; describe what to do."
 
 
 @pytest.mark.parametrize("words", [[], ["-"]])
 def test_no_task_at_all(words: list[str]) -> None:
-    assert "There is no task" in wrong(words)
+    assert "No task was given" in wrong(words)
 
 
 def test_a_task_of_a_megabyte_is_told_where_to_go() -> None:
     message = wrong([], b"x" * (MAX_DATA - 1))
-    assert message.startswith(f"The task has {MAX_DATA - 1} characters, and {MAX_TASK} is the most")
+    assert message.startswith(f"The task has {MAX_DATA - 1} characters; the limit is {MAX_TASK}.")
     assert len(read(["x" * MAX_TASK]).text) == MAX_TASK
 
 

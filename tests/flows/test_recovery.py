@@ -265,7 +265,7 @@ def test_the_command_line_goes_on_with_an_open_turn(make_flow: MakeFlow, program
     assert "Told." in started.said
     started = program.start(flow, "--resume=last")
     assert started.wait() == 2
-    assert "say what to do next" in started.said
+    assert "give the next task" in started.said
     assert count(flow) == 0
 
 

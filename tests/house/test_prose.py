@@ -69,9 +69,11 @@ def unknown_commands(page: Path, text: str) -> Iterator[str]:
         path = ""
         for word in re.sub(r"\"[^\"]*\"|'[^']*'", "TEXT", call).split()[1:]:
             place = known_places()[path]
-            if word in place.words:
+            if path == "/help" and f"/{word}" in known_places():
+                path = f"/{word}"  # the words of a command
+            elif f"{path}/{word}" in known_places():
                 path += f"/{word}"
-            elif re.fullmatch(r"[a-z]+", word) and place.words:
+            elif re.fullmatch(r"[a-z]+", word) and place.words and word not in place.words:
                 yield f"{page.name}: {call}: {word} is no verb or action"
             option = re.match(r"\[?(-[\w-]+)", word)
             names = {name for known in ("", path) for name in option_names(known)}

@@ -208,3 +208,23 @@ def test_files_are_completed_in_a_folder_that_is_named_through_a_link(
     open_prompt(terminal, f"kogniterm -C link --model {scripted(terminal, SCRIPT)}")
     complete_letters(terminal)
     assert leave(terminal) == 0
+
+
+def test_help_on_a_topic(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=80, rows=26)
+    status, _shown = terminal.run("kogniterm help approvals")
+    assert status == 0
+    assert "Which commands run, and when you are asked" in screen(terminal)
+    assert "More: kogniterm help rules" in screen(terminal)
+    assert terminal.run("kogniterm help run > one; kogniterm run --help > two; cmp one two")[0] == 0
+    assert terminal.run("kogniterm help aprovals")[0] == 2
+    terminal.until("Did you mean approvals?")
+    assert (
+        terminal.run("kogniterm --lang es help privacidad; kogniterm --lang es help costs")[0] == 0
+    )
+    terminal.until("Limita el coste de toda la sesión")
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    say(terminal, "/help privacy", "More: docs/security.md")
+    assert "What is kept, and what is sent" in screen(terminal)
+    say(terminal, "/help mem", "memories, or show, search")
+    assert leave(terminal) == 0

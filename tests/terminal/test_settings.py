@@ -115,7 +115,7 @@ def test_a_wrong_setting_is_named_with_its_place(open_terminal: OpenTerminal, us
     status, shown = terminal.run("kogniterm run hi")
     assert status == 2
     assert "kogniterm models pull" in shown.replace("\n", "")
-    assert terminal.run("kogniterm models list")[1].count("not fetched") == 2
+    assert terminal.run("kogniterm models list")[1].count("not downloaded") == 2
 
 
 def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -> None:

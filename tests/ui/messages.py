@@ -53,7 +53,7 @@ FINDINGS = {
 """Which argument of a finding about a command, or of why it cannot be read, is a sentence (in the
 approval room only)."""
 
-TABLES = {"Verb": (2,), "Action": (1,), "Argument": (1, 2)}
+TABLES = {"Verb": (2,), "Action": (1,), "Argument": (1, 2), "Example": (1,)}
 """Which arguments of a table's rows a person reads."""
 
 

@@ -85,8 +85,8 @@ def _other_texts(proof: Proof) -> Iterator[str]:
         yield translate(checked.heads)
     if checked.removed:
         yield plural(
-            "{count} session was deleted at the user's wish.",
-            "{count} sessions were deleted at the user's wish.",
+            "{count} session was deleted by the user.",
+            "{count} sessions were deleted by the user.",
             checked.removed,
         )
     for fault in facts.faults if facts is not None else ():
@@ -120,7 +120,7 @@ def _anchor(store: SessionStore, args: argparse.Namespace) -> Report:
         sys.stderr.write(visible(line) + "\n")
     if not args.yes:
         confirm(
-            _("Take everything as it is found now? [y/N] "),
+            _("Accept all records as they are now? [y/N] "),
             (),
             without_terminal=Phrase(
                 "Creating a new audit anchor needs your confirmation; use --yes in scripts."
@@ -163,7 +163,7 @@ def chain_text(report: ChainReport) -> str:
         session=report.session_id, count=report.records, head=report.head[:12]
     )
     if report.forgotten:
-        line += " " + _("({count} with content forgotten at the person's wish)").format(
+        line += " " + _("({count} with content that the user deleted)").format(
             count=len(report.forgotten)
         )
     return line
@@ -234,10 +234,12 @@ def _story(entry: AuditEntry) -> list[str]:
 
 
 ACTIONS = (
-    Action("verify", "check that no record was changed or removed", _verify, (
-        Argument("sessions", "which ones; all when none is given", "SESSION", nargs="*"),)),
-    Action("show", "every action: proposal, verdict, decision, exit", _show, (
-        Argument("session", "an id, a title, or last", "SESSION"),)),
-    Action("anchor", "create a new audit anchor from the current state",
-           _anchor, (YES,)),
+    Action("verify", "Check that no record was changed or removed", _verify, (
+        Argument("sessions", "Sessions to check; all if none is given", "SESSION", nargs="*"),),
+        ("kogniterm audit verify", "kogniterm audit verify last --json")),
+    Action("show", "List every action of a session and who approved it", _show, (
+        Argument("session", "ID, title, or last", "SESSION"),),
+        ("kogniterm audit show last",)),
+    Action("anchor", "Create a new audit anchor from the current records", _anchor, (YES,),
+           ("kogniterm audit anchor",)),
 )  # fmt: skip

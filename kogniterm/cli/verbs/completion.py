@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from kogniterm.cli import options
-from kogniterm.cli.options import Argument, Subparsers, add_verb
+from kogniterm.cli.argument_parser import Parser
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.ui.commands.help_topics import TOPICS
 from kogniterm.ui.locale import _, mark
 
 Listed = Literal["sessions", "models", "recipes"]
@@ -48,7 +50,7 @@ _KINDS: Mapping[str, Kind] = {
 class Flag:
     """An option: its names, one line of help, and whether it takes a value.
 
-    The value may be one of `values`, or something of a `kind`.
+    The value may be one of `values`, or something of a `kind`; help calls it `metavar`.
     """
 
     names: tuple[str, ...]
@@ -56,6 +58,7 @@ class Flag:
     takes_value: bool
     values: tuple[str, ...] = ()
     kind: Kind = ""
+    metavar: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,15 @@ class Place:
     """A verb or action: the words that may follow, with help, and its options.
 
     Any other word is the name of something of `kind`. `path` is made of the words that lead here:
-    `/memory/add`.
+    `/memory/add`. `description` and `examples` are those of its help.
     """
 
     path: str
     words: Mapping[str, str]
     flags: tuple[Flag, ...]
     kind: Kind = ""
+    description: str = ""
+    examples: tuple[str, ...] = ()
 
 
 def places() -> Iterator[Place]:
@@ -101,12 +106,17 @@ def _place(path: str, parser: argparse.ArgumentParser) -> Place:
             if action.nargs == 0:
                 flags.append(Flag(names, help_, False))
             else:
-                flags.append(Flag(names, help_, True, values, _kind(path, action)))
+                metavar = str(action.metavar or "")
+                flags.append(Flag(names, help_, True, values, _kind(path, action), metavar))
         elif action.choices:
             words |= {str(choice): action.help or "" for choice in action.choices}
         else:
             kind = kind or _kind(path, action)
-    return Place(path, words, tuple(flags), kind)
+    if path == "/help":
+        words |= {topic.name: str(topic.title) for topic in TOPICS}
+        words |= {verb.name: verb.help for verb in options.VERBS if verb.name not in words}
+    examples = tuple(one.line for one in parser.examples) if isinstance(parser, Parser) else ()
+    return Place(path, words, tuple(flags), kind, parser.description or "", examples)
 
 
 def _setting_values(dest: str) -> tuple[str, ...]:
@@ -345,7 +355,8 @@ MOST_SESSIONS = 50
 
 LIST = Argument(
     "--list",
-    "list what the scripts complete from your files, with what each is",
+    "List names for the scripts: sessions, models, recipes",
+    "KIND",
     choices=get_args(Listed),
 )
 
@@ -355,12 +366,14 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "completion",
-        [Argument("shell", "the shell that is to read it", nargs="?", choices=SHELLS), LIST],
+        [Argument("shell", "Shell: bash, zsh or fish", "SHELL", nargs="?", choices=SHELLS), LIST],
         description=mark(
-            "Print a script that completes KogniTerm's commands and options. For bash put its "
-            "output into ~/.local/share/bash-completion/completions/kogniterm, for zsh into a "
-            "file _kogniterm in a folder of $fpath, for fish into "
-            "~/.config/fish/completions/kogniterm.fish."
+            "Print a script that completes the commands and options of KogniTerm. Save it as "
+            "~/.local/share/bash-completion/completions/kogniterm (bash), as _kogniterm in a "
+            "folder of $fpath (zsh), or as ~/.config/fish/completions/kogniterm.fish (fish)."
+        ),
+        examples=(
+            Example("kogniterm completion fish > ~/.config/fish/completions/kogniterm.fish"),
         ),
     )
 
@@ -371,7 +384,7 @@ def run(args: argparse.Namespace) -> int:
         _write_list(args, args.list)
         return 0
     if args.shell is None:
-        raise UsageError("Say for which shell: {shells}.", shells=", ".join(SHELLS))
+        raise UsageError("Name the shell: {shells}.", shells=", ".join(SHELLS))
     sys.stdout.write(SCRIPTS[args.shell](list(places())))
     return 0
 

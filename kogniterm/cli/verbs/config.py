@@ -63,7 +63,9 @@ def _path(_args: argparse.Namespace) -> Report:
 
 
 ACTIONS = (
-    Action("show", "every setting, its value, and where it came from", _show, (
-        Argument("--changed", "only what is not a default"),)),
-    Action("path", "the files and folders in use", _path),
+    Action("show", "Show every setting, its value and its source", _show, (
+        Argument("--changed", "Show only settings that are not the default"),),
+        ("kogniterm config show", "kogniterm config show --changed")),
+    Action("path", "Show the files and folders in use", _path, (),
+           ("kogniterm config path",)),
 )  # fmt: skip

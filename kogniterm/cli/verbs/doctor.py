@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 
-from kogniterm.cli.options import JSON, Argument, Subparsers, add_verb, here, settings_of
+from kogniterm.cli.options import (
+    JSON,
+    Argument,
+    Example,
+    Subparsers,
+    add_verb,
+    here,
+    settings_of,
+)
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, translate
 
 _MARKS = {"ok": "ok  ", "note": "-   ", "bad": "!!  "}
-ONLINE = Argument("--online", "also open a connection to each configured provider and database")
+ONLINE = Argument("--online", "Also connect to each configured provider and database")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -20,8 +28,10 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "doctor",
         [ONLINE, JSON],
+        examples=(Example("kogniterm doctor"), Example("kogniterm doctor --online")),
         description=mark(
-            "Exit status 0 when a task could be done, 1 when something is in the way."
+            "Check the installation, the settings, the sandbox and the model, and say what to do "
+            "about each problem. Exit status: 0 if KogniTerm can work, 1 if not."
         ),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Subparsers, add_verb, settings_of
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, settings_of
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.types import Phrase
@@ -21,11 +21,19 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "logout",
-        [Argument("provider", "google_genai, openai, anthropic or ollama", "PROVIDER", nargs="?")],
+        [
+            Argument(
+                "provider",
+                "Provider: google_genai, openai, anthropic or ollama",
+                "PROVIDER",
+                nargs="?",
+            )
+        ],
         description=mark(
             "Remove a provider's key from your own settings file. Keys in the environment or in "
             "other files stay."
         ),
+        examples=(Example("kogniterm logout"), Example("kogniterm logout openai")),
     )
 
 

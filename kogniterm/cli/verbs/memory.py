@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 CATEGORIES = (
     "preference", "requirement", "constraint", "feedback", "project", "learning", "fact",
 )  # fmt: skip
-_NOTHING_BUT_NOTES = Phrase("There is no fact; lessons, notes and preferences are removed.")
+_NOTHING_BUT_NOTES = Phrase("No facts are stored; lessons, notes and preferences are deleted.")
 
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `memory` and its actions."""
-    project = Argument("--project", "of this project instead of the one here", "FOLDER")
+    project = Argument("--project", "Use the memories of the project in FOLDER", "FOLDER")
     add_actions(subparsers, "memory", ACTIONS, JSON, project)
 
 
@@ -99,7 +99,7 @@ def _check_writable(args: argparse.Namespace) -> None:
     from kogniterm.cli.options import settings_of
 
     if settings_of(args).memory == "off":
-        raise UsageError("Memory is switched off; set memory to full to add to it.")
+        raise UsageError("Memory is off. To add to it, use --memory full.")
 
 
 # --- reading and changing --------------------------------------------------------------------
@@ -173,7 +173,9 @@ def _prune(args: argparse.Namespace) -> Report:
 
 def _forget(args: argparse.Namespace) -> Report:
     if sum([bool(args.words), args.all, args.here, bool(args.session)]) != 1:
-        raise UsageError("Say what to forget: an id, words, --session ID, --here or --all.")
+        raise UsageError(
+            "Give exactly one of these to forget: an id or words, --session ID, --here, --all."
+        )
     project = "" if args.all else None
     with _other_stores(args) as others, _open(args, project=project, others=others) as memory:
         forgetter = memory.forgetter
@@ -209,7 +211,7 @@ def _ask(
     confirm(
         _("Forget this for good? [y/N] "),
         map(translate, affected(facts, phrases, files, without_facts=without_facts)),
-        without_terminal=Phrase("Forgetting needs a person to confirm it, or --yes."),
+        without_terminal=Phrase("Forgetting needs your confirmation at a terminal, or --yes."),
         no=Phrase("Nothing was forgotten."),
     )
 
@@ -283,37 +285,50 @@ def _import(args: argparse.Namespace) -> Report:
     )
 
 
-_WORDS = Argument("words", "words, or an id", "WORD", nargs="+")
-_FACT = Argument("fact", "an id such as m7", "FACT")
-_DO_IT = Argument("--yes", "do it; without this it is only told")
+_WORDS = Argument("words", "Words, or an id", "WORD", nargs="+")
+_FACT = Argument("fact", "ID of a memory, such as m7", "ID")
+_APPLY = Argument("--yes", "Make the changes; without it, only report them")
 
 ACTIONS = (
-    Action("list", "what is remembered here", _list, (
-        Argument("--all", "what was replaced and what has faded, too"),)),
-    Action("search", "find facts by words or meaning", _search, (_WORDS, limit_option(10))),
-    Action("show", "one fact: where it comes from and how sure it is", _show, (_FACT,)),
-    Action("add", "remember something", _add, (
-        _WORDS,
-        Argument("--category", choices=CATEGORIES, default="fact"),
-        Argument("--slot", "replaces what has this name", "NAME"),
-        Argument("--everywhere", "for all projects, not only this one"))),
-    Action("edit", "correct a fact; undo brings the old words back", _change, (
-        _FACT, Argument("text", "its new words", "WORD", nargs="+"))),
-    Action("confirm", "say that a fact holds; what is pending becomes active", _change, (_FACT,)),
-    Action("pin", "keep a fact from fading and show it to every task", _change, (
-        _FACT, Argument("--off", "unpin it"))),
-    Action("undo", "bring back a fact that was replaced", _change, (_FACT,)),
-    Action("forget", "remove facts for good, everywhere, and prove it", _forget, (
-        Argument("words", "words, or an id", "WORD", nargs="*"),
-        Argument("--all", "everything, of every project"),
-        Argument("--here", "everything that was learnt in this project"),
-        Argument("--session", "what was learnt in a session", "ID"),
-        YES)),
-    Action("export", "write what is remembered as JSON Lines", _export, (
-        TO_FILE, Argument("--no-redact", "leave what looks like a secret in"))),
-    Action("import", "take in an export", _import, (
-        Argument("file", "as export wrote it; - is stdin", "FILE"), _DO_IT)),
-    Action("prune", "remove what has faded or was replaced", _prune, (_DO_IT,)),
+    Action("list", "List what is remembered for this project", _list, (
+        Argument("--all", "Include replaced and faded memories"),),
+        ("kogniterm memory list", "kogniterm memory list --all")),
+    Action("search", "Search memories by words or meaning", _search, (_WORDS, limit_option(10)),
+           ("kogniterm memory search deploy",)),
+    Action("show", "Show a memory, its source and its confidence", _show, (_FACT,),
+           ("kogniterm memory show m7",)),
+    Action("add", "Add a memory", _add, (
+        Argument("words", "Text to remember", "WORD", nargs="+"),
+        Argument("--category", "Category: preference, requirement, constraint, feedback, project, "
+                 "learning or fact", "CATEGORY", choices=CATEGORIES, default="fact"),
+        Argument("--slot", "Replace the memory that has this slot name", "NAME"),
+        Argument("--everywhere", "Remember it for all projects, not only this one")),
+        ('kogniterm memory add "deploy on Tuesdays only"',
+         'kogniterm memory add --slot editor "I use vim" --everywhere')),
+    Action("edit", "Change the text of a memory; undo restores the old one", _change, (
+        _FACT, Argument("text", "New text", "WORD", nargs="+")),
+        ('kogniterm memory edit m7 "deploy on Thursdays only"',)),
+    Action("confirm", "Confirm a memory; a pending one becomes active", _change, (_FACT,),
+           ("kogniterm memory confirm m7",)),
+    Action("pin", "Keep a memory from fading and use it in every task", _change, (
+        _FACT, Argument("--off", "Remove the pin")),
+        ("kogniterm memory pin m7", "kogniterm memory pin m7 --off")),
+    Action("undo", "Restore a memory that was replaced", _change, (_FACT,),
+           ("kogniterm memory undo m7",)),
+    Action("forget", "Delete memories from every store, and verify it", _forget, (
+        Argument("words", "Words, or an id", "WORD", nargs="*"),
+        Argument("--all", "Delete everything, for all projects"),
+        Argument("--here", "Delete everything learned in this project"),
+        Argument("--session", "Delete what was learned in a session", "ID"),
+        YES), ("kogniterm memory forget m7", "kogniterm memory forget --here")),
+    Action("export", "Write the memories as JSON Lines", _export, (
+        TO_FILE, Argument("--no-redact", "Do not replace what looks like a secret")),
+        ("kogniterm memory export --to memory.jsonl",)),
+    Action("import", "Import an export", _import, (
+        Argument("file", "File of an export; - for standard input", "FILE"), _APPLY),
+        ("kogniterm memory import memory.jsonl --yes",)),
+    Action("prune", "Delete faded and replaced memories", _prune, (_APPLY,),
+           ("kogniterm memory prune", "kogniterm memory prune --yes")),
 )  # fmt: skip
 
 

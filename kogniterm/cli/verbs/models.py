@@ -37,9 +37,9 @@ def _list(_args: argparse.Namespace) -> Report:
     }
     words = {
         "ready": _("ready"),
-        "partial": _("partly fetched"),
+        "partial": _("partly downloaded"),
         "damaged": _("damaged"),
-        "missing": _("not fetched"),
+        "missing": _("not downloaded"),
     }
     width = max(len(state.entry.name) for state in states) + len("local:")
     lines = []
@@ -87,11 +87,13 @@ def _bare(name: str) -> str:
 
 
 ACTIONS = (
-    Action("list", "the local models, and which are on this machine", _list, (JSON,)),
-    Action("pull", "fetch a model's weights; goes on where it stopped", _pull, (
-        Argument("name", "which one (the small one)", "NAME", nargs="?"),
-        Argument("--source", "take the file from here; its checksum must still be the official one",
-                 "PATH_OR_URL"))),
-    Action("remove", "delete a model's weights from this machine", _remove, (
-        Argument("name", "which one", "NAME"),)),
+    Action("list", "List the local models and which are downloaded", _list, (JSON,),
+           ("kogniterm models list",)),
+    Action("pull", "Download a local model; a partial download is continued", _pull, (
+        Argument("name", "Model to download; without it, the small one", "NAME", nargs="?"),
+        Argument("--source", "File or URL to use; the checksum must still match", "PATH_OR_URL")),
+        ("kogniterm models pull",)),
+    Action("remove", "Delete a downloaded model", _remove, (
+        Argument("name", "Model to delete", "NAME"),),
+        ("kogniterm models remove NAME",)),
 )  # fmt: skip

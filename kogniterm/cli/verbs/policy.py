@@ -60,8 +60,14 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "policy",
         ACTIONS,
-        Argument("--mode", "approval mode to assume", choices=("manual", "auto"), default="manual"),
-        Argument("--file", "rules to use instead of your own", "FILE", type=Path),
+        Argument(
+            "--mode",
+            "Approval mode to assume: manual or auto",
+            "MODE",
+            choices=("manual", "auto"),
+            default="manual",
+        ),
+        Argument("--file", "Rules to use instead of your own", "FILE", type=Path),
         JSON,
     )
 
@@ -163,8 +169,11 @@ def _rules(args: argparse.Namespace) -> RuleSet:
 
 
 ACTIONS = (
-    Action("check", "explain the verdict on a command, rule by rule", _check, (
-        Argument("command_text", "the command, as one word in quotes", "COMMAND"),
-        Argument("--cwd", "folder the command would run in", "FOLDER"))),
-    Action("test", "show what the rules would have decided differently", _test),
+    Action("check", "Explain how a command would be decided, rule by rule", _check, (
+        Argument("command_text", "Command to check, in quotes", "COMMAND"),
+        Argument("--cwd", "Folder the command would run in", "FOLDER")),
+        ('kogniterm policy check "git push"',
+         'kogniterm policy check --mode auto "make install"')),
+    Action("test", "List earlier commands that the rules now decide differently", _test, (),
+           ("kogniterm policy test --file policy.toml",)),
 )  # fmt: skip

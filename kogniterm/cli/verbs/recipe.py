@@ -48,7 +48,9 @@ def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
     store.path(args.name)
     if args.file is not None:
         if values:
-            raise UsageError("Inputs are named in the file; give them when you run the recipe.")
+            raise UsageError(
+                "INPUT=VALUE cannot be combined with --file. Give values when you run the recipe."
+            )
         recipe = read_file(Path(args.file)).model_copy(update={"name": args.name})
     else:
         with open_sessions(args) as sessions:
@@ -76,7 +78,7 @@ def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
         write_json(recipe_schema())
         return Report(printed=True)
     if args.name is None:
-        raise UsageError("Say which recipe to show.")
+        raise UsageError("Name the recipe to show; kogniterm recipe list lists them.")
     recipe = store.load(args.name)
     data = recipe.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Report(data, recipe_text(recipe).splitlines())
@@ -126,20 +128,22 @@ def pairs(words: list[str]) -> dict[str, str]:
 
 
 ACTIONS = (
-    Action("save", "keep a file, or a session's plan that worked", _save, (
-        Argument("name", "small letters, digits, - and _", "NAME"),
-        Argument("values", "make this value, wherever the plan's commands have it, an input",
+    Action("save", "Save a recipe from a file, or from the plan of a session", _save, (
+        Argument("name", "Name: small letters, digits, - and _", "NAME"),
+        Argument("values", "Value in the plan's commands that becomes an input",
                  "INPUT=VALUE", nargs="*"),
-        Argument("--file", "a recipe in YAML or JSON to keep", "FILE"),
-        Argument("--session", "the session of the plan; last if unset", "ID", default="last"),
-        Argument("--replace", "take the place of one so named"))),
-    Action("list", "name the recipes", _list, (JSON,)),
-    Action("show", "print a recipe", _show, (
-        Argument("name", "the recipe", "NAME", nargs="?"),
-        Argument("--schema", "print the JSON schema of recipes"),
-        JSON)),
-    Action("run", "run a recipe", _run, (
-        Argument("name", "the recipe, or the file of one", "NAME"),
-        Argument("values", "the inputs of the recipe", "INPUT=VALUE", nargs="*"),
-        task.OUTPUT), session_options=True),
+        Argument("--file", "Recipe to save, in YAML or JSON", "FILE"),
+        Argument("--session", "Session whose plan is saved", "ID", default="last"),
+        Argument("--replace", "Replace a recipe of the same name")),
+        ("kogniterm recipe save release version=1.4.0",
+         "kogniterm recipe save deploy --file deploy.yaml")),
+    Action("list", "List the recipes", _list, (JSON,), ("kogniterm recipe list",)),
+    Action("show", "Show a recipe", _show, (
+        Argument("name", "Recipe to show", "NAME", nargs="?"),
+        Argument("--schema", "Print the JSON schema of recipes"),
+        JSON), ("kogniterm recipe show release",)),
+    Action("run", "Run a recipe", _run, (
+        Argument("name", "Recipe, or the file of one", "NAME"),
+        Argument("values", "Inputs of the recipe", "INPUT=VALUE", nargs="*"),
+        task.OUTPUT), ("kogniterm recipe run release version=1.5.0",), session_options=True),
 )  # fmt: skip

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Argument, Subparsers, add_verb
+from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import Report, open_sessions, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
 from kogniterm.ui.locale import _, mark, plural
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 _SHOWN = 300
 
 ARGUMENTS = (
-    Argument(
-        "session", "an id, a title, last, or the file of an export or a bug report", "SESSION"
-    ),
-    Argument("--live", "really run the commands, in a scratch copy of the session's folder"),
-    Argument("--folder", "with --live: copy this folder instead", "FOLDER"),
+    Argument("session", "ID, title, last, or the file of an export or bug report", "SESSION"),
+    Argument("--live", "Run the commands, in a temporary copy of the folder"),
+    Argument("--folder", "Folder to copy with --live", "FOLDER"),
     JSON,
 )
 
@@ -35,9 +33,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "replay",
         ARGUMENTS,
         description=mark(
-            "Run a session again with the recorded replies of the model: no network, nobody is "
-            "asked, and commands are answered from the record. Exit status 1 when the run "
-            "differs from the record."
+            "Replay a session with the recorded replies of the model and the recorded results of "
+            "its commands, without network or questions. Exit status: 1 if the replay differs "
+            "from the record."
+        ),
+        examples=(
+            Example("kogniterm replay last"),
+            Example("kogniterm replay report.jsonl --live"),
         ),
     )
 
@@ -51,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
     )
 
     if args.folder is not None and not args.live:
-        raise UsageError("--folder says what to copy for --live; without it nothing is run.")
+        raise UsageError(
+            "--folder needs --live; without it, no command runs and no folder is copied."
+        )
     with tempfile.TemporaryDirectory(prefix="kogniterm-replay-") as folder:
         scratch, file = Path(folder), Path(args.session)
         if file.is_file():

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Subparsers, add_verb
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
 from kogniterm.cli.verb_helpers import open_sessions
 from kogniterm.errors import UsageError
 from kogniterm.settings import environment
@@ -22,11 +22,21 @@ def add_parser(subparsers: Subparsers) -> None:
     """Add `resume` with the options of a session."""
     session = Argument(
         "session",
-        "last, an id or its beginning, or a title; without it, pick from the list",
+        "ID or its beginning, title, or last; without it, choose from a list",
         "SESSION",
         nargs="?",
     )
-    add_verb(subparsers, "resume", [session], session_options=True)
+    add_verb(
+        subparsers,
+        "resume",
+        [session],
+        examples=(
+            Example("kogniterm resume"),
+            Example("kogniterm resume last"),
+            Example('kogniterm resume "fix the tests"'),
+        ),
+        session_options=True,
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,5 +63,7 @@ def _rows(store: SessionStore) -> Sequence[SessionRow]:
     if not infos:
         raise UsageError("There is no session yet; start one with: kogniterm")
     if not sys.stdin.isatty():
-        raise UsageError("Say which session: kogniterm resume last, or an id from sessions list.")
+        raise UsageError(
+            "Choosing from the list needs a terminal. Name a session: kogniterm resume last."
+        )
     return session_rows(store, infos, environment().get("HOME", ""))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
-_SESSION = Argument("session", "an id or its beginning, a title, or last", "SESSION")
+_SESSION = Argument("session", "ID or its beginning, title, or last", "SESSION")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -98,7 +98,7 @@ def _rename(store: SessionStore, args: argparse.Namespace) -> Report:
 
 def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
     if bool(args.sessions) == (args.older_than is not None):
-        raise UsageError("Say which sessions to delete: their ids, or --older-than DAYS.")
+        raise UsageError("Give the sessions to delete: their ids, or --older-than DAYS.")
     infos = (
         store.unused(args.older_than)
         if args.older_than is not None
@@ -106,9 +106,9 @@ def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
     )
     if infos and not args.yes:
         confirm(
-            _("Delete for good? [y/N] "),
+            _("Delete permanently? [y/N] "),
             [f"{info.id}  {info.title}" for info in infos],
-            without_terminal=Phrase("Deleting needs a person to confirm it, or --yes."),
+            without_terminal=Phrase("Deleting needs your confirmation at a terminal, or --yes."),
             no=Phrase("Nothing was deleted."),
         )
     deleted = store.delete(info.id for info in infos)
@@ -157,28 +157,37 @@ def _import(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 ACTIONS = (
-    Action("list", "the sessions, the last used first", _list, (
-        Argument("--here", "only those of this folder"),
-        Argument("--all", "include sessions without a turn"), limit_option(50), JSON)),
-    Action("show", "one session as Markdown", _show, (_SESSION, JSON)),
-    Action("search", "find words in what was said and run", _search, (
-        Argument("words", "", "WORD", nargs="+"), limit_option(20), JSON)),
-    Action("rename", "give a session another title", _rename, (
-        _SESSION, Argument("title", "", "TITLE"), JSON)),
-    Action("delete", "delete sessions; nothing of them stays", _delete, (
+    Action("list", "List sessions, most recent first", _list, (
+        Argument("--here", "Only sessions of this folder"),
+        Argument("--all", "Include sessions without a turn"), limit_option(50), JSON),
+        ("kogniterm sessions list --here",)),
+    Action("show", "Show a session as Markdown", _show, (_SESSION, JSON),
+           ("kogniterm sessions show last",)),
+    Action("search", "Search the text and the commands of all sessions", _search, (
+        Argument("words", "Words to find, all in one turn", "WORD", nargs="+"),
+        limit_option(20), JSON), ("kogniterm sessions search nginx timeout",)),
+    Action("rename", "Rename a session", _rename, (
+        _SESSION, Argument("title", "New title", "TITLE"), JSON),
+        ('kogniterm sessions rename last "Upgrade nginx"',)),
+    Action("delete", "Delete sessions permanently", _delete, (
         replace(_SESSION, name="sessions", nargs="*"),
-        Argument("--older-than", "all that were not used for so many days", "DAYS", type=float),
-        YES, JSON)),
-    Action("fork", "start a new session from a copy of one", _fork, (
-        _SESSION, Argument("--turn", "copy up to the end of turn N", "N", type=int), JSON)),
-    Action("export", "write a session to a file", _export, (
+        Argument("--older-than", "Sessions not used for this many days", "DAYS", type=float),
+        YES, JSON),
+        ("kogniterm sessions delete last", "kogniterm sessions delete --older-than 90")),
+    Action("fork", "Copy a session into a new one", _fork, (
+        _SESSION, Argument("--turn", "Copy up to the end of turn N", "N", type=int), JSON),
+        ("kogniterm sessions fork last --turn 3",)),
+    Action("export", "Write a session to a file", _export, (
         _SESSION,
-        Argument("--format", "jsonl can be imported again; markdown is for reading",
+        Argument("--format", "jsonl (can be imported) or markdown (for reading)", "FORMAT",
                  choices=("jsonl", "markdown"), default="jsonl"),
-        TO_FILE)),
-    Action("report", "write a bug report: a session without its secrets, in one file", _report, (
-        _SESSION, TO_FILE)),
-    Action("import", "take in an exported session", _import, (
-        Argument("file", "as export wrote it; - is stdin", "FILE"),
-        Argument("--as-new", "under a new id, beside the one it came from"), JSON)),
+        TO_FILE),
+        ("kogniterm sessions export last --to session.jsonl",
+         "kogniterm sessions export last --format markdown")),
+    Action("report", "Write a bug report: one file, with secrets replaced", _report, (
+        _SESSION, TO_FILE), ("kogniterm sessions report last --to report.jsonl",)),
+    Action("import", "Import an exported session", _import, (
+        Argument("file", "File of an export; - for standard input", "FILE"),
+        Argument("--as-new", "Import it under a new ID, next to the original"), JSON),
+        ("kogniterm sessions import session.jsonl",)),
 )  # fmt: skip

@@ -46,7 +46,7 @@ def _location(args: argparse.Namespace, name: str) -> Path | str:
 def _both(args: argparse.Namespace) -> tuple[Path | str, Path | str]:
     source, target = _location(args, args.source), _location(args, args.target)
     if source == target:
-        raise UsageError("Both places are the same: {place}", place=_shown(source))
+        raise UsageError("Source and target are the same database: {place}", place=_shown(source))
     if isinstance(source, Path) and not source.exists():
         raise UsageError("There is no database {place}.", place=source)
     return source, target
@@ -67,7 +67,7 @@ def _copy(args: argparse.Namespace) -> Report:
     copied = _("Copied to {place}: {copied}; there already: {present}.").format(
         copied=len(report.copied), present=len(report.present), place=_shown(target)
     )
-    went_on = _("{session} went on in both places and was left as it is.")
+    went_on = _("{session} was continued in both databases and was not copied.")
     return Report(
         {
             "memory_rows": rows,
@@ -151,13 +151,16 @@ def _check(args: argparse.Namespace) -> Report:
     )
 
 
-_PLACE = mark("sqlite (the usual file), postgres (the configured address), a file or an address")
+_DATABASE = mark("Database: sqlite, postgres, a file or an address")
 
 ACTIONS = (
-    Action("check", "every journal, or two databases against another", _check, (
-        Argument("source", _PLACE, "FROM", nargs="?"),
-        Argument("target", _PLACE, "TO", nargs="?"))),
-    Action("migrate", "bring an older database up to date", _migrate),
-    Action("copy", "copy sessions and memory to another database", _copy, (
-        Argument("source", _PLACE, "FROM"), Argument("target", _PLACE, "TO"))),
+    Action("check", "Check the database, or compare two", _check, (
+        Argument("source", _DATABASE, "FROM", nargs="?"),
+        Argument("target", _DATABASE, "TO", nargs="?")),
+        ("kogniterm storage check", "kogniterm storage check sqlite postgres")),
+    Action("migrate", "Update the database to the current schema", _migrate, (),
+           ("kogniterm storage migrate",)),
+    Action("copy", "Copy sessions and memories to another database", _copy, (
+        Argument("source", _DATABASE, "FROM"), Argument("target", _DATABASE, "TO")),
+        ("kogniterm storage copy sqlite postgres",)),
 )  # fmt: skip

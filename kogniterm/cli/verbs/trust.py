@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kogniterm.cli.options import JSON, Argument, Subparsers, add_verb, folder_of
+from kogniterm.cli.options import JSON, Argument, Example, Subparsers, add_verb, folder_of
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
 from kogniterm.errors import UsageError
 from kogniterm.ui.locale import _, mark, translate
@@ -17,15 +17,18 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "trust",
         description=mark(
-            "Trust what this folder holds for KogniTerm now: instruction files, policy rules and "
-            "own commands. What changes later is asked about again."
+            "Trust the instruction files, rules and custom commands that this folder contains now. "
+            "After a change, you are asked again."
         ),
+        examples=(Example("kogniterm trust --show"), Example("kogniterm trust -C ~/project")),
     )
     what = parser.add_mutually_exclusive_group()
-    Argument("--show", "only show what is there").add_to(what)
-    Argument("--revoke", "trust it no longer").add_to(what)
-    Argument("--list", "list the trusted folders").add_to(what)
-    Argument("--cwd", "folder to work in", "FOLDER", short="-C").add_to(parser)
+    Argument("--show", "Show what the folder contains; trust nothing").add_to(what)
+    Argument("--revoke", "Revoke the trust").add_to(what)
+    Argument("--list", "List the trusted folders").add_to(what)
+    Argument("--cwd", "Folder to trust, instead of the current one", "FOLDER", short="-C").add_to(
+        parser
+    )
     JSON.add_to(parser)
 
 
@@ -47,7 +50,9 @@ def _report(args: argparse.Namespace) -> Report:
     if args.revoke:
         if not store.revoke(folder):
             raise UsageError("{folder} is not trusted.", folder=folder)
-        return Report({"folder": str(folder), "trusted": False}, [_("Trusted no longer.")])
+        return Report(
+            {"folder": str(folder), "trusted": False}, [_("The folder is no longer trusted.")]
+        )
     files = discover(folder)
     if not args.show:
         # Rules that are wrong would keep every session from opening.
@@ -58,7 +63,7 @@ def _report(args: argparse.Namespace) -> Report:
     kinds = kind_words()
     width = max(map(len, kinds.values()))
     lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
-    lines = lines or [_("Nothing there to trust.")]
+    lines = lines or [_("This folder contains nothing to trust.")]
     lines += [translate(text) for text in finding.texts if finding.known]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
+from kogniterm.ui.commands import help_topics
 from kogniterm.ui.commands.registry import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, translate
 from kogniterm.ui.prompt.key_table import Where
@@ -19,14 +20,19 @@ JOB_ACTIONS = ("stop", "keep", "output")
 
 
 def show_help(repl: Repl, argument: str) -> None:
-    """Run /help [NAME]."""
+    """Run /help [NAME]: explain a command, a topic, or what is both."""
     from rich.text import Text
 
     if argument:
-        command = repl.registry.find(argument.removeprefix("/"))
-        line = Text(f"/{command.name} {command.arguments}".rstrip(), "command")
-        line.append(f"  {translate(command.help)}", "muted")
-        repl.display.write(line)
+        name = argument.removeprefix("/")
+        topic = help_topics.find(name)
+        if topic is None or repl.registry.knows(name):
+            command = repl.registry.find(name)
+            line = Text(f"/{command.name} {command.arguments}".rstrip(), "command")
+            line.append(f"  {translate(command.help)}", "muted")
+            repl.display.write(line)
+        if topic is not None:
+            _show_topic(repl, topic)
         return
     rows = [
         (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
@@ -38,12 +44,25 @@ def show_help(repl: Repl, argument: str) -> None:
         ("@jobs", _("attach the output of background jobs; @job:ID for one job")),
     ]
     repl.display.write(Explained(rows, "command"))
-    repl.display.write(Text(" " + _("/keys shows the keys."), "muted"))
+    topics = ", ".join(topic.name for topic in help_topics.TOPICS)
+    told = _("/keys shows the keys. /help TOPIC explains a topic: {topics}.").format(topics=topics)
+    repl.display.write(Text(told, "muted"))
+
+
+def _show_topic(repl: Repl, topic: help_topics.Topic) -> None:
+    from rich.text import Text
+
+    repl.display.write(Text(translate(topic.title), "heading"))
+    for block in topic.blocks:
+        repl.display.write(Explained(block, "command"))
+    for line in (*topic.sample, *topic.sentences):
+        repl.display.write(Text(line, "muted"))
 
 
 def help_choices(repl: Repl) -> Iterable[str]:
-    """Return the names of the commands."""
-    return [command.name for command in repl.registry.commands]
+    """Return the names of the commands and topics."""
+    names = [command.name for command in repl.registry.commands]
+    return [*names, *(topic.name for topic in help_topics.TOPICS if topic.name not in names)]
 
 
 def _shortened(arguments: str) -> str:
