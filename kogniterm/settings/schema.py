@@ -53,7 +53,7 @@ SECTIONS = {
     "command_timeout": "Limits",
     "memory": "What is kept",
     "language": "The screen",
-    "faults": "For tests and bug hunts",
+    "faults": "For testing",
 }
 """Headings of the generated pages, by the first setting of each section."""
 
@@ -99,20 +99,23 @@ class Settings(BaseSettings):
         None, "Sampling temperature; unset leaves it to the provider.", ge=0, le=2, example="0"
     )
     max_output_tokens: int | None = _setting(
-        None, "Longest reply in tokens; unset leaves it to the provider.", gt=0, example="8192"
+        None,
+        "Maximum tokens of one response; unset leaves it to the provider.",
+        gt=0,
+        example="8192",
     )
     model_deadline: float = _setting(
-        180.0, "Seconds one model call may take, with its retries.", gt=0
+        180.0, "Maximum seconds for one model call, including its retries.", gt=0
     )
     model_retries: int = _setting(
-        4, "How often a failed model call is made again before giving up.", ge=0, le=20
+        4, "Number of times a failed model call is repeated.", ge=0, le=20
     )
     google_api_key: SecretStr | None = _setting(
         None, "Key for Gemini.", names=("GOOGLE_API_KEY", "GEMINI_API_KEY"), example="AIza…"
     )
     google_base_url: HttpUrl | None = _setting(
         None,
-        "Another endpoint for Gemini requests.",
+        "Endpoint for Gemini, if not the usual one.",
         names=("GOOGLE_GEMINI_BASE_URL",),
         example="https://gemini.example.org",
     )
@@ -133,13 +136,13 @@ class Settings(BaseSettings):
     )
     anthropic_base_url: HttpUrl | None = _setting(
         None,
-        "Another endpoint for Anthropic requests.",
+        "Endpoint for Anthropic, if not the usual one.",
         names=("ANTHROPIC_BASE_URL",),
         example="https://anthropic.example.org",
     )
     ollama_base_url: OllamaUrl | None = _setting(
         None,
-        "Where Ollama listens; a bare host or host:port will do.",
+        "Address of Ollama: a host, host:port or URL.",
         names=("OLLAMA_HOST",),
         example="http://127.0.0.1:11434",
     )
@@ -154,116 +157,119 @@ class Settings(BaseSettings):
     )
     local_weights: str | None = _setting(
         None,
-        "GGUF file for the embedded local model, instead of the pulled one.",
+        "GGUF file for the embedded local model, instead of the downloaded one.",
         example="/data/models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
     )
     local_unrestricted: bool = _setting(
         False,
         "Let the embedded local model run more than read-only commands in auto-approve mode; "
-        "deleting still asks.",
+        "it still asks before deleting.",
     )
 
     learn_commands: bool = _setting(
         True,
-        "Keep commands you approved and that worked as examples for the embedded local model.",
+        "Keep approved commands that succeeded as examples for the embedded local model.",
     )
     context_window: int | None = _setting(
-        None, "The model's context window in tokens; unset: by a table.", example="32768", ge=1000
+        None,
+        "The model's context window in tokens. Unset: taken from a table of known models.",
+        example="32768",
+        ge=1000,
     )
     model_images: bool | None = _setting(
-        None, "Whether the model takes images; unset: by a table of known models.", example="true"
+        None,
+        "Whether the model takes images. Unset: taken from a table of known models.",
+        example="true",
     )
     text_calls: bool = _setting(
         False,
-        "Offer tools in the text of the prompt, for models and endpoints without function calling.",
+        "Describe tools in the prompt text, for models and endpoints without function calling.",
     )
 
     plan: Literal["auto", "always", "never"] = _setting(
-        "auto", "When a plan is made: the model decides, always, or never.", flag="--plan"
+        "auto", "When to make a plan; auto lets the model decide.", flag="--plan"
     )
     plan_approval: Literal["auto", "always", "never"] = _setting(
-        "auto", "Whether plans wait for you: auto where commands do.", flag="--plan-approval"
+        "auto", "Whether plans need your approval; auto: if commands do.", flag="--plan-approval"
     )
     approval_mode: Literal["manual", "auto"] = _setting(
         "manual",
-        "manual asks before every command; auto approves what policy does not deny.",
+        "manual asks before every command; auto runs what your rules and the sandbox permit.",
         flag="--auto-approve",
     )
     allow_reads: bool = _setting(
         False,
-        "Run commands that are judged read-only (safe_readonly) without asking.",
+        "Run read-only commands (label safe_readonly) without asking.",
         flag="--allow-reads",
     )
     sandbox: Literal["auto", "bubblewrap", "landlock", "off"] = _setting(
         "auto",
-        "What is wrapped round commands: the best that works here, a given one, or nothing.",
+        "Sandbox for commands; auto uses the first kind that works.",
         flag="--no-sandbox",
     )
 
     command_timeout: float = _setting(
         600.0,
-        "Seconds one command may run before it is ended and the model told; 0 for no limit.",
+        "Maximum seconds one command may run; then it is stopped. 0 for no limit.",
         ge=0,
         flag="--command-timeout",
     )
     end_jobs: bool = _setting(
         False,
-        "End everything that commands left running when KogniTerm ends, what was detached too.",
+        "Stop all background jobs when KogniTerm exits, including detached ones.",
         flag="--end-jobs",
     )
     input_wait_limit: float = _setting(
         60.0,
-        "Seconds an unattended command may wait for input before it is ended.",
+        "Maximum seconds an unattended command may wait for input; then it is stopped.",
         gt=0,
     )
-    max_steps: int = _setting(
-        200, "Most decide-act-observe steps in one turn.", gt=0, flag="--max-steps"
-    )
+    max_steps: int = _setting(200, "Maximum steps in one turn.", gt=0, flag="--max-steps")
     max_seconds: float | None = _setting(
         None,
-        "Most seconds one turn may take; unset for no limit.",
+        "Maximum seconds for one turn. Unset: no limit.",
         gt=0,
         flag="--timeout",
         example="900",
     )
     max_tokens: int | None = _setting(
         None,
-        "Most tokens (input and output) one turn may use; unset for no limit.",
+        "Maximum tokens (input and output) for one turn. Unset: no limit.",
         gt=0,
         flag="--max-tokens",
         example="200000",
     )
     max_cost_usd: float | None = _setting(
         None,
-        "Most US dollars one turn may cost; unset for no limit.",
+        "Maximum cost of one turn, in US dollars. Unset: no limit.",
         gt=0,
         flag="--max-cost",
         example="0.50",
     )
     max_session_tokens: int | None = _setting(
         None,
-        "Most tokens all turns of a session together may use; unset for no limit.",
+        "Maximum tokens for the whole session. Unset: no limit.",
         gt=0,
         flag="--max-session-tokens",
         example="2000000",
     )
     max_session_cost_usd: float | None = _setting(
         None,
-        "Most US dollars all turns of a session together may cost; unset for no limit.",
+        "Maximum cost of the whole session, in US dollars. Unset: no limit.",
         gt=0,
         flag="--max-session-cost",
         example="5",
     )
     max_commands: int | None = _setting(
         None,
-        "Most commands one turn may run; unset for no limit.",
+        "Maximum commands in one turn. Unset: no limit.",
         gt=0,
         flag="--max-commands",
         example="40",
     )
     max_output_mb: float | None = _setting(
         None,
-        "Most megabytes of command output in one turn; unset for no limit.",
+        "Maximum megabytes of command output in one turn. Unset: no limit.",
         gt=0,
         flag="--max-output",
         example="500",
@@ -271,27 +277,26 @@ class Settings(BaseSettings):
 
     memory: Literal["off", "session", "full"] = _setting(
         "full",
-        "What is remembered: nothing, this session only, or across sessions.",
+        "What is remembered: nothing, only this session, or across sessions.",
         flag="--memory",
     )
     database_url: SecretStr | None = _setting(
         None,
-        "PostgreSQL to keep sessions, journal and memory in, instead of the SQLite file.",
+        "PostgreSQL database for sessions, journal and memory, instead of the SQLite file.",
         example="postgresql://user@db.example.org/kogniterm",
     )
     output_quota_mb: int = _setting(
-        1024, "Megabytes of whole command outputs kept on disk; the oldest go first.", ge=0
+        1024, "Megabytes of full command output to keep on disk; the oldest is deleted first.", ge=0
     )
     session_max_age_days: int | None = _setting(
         None,
-        "Days a session that nobody uses is kept; then it is deleted with all that belongs to it. "
-        "Unset keeps every session.",
+        "Days to keep a session after its last use; then it is deleted. Unset keeps all sessions.",
         ge=1,
         example="90",
     )
-    output_max_age_days: int = _setting(30, "Days a command's whole output is kept on disk.", ge=0)
+    output_max_age_days: int = _setting(30, "Days to keep a command's full output on disk.", ge=0)
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        "info", "How much goes to the log file."
+        "info", "Level of detail in the log file."
     )
 
     language: Literal["auto", "en", "es"] = _setting(
@@ -304,7 +309,7 @@ class Settings(BaseSettings):
     )
     color: Literal["auto", "always", "never"] = _setting(
         "auto",
-        "Colour on the terminal: when it can show it, always, or never.",
+        "When to use colour; auto: if the terminal supports it.",
         system=("NO_COLOR",),
     )
     keys: Literal["emacs", "vi"] = _setting("emacs", "Key bindings at the prompt.")
@@ -313,12 +318,12 @@ class Settings(BaseSettings):
     )
     notify: Literal["off", "bell", "osc9"] = _setting(
         "bell",
-        "How a person is called back when a long turn ends or something waits for approval.",
+        "How to notify you when a long turn ends or a question waits.",
     )
     notify_after: float = _setting(
-        20.0, "Seconds a turn must have taken before its end is announced.", ge=0
+        20.0, "Shortest turn, in seconds, whose end you are notified of.", ge=0
     )
-    window_title: bool = _setting(True, "Show in the terminal's title what KogniTerm is doing.")
+    window_title: bool = _setting(True, "Show the current activity in the terminal's title.")
     fold_lines: int = _setting(
         16, "Lines of a command's output that stay on the screen; /output shows the rest.", ge=1
     )
@@ -327,14 +332,14 @@ class Settings(BaseSettings):
     )
     pager: str | None = _setting(
         None,
-        "Pager for long texts; `less -R` when unset, else `more` or `cat`.",
+        "Pager for long texts. Unset: `less -R`, or `more` or `cat` if it is not installed.",
         system=("PAGER",),
         example="less",
     )
 
     faults: str | None = _setting(
         None,
-        "Named faults to inject, for testing what KogniTerm does when things break.",
+        "Named faults to inject, for testing how KogniTerm handles failures.",
         example="kill:after-intent",
     )
 
