@@ -37,6 +37,9 @@ from kogniterm.storage.folders import write_private
 Kind = Literal["file", "folder", "link", "absent"]
 MAX_ENTRIES = 5_000
 
+UNDO_OF = "undo of: "
+"""The beginning of the stored description of what an undo replaced."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileSnapshot:
@@ -314,7 +317,7 @@ class PreimageStore:
         something could not be put back; everything else was then, and it can be tried again.
         """
         changed = [Path(d.path) for d in self.differences(image)]
-        what = f"undo of: {image.what}"
+        what = UNDO_OF + image.what
         redo = self.keep(image.session, f"{image.id}.undo", what, changed)
         differing = [entry for entry in image.entries if Path(entry.path) in changed]
         there = [entry for entry in differing if entry.kind != "absent"]

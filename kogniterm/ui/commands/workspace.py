@@ -41,13 +41,11 @@ def show_changes(repl: Repl, argument: str) -> None:
 
 async def undo(repl: Repl, argument: str) -> None:
     """Run /undo."""
-    from kogniterm.text.visible import render_line
-
     image, differences = repl.session.undo.latest()
     _show(repl, differences)
     answer = await repl.choose(
         _("Restore the files as they were before this action?"),
-        [render_line(image.what)],
+        [_described(image.what)],
         [
             Option("yes", _("restore the files"), "yes"),
             Option("no", _("keep the current files"), "no"),
@@ -153,3 +151,13 @@ def _write(repl: Repl, path: Path, text: str) -> None:
         write_regular(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
+
+
+def _described(what: str) -> str:
+    """Return what an action did; an undo can be undone, too."""
+    from kogniterm.execution.undo import UNDO_OF
+    from kogniterm.text.visible import render_line
+
+    if what.startswith(UNDO_OF):
+        return _("undo of: {what}").format(what=_described(what.removeprefix(UNDO_OF)))
+    return render_line(what)

@@ -19,6 +19,7 @@ from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import custom_commands
 from kogniterm.ui.commands.sessions import resume_choices
 from tests.flows.conftest import MakeFlow, make_flow, yes
+from tests.support.language import in_spanish
 from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
@@ -230,7 +231,7 @@ async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
     flow = make_flow()
     (flow.folder / "package.json").write_text('{"scripts": {"test": "vitest"}}')
     (flow.folder / "main.py").write_text("print(1)\n")
-    repl = Commanded(flow.open(), answers=["no", "yes", "yes", "yes"])
+    repl = Commanded(flow.open(), answers=["no", "yes", "yes", "yes", "no"])
     file = flow.folder / "KOGNITERM.md"
     told = await repl.type("/init")
     assert "Python" in told
@@ -245,6 +246,9 @@ async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
     assert "Never deploy on Fridays." in file.read_text()
     await repl.type("/undo")
     assert "Rust" not in file.read_text()
+    with in_spanish():
+        await repl.type("/undo")
+    assert repl.asked[-1][1][0].startswith("deshacer: ")
 
 
 # --- own commands ---------------------------------------------------------------------------------
