@@ -58,6 +58,14 @@ class KognitermError(Exception):
         super().__init__(str(self.text))
 
 
+class UnusableValueError(ValueError):
+    """A value of a file or a reply that cannot be used; `text` is the reason inside a message."""
+
+    def __init__(self, template: str, **values: object) -> None:
+        self.text = Phrase(template, values)
+        super().__init__(str(self.text))
+
+
 _SYSTEM: Mapping[int, Phrase] = {
     errno.ENOENT: Phrase("no such file or folder"),
     errno.EACCES: Phrase("permission denied"),

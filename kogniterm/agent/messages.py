@@ -28,6 +28,7 @@ from kogniterm.types import (
     PlanMode,
     UserInput,
     Waiting,
+    events,
 )
 
 ImageBlock = Mapping[str, Any]
@@ -316,7 +317,11 @@ def command_message(
     return tool_message(request.call_id, request.tool, "\n".join(parts), artifact=artifact)
 
 
-_DECIDERS = {"person": "the user", "unattended": "policy, as no user is present"}
+_DECIDERS = {
+    "person": "the user",
+    "unattended": "policy, as no user is present",
+    events.BY_KOGNITERM: "KogniTerm",
+}
 """Deciders as the model reads them; others by the name they have in the journal."""
 
 

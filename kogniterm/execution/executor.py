@@ -63,7 +63,7 @@ _LEFT_IN_PART = (
     "The shell could not write down its state (is the disk full?): what this command changed in "
     "variables or folder is not carried over."
 )
-_NOT_OUTSIDE = "Changed in the sandbox and not carried to commands that run outside it: {names}."
+_NOT_OUTSIDE = "Changed inside the sandbox only, so not for commands outside it: {names}."
 _OUT_OF_REACH = (
     "Processes of other commands cannot be reached from inside the sandbox; jobs are read and "
     "stopped by their id."

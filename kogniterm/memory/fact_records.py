@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.text.redact import find_secrets, holds_mark
 from kogniterm.text.sensitive_topics import personal_kind
 from kogniterm.types import Phrase
@@ -108,13 +108,17 @@ class Fact:
 
     def __post_init__(self) -> None:
         if self.category not in CATEGORIES:
-            raise ValueError(f"unknown category {self.category!r}")
+            raise UnusableValueError("unknown category {value}", value=self.category)
         if self.source not in SOURCES or self.status not in STATUSES:
-            raise ValueError(f"unknown source or status: {self.source!r}, {self.status!r}")
+            raise UnusableValueError(
+                "unknown source or status: {source}, {status}",
+                source=self.source,
+                status=self.status,
+            )
         if not self.text.strip() or len(self.text) > LONGEST_TEXT:
-            raise ValueError(f"a fact has 1 to {LONGEST_TEXT} characters")
+            raise UnusableValueError("a fact has 1 to {most} characters", most=LONGEST_TEXT)
         if not 0.0 <= self.confidence <= 1.0:
-            raise ValueError("confidence lies between 0 and 1")
+            raise UnusableValueError("the confidence must be between 0 and 1")
 
     @property
     def label(self) -> str:

@@ -20,8 +20,9 @@ from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase
 from kogniterm.memory.update import Candidate, judge
 from kogniterm.memory.user_memory import Memory
 from kogniterm.storage.drivers import DuplicateError
-from kogniterm.storage.line_files import closed, read_closed
+from kogniterm.storage.line_files import closed, read_closed, value_problem
 from kogniterm.text.sensitive_topics import personal_kind
+from kogniterm.types import Phrase
 
 FORMAT = "kogniterm-memory"
 VERSION = 1
@@ -99,7 +100,8 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
         return report
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
-            "The file cannot be imported: a record is invalid ({detail}).", detail=str(error)
+            "The file cannot be imported: a record is invalid ({detail}).",
+            detail=value_problem(error),
         ) from error
     memory.searcher.noticed()
     return report
@@ -237,7 +239,7 @@ def _closing(_lines: int, digest: str) -> dict[str, Any]:
     return {"type": "end", "sha256": digest}
 
 
-def _unusable(number: int, detail: str) -> UsageError:
+def _unusable(number: int, detail: Phrase) -> UsageError:
     return UsageError(
         "The file is not a valid memory export (line {line}): {detail}.", line=number, detail=detail
     )

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Category, Change, Fact, Origin, Source
 from kogniterm.memory.repository import FactRepository, Tombstones
@@ -145,8 +145,8 @@ class Updater:
             raise UsageError("This cannot be remembered: {reason}.", reason=reason)
         try:
             _new_fact(cleaned, 0.0)
-        except ValueError as error:
-            raise UsageError("This cannot be remembered: {reason}.", reason=str(error)) from error
+        except UnusableValueError as error:
+            raise UsageError("This cannot be remembered: {reason}.", reason=error.text) from error
         return cleaned
 
     def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:

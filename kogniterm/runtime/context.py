@@ -99,7 +99,7 @@ class ContextService:
         unfit = self.memory.why_not_kept(user_input)
         if unfit is not None:
             notice = Phrase("Not saved to memory: {reason}.", {"reason": unfit})
-            texts.append(f"[{notice} Tell the user so.]")
+            texts.append(f"[{notice} Tell the user that it was not saved.]")
             notices = (*notices, notice)
         return replace(files, text="\n\n".join(filter(None, texts)), notices=notices)
 

@@ -90,9 +90,8 @@ class Gate:
 
     def refuse_acting(self, request: ActionRequest) -> None:
         """Refuse a request of a turn that only plans, without judging it."""
-        refusal = Decision(
-            "reject", request.command, "policy", str(messages.ONLY_A_PLAN), (messages.ONLY_A_PLAN,)
-        )
+        why = messages.ONLY_A_PLAN
+        refusal = Decision("reject", request.command, events.BY_KOGNITERM, str(why), (why,))
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
 
 

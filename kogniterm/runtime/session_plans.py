@@ -80,9 +80,9 @@ async def _reviewed(
 ) -> PlanReview:
     """Return the approver's review; a plan that changes nothing is approved without asking."""
     if previous is not None and plan.goal == previous.goal and difference(previous, plan).empty:
-        return PlanReview("approve", plan, "policy", "nothing changed")
+        return PlanReview("approve", plan, events.BY_KOGNITERM, "nothing changed")
     if modes.plans.only_planning(journal.state):
-        return PlanReview("approve", plan, "policy", "only the plan is wanted")
+        return PlanReview("approve", plan, events.BY_KOGNITERM, "only a plan was requested")
     io.sink(events.PlanProposed(request_id, plan, previous))
     review = await io.approver.review_plan(plan, previous)
     if review is not None:

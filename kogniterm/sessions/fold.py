@@ -41,6 +41,7 @@ from kogniterm.types import (
     UserInput,
     Verdict,
     approval_mode,
+    events,
 )
 
 if TYPE_CHECKING:
@@ -388,7 +389,7 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     if body.status != "refused" or decision is None:
         return ()
     if decision.kind == "approve":
-        return (Decision("reject", decision.command, "policy", body.message.text),)
+        return (Decision("reject", decision.command, events.START_CHECK, body.message.text),)
     return (decision,)
 
 

@@ -23,7 +23,7 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
-from kogniterm.types import NodeUpdate, Phrase, Plan, PlanStep
+from kogniterm.types import NodeUpdate, Phrase, Plan, PlanStep, events
 
 _MARKS = {"done": "x", "failed": "!", "skipped": "-"}
 _DECIDED = {
@@ -33,6 +33,7 @@ _DECIDED = {
 _DECIDERS = {
     "person": Phrase("the user"),
     "policy": Phrase("your rules"),
+    events.BY_KOGNITERM: Phrase("KogniTerm"),
     "unattended": Phrase("KogniTerm (no user available)"),
     "start check": Phrase("the check before execution"),
 }

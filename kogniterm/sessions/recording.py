@@ -30,7 +30,7 @@ from kogniterm.sessions.records import (
     SessionOpened,
     TurnEnded,
 )
-from kogniterm.types import ActionRequest, NodeUpdate, Phrase, Plan, Usage
+from kogniterm.types import ActionRequest, Decision, NodeUpdate, Phrase, Plan, Usage, events
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -252,13 +252,19 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     return recording
 
 
+def _automatic(decision: Decision) -> bool:
+    """Return whether nobody was asked for `decision`."""
+    by = decision.by
+    return by in ("policy", events.BY_KOGNITERM) or by.startswith("lease ")
+
+
 def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
     match body:
         case NodeRan():
             _take_node(turn, body)
         case Judged():
             turn.judged.append(body)
-        case Decided(decision=made) if made.by != "policy" and not made.by.startswith("lease "):
+        case Decided(decision=made) if not _automatic(made):
             turn.decided.append(body)
         case Outcome():
             turn.settled += 1

@@ -32,6 +32,7 @@ from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import replacement
 from kogniterm.storage.line_files import closed, read_closed
+from kogniterm.types import Phrase
 
 FORMAT = "kogniterm.session"
 VERSION = 2
@@ -149,7 +150,7 @@ def _row(value: dict[str, Any]) -> StoredRecord:
     return StoredRecord(payload=payload, **fields)  # type: ignore[arg-type]  # checked by its hash
 
 
-def _unusable(number: int, detail: str) -> UsageError:
+def _unusable(number: int, detail: Phrase) -> UsageError:
     return UsageError(
         "The file is not a valid session export (line {line}): {detail}.",
         line=number,
@@ -353,7 +354,7 @@ def read_report(lines: Iterable[str]) -> Report:
     )
     about = header.get("about")
     if not isinstance(about, dict):
-        raise _no_report(1, "about")
+        raise _no_report(1, Phrase("{name} is missing", {"name": "about"}))
     parts: dict[str, list[str]] = {_SESSION: []}
     for name, line in tagged:
         parts.setdefault(name, []).append(line)
@@ -365,7 +366,7 @@ def read_report(lines: Iterable[str]) -> Report:
     )
 
 
-def _no_report(number: int, detail: str) -> UsageError:
+def _no_report(number: int, detail: Phrase) -> UsageError:
     return UsageError(
         "The file is not a valid KogniTerm bug report (line {line}: {detail}).",
         line=number,

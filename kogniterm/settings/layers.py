@@ -13,6 +13,7 @@ from typing import Literal
 
 from kogniterm.errors import SettingsError, StorageError, why
 from kogniterm.storage.folders import write_private
+from kogniterm.types import Phrase
 
 PREFIX = "KOGNITERM_"
 """The beginning of the variables of all settings."""
@@ -34,6 +35,21 @@ class SettingOrigin:
             return f"{self.file}:{self.line}" if self.line else str(self.file)
         return f"{self.kind} {self.name}".strip()
 
+    @property
+    def shown(self) -> Phrase | str:
+        """The origin inside a sentence for the user."""
+        if self.file is not None:
+            return str(self)
+        return Phrase(_PLACES[self.kind].template, {"name": self.name})
+
+
+_VARIABLE = Phrase("the variable {name}")
+_PLACES: Mapping[LayerKind, Phrase] = {
+    "flag": Phrase("the option {name}"),
+    "environment": _VARIABLE,
+    "system": _VARIABLE,
+    "default": Phrase("the default"),
+}
 
 DEFAULT = SettingOrigin("default")
 

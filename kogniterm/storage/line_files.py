@@ -12,7 +12,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from kogniterm.errors import KognitermError
+from kogniterm.errors import KognitermError, UnusableValueError
+from kogniterm.types import Phrase
 
 Parsed = TypeVar("Parsed")
 Closing = Callable[[int, str], dict[str, Any]]
@@ -36,7 +37,7 @@ def read_closed(
     parse: Callable[[Any], Parsed],
     *,
     closing: Closing,
-    unusable: Callable[[int, str], KognitermError],
+    unusable: Callable[[int, Phrase], KognitermError],
 ) -> tuple[dict[str, Any], list[Parsed]]:
     """Return the header, of this `form`, and what `parse` makes of each line after it.
 
@@ -49,7 +50,7 @@ def read_closed(
     values: list[Parsed] = []
     for number, text in enumerate(lines, 1):
         if end is not None:
-            raise unusable(number, "there is text after the end")
+            raise unusable(number, Phrase("there is text after the end"))
         line = text.rstrip("\r\n")
         try:
             value = json.loads(line)
@@ -61,18 +62,35 @@ def read_closed(
             else:
                 values.append(parse(value))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise unusable(number, str(error) or type(error).__name__) from error
+            raise unusable(number, value_problem(error)) from error
         digest.update(line.encode() + b"\n")
     if end is None:
-        raise unusable(number, "the file ends too early")
+        raise unusable(number, Phrase("the file ends too early"))
     if end != closing(number - 1, digest.hexdigest()):
-        raise unusable(number, "its checksum does not fit: the file was changed or damaged")
+        raise unusable(
+            number, Phrase("the checksum does not match; the file was changed or damaged")
+        )
     return header, values
+
+
+def value_problem(error: Exception) -> Phrase:
+    """Return why a value of such a file cannot be used."""
+    match error:
+        case UnusableValueError():
+            return error.text
+        case json.JSONDecodeError():
+            return Phrase("not valid JSON: {why}", {"why": str(error)})
+        case KeyError(args=(name,)):
+            return Phrase("{name} is missing", {"name": name})
+        case _:
+            return Phrase("a value is missing or has the wrong type")
 
 
 def _checked(header: Any, form: str, version: int) -> dict[str, Any]:
     if header["format"] != form:
-        raise ValueError(f"the format is {header['format']}, not {form}")
+        raise UnusableValueError(
+            "the format is {format}, not {expected}", format=header["format"], expected=form
+        )
     if header["version"] > version:
-        raise ValueError("it was written by a newer KogniTerm; update KogniTerm")
+        raise UnusableValueError("it was written by a newer KogniTerm; update KogniTerm")
     return dict(header)

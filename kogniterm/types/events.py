@@ -32,6 +32,9 @@ from kogniterm.types.turn_values import Answer, Plan
 VERSION = 1
 START_CHECK = "start check"
 """The `by` of a decision that withdraws an approval because a file that would run changed."""
+BY_KOGNITERM = "kogniterm"
+"""The `by` of a decision that needs neither a rule nor the user: an action is refused because only
+a plan was requested, or a plan is approved because it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

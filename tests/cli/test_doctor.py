@@ -28,7 +28,7 @@ def test_a_configured_provider_makes_it_well(shell: Shell) -> None:
     result = shell.run("doctor", environ={"GOOGLE_API_KEY": KEY})
     assert result.returncode == 0, result.stdout
     assert "model: google_genai:" in result.stdout
-    assert "Gemini: configured by environment GOOGLE_API_KEY" in result.stdout
+    assert "Gemini: configured by the variable GOOGLE_API_KEY" in result.stdout
     assert KEY not in result.stdout + result.stderr
 
 
@@ -110,7 +110,7 @@ def test_the_sandbox_is_tried(shell: Shell, tmp_path: Path) -> None:
     expected = f"sandbox: {works} works" if works else "no sandbox works here"
     assert expected in tried
     off = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "off"}).stdout
-    assert "sandbox: switched off by environment KOGNITERM_SANDBOX" in off
+    assert "sandbox: switched off by the variable KOGNITERM_SANDBOX" in off
 
 
 def test_what_is_installed_is_never_recommended(monkeypatch: pytest.MonkeyPatch) -> None:

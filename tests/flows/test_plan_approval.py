@@ -116,7 +116,7 @@ replies:{PLAN}
     assert (second.revision, second.reason) == (3, "no need")
     assert before is not None
     assert [step.status for step in before.steps] == ["done", "active"]
-    assert [kind for kind, by, _why in decided(flow) if by == "policy"] == ["approve"]
+    assert [kind for kind, by, _why in decided(flow) if by == "kogniterm"] == ["approve"]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ async def test_what_other_tools_act_on_is_shown_and_recorded(
     notices = [str(event.text) for event in flow.of(events.Notice)]
     assert [".vscode/tasks.json (new)" in notice for notice in notices] == [True]
     first, second = told(flow)
-    assert "[sandbox: the command left what other tools act on by themselves" in first
+    assert "[sandbox: the command changed files that other programs read or run" in first
     assert ".vscode" not in second
     assert flow.session is not None
     bodies = [record.body for record in flow.session.journal.records()]

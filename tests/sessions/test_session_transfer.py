@@ -25,8 +25,10 @@ from kogniterm.sessions.session_transfer import (
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate, Plan, PlanStep
+from kogniterm.ui.locale import translate
 from tests.sessions.journal.test_codec import BODIES
 from tests.support.conversation import agent_turn, command_turn, write
+from tests.support.language import in_spanish
 
 
 @pytest.fixture
@@ -247,3 +249,14 @@ def test_every_line_is_json_on_its_own(store: SessionStore, session: str) -> Non
     lines = [json.loads(line) for line in export_lines(store, session)]
     assert lines[0]["format"] == "kogniterm.session"
     assert [line["seq"] for line in lines[1:-1]] == list(range(1, lines[-1]["records"] + 1))
+
+
+def test_why_a_file_is_unusable_is_told_in_the_language_in_use(other: SessionStore) -> None:
+    with pytest.raises(UsageError) as cut:
+        import_lines(other, [])
+    with pytest.raises(UsageError) as nameless:
+        import_lines(other, ["{}"])
+    with in_spanish():
+        assert translate(cut.value.text).endswith(": el archivo termina antes de tiempo.")
+        assert translate(nameless.value.text).endswith(": falta format.")
+    other.close()

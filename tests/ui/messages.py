@@ -21,14 +21,14 @@ PACKAGE = Path(kogniterm.__file__).parent
 
 @cache
 def _errors(package: Path) -> frozenset[str]:
-    """The names of all kinds of `KognitermError`, wherever they are defined."""
+    """The names of all errors with a message for the user, wherever they are defined."""
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
         for file in package.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     }
-    known = {"KognitermError"}
+    known = {"KognitermError", "UnusableValueError"}
     while more := {name for name, above in bases.items() if above & known} - known:
         known |= more
     return frozenset(known)

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm import prompts
-from kogniterm.errors import ModelError, UsageError
+from kogniterm.errors import ModelError, UnusableValueError, UsageError
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
 from kogniterm.memory.fact_records import Change, Fact, Message, Origin
@@ -246,10 +246,10 @@ class Extractor:
         except ModelError as error:
             self._memory.sessions.save(notes)
             return Extraction(failure=error.text)
-        except ValueError as error:
+        except UnusableValueError as error:
             self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
             failure = Phrase(
-                "the model's response could not be read: {detail}", {"detail": str(error)}
+                "the model's response could not be read: {detail}", {"detail": error.text}
             )
             return Extraction(failure=failure)
         persons = [one for one in new if one.role == "person"]
@@ -396,12 +396,12 @@ async def _read(model: Model, request: ModelRequest) -> statements.Reading:
                 text = str(event.message.text)
         try:
             return statements.read_reply(text)
-        except ValueError as error:
+        except UnusableValueError as error:
             if attempt == _ATTEMPTS - 1:
                 raise
             hint = HumanMessage(f"Invalid reply ({error}). Answer with the JSON object only.")
             request = replace(request, messages=(*request.messages, hint))
-    raise ValueError("no reply")
+    raise UnusableValueError("it was empty")
 
 
 def _shown(message: Message, mark: str) -> str:

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kogniterm.errors import UnusableValueError
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import CATEGORIES, Category, Message, Origin, Source
 from kogniterm.memory.update import Candidate, Relation
@@ -294,14 +295,20 @@ class Reading:
 
 
 def read_reply(text: str) -> Reading:
-    """Read the reply's JSON object, also inside a code fence or prose. Raises `ValueError`."""
+    """Read the reply's JSON object, also inside a code fence or prose.
+
+    Raises `UnusableValueError`.
+    """
     start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
-        raise ValueError("the reply holds no JSON object")
-    found = json.loads(text[start : end + 1])
+        raise UnusableValueError("it has no JSON object")
+    try:
+        found = json.loads(text[start : end + 1])
+    except ValueError as error:
+        raise UnusableValueError("not valid JSON: {why}", why=str(error)) from error
     facts = found.get("facts") if isinstance(found, dict) else None
     if not isinstance(facts, list):
-        raise ValueError("the reply has no list called facts")
+        raise UnusableValueError("it has no list called facts")
     return Reading(
         tuple(one for one in facts if isinstance(one, dict))[:MOST_PER_EXTRACTION],
         _names(found.get("entities")),

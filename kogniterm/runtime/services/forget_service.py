@@ -177,15 +177,15 @@ def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
             )
     if receipt.proved:
         scanned = {"files": receipt.scanned_files, "size": receipt.scanned_bytes}
-        proof = Phrase("Proof: none of {files} files ({size} bytes) contains the text any "
-            "more.",
-                     scanned)  # fmt: skip
-        columns = {"count": receipt.scanned_columns}
-        yield proof, "info"
-        yield (
-            Phrase("Proof: none of {count} database columns contains the text any more.", columns),
-            "info",
+        proof = Phrase(
+            "Proof: the text is in none of the files searched ({files}; {size} bytes).", scanned
         )
+        columns = Phrase(
+            "Proof: the text is in none of the database columns searched ({count}).",
+            {"count": receipt.scanned_columns},
+        )
+        yield proof, "info"
+        yield columns, "info"
     for place in (*receipt.found, *receipt.found_columns):
         yield Phrase("still found in {file}", {"file": place}), "warning"
     for mention in receipt.untouched:

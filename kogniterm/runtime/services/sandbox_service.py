@@ -131,8 +131,8 @@ class SandboxService:
         if named:
             notices = (_notice(named, len(different)),)
             notes.append(
-                f"the command left what other tools act on by themselves: {_listed(named)}. "
-                "The user was told."
+                "the command changed files that other programs read or run on their own: "
+                f"{_listed(named)}. The user has been notified."
             )
         if not self.told:
             self.told = True

@@ -129,7 +129,7 @@ def _providers(settings: Settings) -> Iterator[Finding]:
             continue
         values = {
             "name": name,
-            "origin": settings.origin(configured),
+            "origin": settings.origin(configured).shown,
             "where": _without_secrets(getattr(settings, url) or usual),
         }
         yield Finding("ok", Phrase("{name}: configured by {origin}, at {where}", values))
@@ -176,7 +176,7 @@ def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
     from kogniterm.execution.sandbox.confinement import probe
 
     if settings.sandbox == "off":
-        origin = {"origin": settings.origin("sandbox")}
+        origin = {"origin": settings.origin("sandbox").shown}
         yield Finding("note", Phrase("sandbox: switched off by {origin}", origin))
         return
     try:

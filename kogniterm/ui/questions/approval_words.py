@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kogniterm.text.visible import cut
 from kogniterm.types import Effect
+from kogniterm.types.events import BY_KOGNITERM
 from kogniterm.ui.locale import _
 
 
@@ -48,6 +49,7 @@ def decider_text(who: str) -> str:
     return {
         "person": _("you"),
         "policy": _("your rules"),
+        BY_KOGNITERM: "KogniTerm",
         "unattended": _("KogniTerm (no user available)"),
         "start check": _("the check before execution"),
     }.get(who, who)
