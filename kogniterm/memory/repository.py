@@ -318,7 +318,7 @@ def read_key(path: Path) -> bytes:
 class Tombstones:
     """The keyed hashes of texts that one user had forgotten, in one project and everywhere.
 
-    Forgotten texts must not be learnt again, and must not be kept to know that. The key is in a
+    Forgotten texts must not be learned again, and must not be kept to know that. The key is in a
     file of its own (0600), so that the database alone tells nothing, not even to an attacker who
     can guess the text.
     """

@@ -230,7 +230,7 @@ class SessionStore:
         sessions = self.sessions(folder=folder if last else None, used=last, limit=1_000_000)
         if last:
             if not sessions:
-                raise UsageError("There is no session yet; start one with: kogniterm")
+                raise UsageError("No sessions yet; start one with: kogniterm")
             return sessions[0]
         wanted = fold_case(reference.strip())
         tests: tuple[Callable[[SessionInfo], bool], ...] = (

@@ -171,9 +171,9 @@ def test_help_lists_topics_and_shows_commands(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("word", "sentence"),
     [
-        ("aprovals", "There is no help topic aprovals. Did you mean approvals?"),
-        ("doctr", "There is no help topic doctr. Did you mean doctor?"),
-        ("qqqq", "There is no help topic qqqq; kogniterm help lists them."),
+        ("aprovals", "Help topic aprovals not found. Did you mean approvals?"),
+        ("doctr", "Help topic doctr not found. Did you mean doctor?"),
+        ("qqqq", "Help topic qqqq not found; kogniterm help lists the topics."),
     ],
 )
 def test_an_unknown_topic_is_one_sentence(shell: Shell, word: str, sentence: str) -> None:

@@ -43,9 +43,9 @@ def ran(result: subprocess.CompletedProcess[str], code: int = 0) -> str:
 def test_without_sessions_there_is_nothing_to_list(shell: Shell) -> None:
     result = shell.run("sessions", "list")
     assert ran(result) == ""
-    assert "no session yet" in result.stderr
+    assert "No sessions yet" in result.stderr
     assert json.loads(ran(shell.run("sessions", "list", "--json"))) == []
-    assert "no session yet" in shell.run("sessions", "show", "last").stderr
+    assert "No sessions yet" in shell.run("sessions", "show", "last").stderr
     assert shell.run("sessions", "show", "last").returncode == 2
 
 

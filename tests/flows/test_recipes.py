@@ -332,7 +332,7 @@ def test_wrong_use_of_recipes_is_said(shell: Shell) -> None:
     for words, part in (
         (("show", "nothing"), "Recipe nothing not found"),
         (("show", "../evil"), "is not a valid recipe name"),
-        (("save", "x"), "There is no session yet"),
+        (("save", "x"), "No sessions yet"),
         (("run", "nothing", "a"), "not of the form"),
     ):
         result = shell.run("recipe", *words)

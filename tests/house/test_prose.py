@@ -1,4 +1,4 @@
-"""Links in the written pages resolve, their lines stay short, and their words are plain."""
+"""Links in the pages resolve, their lines stay short; words on pages and screens are plain."""
 
 from __future__ import annotations
 
@@ -137,6 +137,16 @@ def test_lines_of_prose_are_short(page: Path) -> None:
 @pytest.mark.parametrize("page", EDITED, ids=lambda page: page.name)
 def test_words_are_plain(page: Path) -> None:
     assert list(banned_words(page, page.read_text("utf-8"))) == []
+
+
+def test_words_on_screens_are_plain() -> None:
+    file = PACKAGE / "ui" / "locale" / "es.po"
+    catalogue = read_po(file.read_text("utf-8"))
+    plurals = (form for pair in catalogue.plural.items() for forms in pair for form in forms)
+    texts = [*catalogue.singular, *catalogue.singular.values(), *plurals]
+    assert len(texts) > 1_000
+    shown = (re.sub(r"\{[^}]*\}", "", text) for text in texts)  # names of values are not shown
+    assert [found for text in shown for found in banned_words(file, text)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

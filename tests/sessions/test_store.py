@@ -69,7 +69,7 @@ def test_only_the_first_of_many_matching_sessions_are_listed(store: SessionStore
 
 
 def test_with_no_session_at_all(store: SessionStore) -> None:
-    with pytest.raises(UsageError, match="no session yet"):
+    with pytest.raises(UsageError, match="No sessions yet"):
         store.find("last")
 
 

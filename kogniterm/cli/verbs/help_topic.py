@@ -68,6 +68,6 @@ def _unknown(word: str) -> UsageError:
     near = get_close_matches(word, list(names), n=1)
     if near:
         return UsageError(
-            "There is no help topic {word}. Did you mean {near}?", word=word, near=names[near[0]]
+            "Help topic {word} not found. Did you mean {near}?", word=word, near=names[near[0]]
         )
-    return UsageError("There is no help topic {word}; kogniterm help lists them.", word=word)
+    return UsageError("Help topic {word} not found; kogniterm help lists the topics.", word=word)

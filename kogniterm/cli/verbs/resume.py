@@ -61,7 +61,7 @@ def _rows(store: SessionStore) -> Sequence[SessionRow]:
 
     infos = store.sessions(used=True)
     if not infos:
-        raise UsageError("There is no session yet; start one with: kogniterm")
+        raise UsageError("No sessions yet; start one with: kogniterm")
     if not sys.stdin.isatty():
         raise UsageError(
             "Choosing from the list needs a terminal. Name a session: kogniterm resume last."

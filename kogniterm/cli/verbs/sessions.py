@@ -63,7 +63,7 @@ def _list(store: SessionStore, args: argparse.Namespace) -> Report:
             (info.id, local_time(info.updated), str(info.turns), info.title, info.folder)
             for info in infos
         ],
-        notes=[] if infos else [_("There is no session yet.")],
+        notes=[] if infos else [_("No sessions yet.")],
     )
 
 

@@ -48,7 +48,7 @@ def _both(args: argparse.Namespace) -> tuple[Path | str, Path | str]:
     if source == target:
         raise UsageError("Source and target are the same database: {place}", place=_shown(source))
     if isinstance(source, Path) and not source.exists():
-        raise UsageError("There is no database {place}.", place=source)
+        raise UsageError("Database {place} not found.", place=source)
     return source, target
 
 

@@ -3,7 +3,7 @@
 The rules find requests to remember, preferences and corrections, where no model reads, and to
 decide whether a model should. They rather miss a statement than learn a false one: only the frames
 of `frames.toml` count, at the beginning of a sentence, in the user's own words (`own_words`), and
-neither questions nor what concerns the task at hand ("this file", "for now") are learnt.
+neither questions nor what concerns the task at hand ("this file", "for now") are learned.
 
 `check` is the wall against junk, loops and planted instructions in a model's proposals: a statement
 counts only when it rests on the user's own new words. Tool output, files, the model's own text and

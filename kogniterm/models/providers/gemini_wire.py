@@ -243,7 +243,7 @@ class Wire(httpx.AsyncBaseTransport):
         return response
 
     def _join(self, call: WireCall, content: bytes) -> bytes:
-        """Return the whole request body, with the client's new part learnt."""
+        """Return the whole request body, with the client's new part learned."""
         assert call.groups is not None
         assert call.head is not None
         body: dict[str, Any] = json.loads(content)

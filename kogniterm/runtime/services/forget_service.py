@@ -59,7 +59,7 @@ class ForgetService:
         assert self.memory is not None
         memory = self.memory.context.memory
         own = [one for one in memory.facts() if one.project == memory.project]
-        what = Phrase("everything that was learnt in this project")
+        what = Phrase("everything learned in this project")
         if not await agrees(_question(what), self._lines(ForgetRequest(tuple(own)))):
             return None
         receipt = forgetter.forget_all()

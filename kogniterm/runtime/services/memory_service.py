@@ -1,4 +1,4 @@
-"""Memory in a session: recalled for an input, and learnt from a finished turn in the background."""
+"""Memory in a session: recalled for an input, learned from a finished turn in the background."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class MemoryService:
             )
 
     def turn_ended(self, answer: str) -> None:
-        """Learn from the turn; what a model has to read for is learnt in the background."""
+        """Learn from the turn; what a model has to read for is learned in the background."""
         first, self.seen = self.seen + 1, self.journal.state.seq
         records = list(self.journal.records(first))
         self._keep_plan(plan_lesson(records))
@@ -149,7 +149,7 @@ class MemoryService:
         self.context.memory.close()
 
     async def _learn(self, answer: str, *, ending: bool) -> None:
-        with self._quietly("nothing could be learnt"):
+        with self._quietly("nothing could be learned"):
             await self.context.end_turn(answer, self._messages(), ending=ending)
 
     def _messages(self) -> list[Message]:

@@ -199,7 +199,7 @@ def state(fact: Fact, now: float) -> str:
     if fact.pinned:
         return _("pinned")
     if is_dormant(fact, now):
-        return _("expired")
+        return _("faded")
     sources = {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
     return sources[fact.source]
 
