@@ -71,10 +71,15 @@ def markdown(store: SessionStore, reference: str, say: Say = str) -> Iterator[st
     )
     yield "".join(f"- {say(fact)}\n" for fact in facts) + "\n"
     plan: Plan | None = None
+    rejected: set[str] = set()
     for stored in stored_records(store.database, info.id):
         try:
             body = stored.record().body
-            yield from _part(body, say)
+            if isinstance(body, Decided) and body.decision.kind == "reject":
+                rejected.add(body.request_id)
+            # The decision showed the command and the reason: the outcome only repeats them.
+            if not (isinstance(body, Outcome) and body.request_id in rejected):
+                yield from _part(body, say)
             changed = _plan_of(body)
             if changed is not None:
                 yield from _plan(changed, plan, say)
@@ -104,6 +109,8 @@ def _part(body: RecordBody, say: Say) -> Iterator[str]:
             reason = f": {_one_line(decision.reason)}" if decision.reason else ""
             who = _DECIDERS.get(decision.by, decision.by)
             told = _DECIDED[decision.kind].template
+            if decision.kind == "reject":
+                yield _fenced(decision.command)
             yield f"*{say(Phrase(told, {'who': who, 'reason': reason}))}*\n\n"
         case Intent(command=command):
             yield _fenced(command, "sh")

@@ -54,7 +54,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
     terminal.until("Proof:")
-    assert "Cannot be reached by KogniTerm" in terminal.text
+    assert "Cannot be removed: " in terminal.text
     assert holding(data, word.encode()) == []
     assert holding(data, word.upper().encode()) == []
     say(terminal, "/incognito", "Memory is off")

@@ -86,7 +86,6 @@ class Window:
         text = self._text().replace(self.home.name, "kt-home")
         text = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
         text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
-        text = re.sub(r"\(\d+-\d+, exit", "(0-0, exit", text)
         return without_figures(text)
 
     def until(self, words: str, *, at_the_end: bool = False) -> str:

@@ -235,8 +235,7 @@ def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
         judged = step.check is not None and step.check.kind == "judgement"
         note = f": {proof.note}" if proof is not None and proof.note else ""
         if step.status == "done" and proof is not None and proof.request_id and not judged:
-            ended = f"{proof.request_id}, exit {proof.exit_code}"
-            verified.append(f"{step.id} {step.what}{note} ({ended})")
+            verified.append(f"{step.id} {step.what}{note} (exit {proof.exit_code})")
             continue
         state: str = step.status
         if step.status == "done" and proof is not None:

@@ -142,7 +142,7 @@ NOTHING = Phrase("Nothing was forgotten.")
 
 
 def _question(what: Phrase | str) -> Phrase:
-    return Phrase("Forget this for good, everywhere? {what}", {"what": what})
+    return Phrase("Forget this permanently? {what}", {"what": what})
 
 
 def affected(
@@ -193,4 +193,4 @@ def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:
         yield Phrase("Not changed, because you wrote it: {file}, line {line}",
                    where), "info"  # fmt: skip
     for place in receipt.unreachable:
-        yield Phrase("Cannot be reached by KogniTerm: {place}", {"place": place}), "info"
+        yield Phrase("Cannot be removed: {place}", {"place": place}), "info"

@@ -95,7 +95,8 @@ def trusted_files(
         "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
         {"names": names},
     )
-    return (), (*finding.texts, ignored)
+    # A folder that is not known needs no second notice: this one says how to trust it.
+    return (), (*(finding.texts if finding.known else ()), ignored)
 
 
 @dataclass(frozen=True, slots=True)

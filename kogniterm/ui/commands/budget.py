@@ -76,14 +76,13 @@ def cost(repl: Repl, argument: str) -> None:
     values: dict[str, object] = {
         "calls": usage.calls,
         "input": tokens(usage.input),
-        "cached": tokens(usage.cached),
         "share": round(100 * usage.cached / usage.input) if usage.input else 0,
         "output": tokens(usage.output),
     }
     repl.display.say(
         Phrase(
-            "This session: {calls} model calls, {input} tokens in ({cached}, "
-            "{share} %, from the cache), {output} out.",
+            "This session: {calls} model calls, {input} tokens in ({share} % from the "
+            "cache), {output} out.",
             values,
         )
     )
@@ -92,5 +91,5 @@ def cost(repl: Repl, argument: str) -> None:
     dollars = repl.session.budget.price(usage)
     if dollars is not None:
         about["cost"] = money(dollars)
-        text = Phrase("Cost: about {cost} (US dollars, list prices of {date}).", about)
+        text = Phrase("Cost: about {cost} (list prices of {date}).", about)
     repl.display.say(text)

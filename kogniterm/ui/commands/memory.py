@@ -182,7 +182,7 @@ def _tell(repl: Repl, receipt: Receipt) -> None:
     for text, level in told(receipt):
         repl.display.say(text, level)
     own = Phrase("the input history of this prompt, until you quit")
-    repl.display.say(Phrase("Cannot be reached by KogniTerm: {place}", {"place": own}))
+    repl.display.say(Phrase("Cannot be removed: {place}", {"place": own}))
 
 
 def forget_choices(repl: Repl) -> Iterable[str]:

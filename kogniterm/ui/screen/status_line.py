@@ -152,6 +152,8 @@ def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
 LONGEST = 300
 _STATE = re.compile(r"(?<= \[)(?:pending|active|skipped|failed|judged|claimed)(?=\](?::? |\Z))")
 """Of a step that is not verified, as its line has it."""
+_EXIT = re.compile(r"(?<=\()exit (-?\d+)(?=\)\Z)")
+"""Of a verified step, as its line has it."""
 
 
 def findings(answer: Answer, painter: Painter) -> RenderableType | None:
@@ -173,6 +175,7 @@ def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Tabl
     rows.add_column()
     for line in lines:
         told = _STATE.sub(lambda found: state_text(found[0]), line)
+        told = _EXIT.sub(lambda found: _("exit {code}").format(code=found[1]), told)
         rows.add_row(Text(f" {painter.symbol(sign)}", style), Text(one_line(told, LONGEST)))
     return rows
 

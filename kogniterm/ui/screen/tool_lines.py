@@ -241,6 +241,7 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "github": _github,
     "jobs": _jobs,
     "delegate": _one("task", _shown),
+    "complete_step": _one("step", _shown),
 }
 
 _LABELS: Mapping[str, Phrase] = {
@@ -263,5 +264,5 @@ _LABELS: Mapping[str, Phrase] = {
     "execute_command": Phrase("Run"),
     "ask_user": Phrase("Ask you"),
     "make_plan": Phrase("Make a plan"),
-    "complete_step": Phrase("Complete a plan step"),
+    "complete_step": Phrase("Complete plan step"),
 }

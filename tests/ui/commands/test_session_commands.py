@@ -202,7 +202,7 @@ async def test_cost_names_the_date_of_its_prices(make_flow: MakeFlow) -> None:
     assert flow.session is not None
     told = await Commanded(flow.session).type("/cost")
     assert "1 model calls" in told
-    assert "Cost: about $0.00 (US dollars, list prices of 20" in told
+    assert "Cost: about $0.00 (list prices of 20" in told
 
 
 # --- jobs and the project file -------------------------------------------------------------------

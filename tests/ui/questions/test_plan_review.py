@@ -313,12 +313,12 @@ def test_what_became_of_a_step_that_nothing_proved_is_told_in_the_language_in_us
 
 
 def test_what_was_verified_stands_apart_from_what_was_not() -> None:
-    answer = Answer("", verified=("s1 a: make (3-1, exit 0)",), not_verified=("s2 b [judged]: x",))
+    answer = Answer("", verified=("s1 a: make (exit 0)",), not_verified=("s2 b [judged]: x",))
     shown = findings(answer, PLAIN)
     assert shown is not None
     text = PLAIN.paint(shown, 60)
     assert text == (
-        "Verified\n ✓ s1 a: make (3-1, exit 0)\nNot verified\n ○ s2 b [checked by the model]: x\n\n"
+        "Verified\n ✓ s1 a: make (exit 0)\nNot verified\n ○ s2 b [checked by the model]: x\n\n"
     )
     assert findings(Answer("hello"), PLAIN) is None
 
