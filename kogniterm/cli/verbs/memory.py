@@ -162,8 +162,8 @@ def _change(args: argparse.Namespace) -> Report:
 def _prune(args: argparse.Namespace) -> Report:
     with _open(args) as memory:
         facts, now = memory.prune(dry_run=not args.yes), memory.clock.now()
-    gone = plural("{count} fact has faded or was replaced.",
-                  "{count} facts have faded or were replaced.", len(facts))  # fmt: skip
+    gone = plural("{count} fact has expired or was replaced.",
+                  "{count} facts have expired or were replaced.", len(facts))  # fmt: skip
     data = {"pruned": args.yes, "facts": [as_json(one, now) for one in facts]}
     return Report(data, rows=[] if args.yes else _table(facts, now), notes=[gone])
 
@@ -291,7 +291,7 @@ _APPLY = Argument("--yes", "Make the changes; without it, only report them")
 
 ACTIONS = (
     Action("list", "List what is remembered for this project", _list, (
-        Argument("--all", "Include replaced and faded memories"),),
+        Argument("--all", "Include replaced and expired memories"),),
         ("kogniterm memory list", "kogniterm memory list --all")),
     Action("search", "Search memories by words or meaning", _search, (_WORDS, limit_option(10)),
            ("kogniterm memory search deploy",)),
@@ -310,7 +310,7 @@ ACTIONS = (
         ('kogniterm memory edit m7 "deploy on Thursdays only"',)),
     Action("confirm", "Confirm a memory; a pending one becomes active", _change, (_FACT,),
            ("kogniterm memory confirm m7",)),
-    Action("pin", "Keep a memory from fading and use it in every task", _change, (
+    Action("pin", "Keep a memory from expiring and use it in every task", _change, (
         _FACT, Argument("--off", "Remove the pin")),
         ("kogniterm memory pin m7", "kogniterm memory pin m7 --off")),
     Action("undo", "Restore a memory that was replaced", _change, (_FACT,),
@@ -327,7 +327,7 @@ ACTIONS = (
     Action("import", "Import an export", _import, (
         Argument("file", "File of an export; - for standard input", "FILE"), _APPLY),
         ("kogniterm memory import memory.jsonl --yes",)),
-    Action("prune", "Delete faded and replaced memories", _prune, (_APPLY,),
+    Action("prune", "Delete expired and replaced memories", _prune, (_APPLY,),
            ("kogniterm memory prune", "kogniterm memory prune --yes")),
 )  # fmt: skip
 

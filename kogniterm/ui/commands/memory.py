@@ -191,7 +191,7 @@ def forget_choices(repl: Repl) -> Iterable[str]:
 
 
 def state(fact: Fact, now: float) -> str:
-    """Return whether a fact is pending, replaced, pinned or faded, or where it comes from."""
+    """Return whether a fact is pending, replaced, pinned or expired, or where it comes from."""
     from kogniterm.memory.fact_records import is_dormant
 
     if fact.status != "active":
@@ -199,7 +199,7 @@ def state(fact: Fact, now: float) -> str:
     if fact.pinned:
         return _("pinned")
     if is_dormant(fact, now):
-        return _("faded")
+        return _("expired")
     sources = {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
     return sources[fact.source]
 
