@@ -44,7 +44,7 @@ def test_a_read_only_data_folder_is_listed_shown_searched_and_verified(
     ):
         status, shown = terminal.run(f"kogniterm {words}")
         assert status != 0, (words, shown)
-        assert "kogniterm.db is read-only here" in shown, (words, shown)
+        assert "kogniterm.db is read-only and nothing was written" in shown, (words, shown)
         assert "Traceback" not in shown
     assert sorted(data.iterdir()) == before
     assert terminal.run(f"find {data} -type d -exec chmod 0755 {{}} +")[0] == 0

@@ -157,7 +157,7 @@ def test_an_outcome_that_could_not_be_stored_is_kept_and_told(
     told = " ".join(shown.split())
     assert status == 1
     assert "The action has ended" in told
-    assert "is kept in" in told
+    assert "It is saved in" in told
     assert len(list(spool.iterdir())) == 1
     status, shown = terminal.run(f"{run} --resume last </dev/null")
     assert (status, "It went well." in shown) == (0, True), shown
