@@ -49,6 +49,15 @@ def test_without_sessions_there_is_nothing_to_list(shell: Shell) -> None:
     assert shell.run("sessions", "show", "last").returncode == 2
 
 
+def test_sessions_without_a_turn_are_listed_with_all_alone(shell: Shell, session: str) -> None:
+    store = store_of(shell)
+    store.create(folder=str(shell.project), model="scripted:a").close()
+    store.close()
+    assert len(json.loads(ran(shell.run("sessions", "list", "--json")))) == 1
+    assert len(json.loads(ran(shell.run("sessions", "list", "--json", "--all")))) == 2
+    assert session in ran(shell.run("sessions", "show", "last", "--json"))
+
+
 def test_list_show_and_search(shell: Shell, session: str) -> None:
     out = ran(shell.run("sessions", "list"))
     assert session in out

@@ -23,7 +23,7 @@ from kogniterm.ui.screen_preferences import Preferences
 from tests.support.picture import Picture
 from tests.ui.face import Play, PlayedSession
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 ANSWER_PAUSE = 0.05
 """The quiet round a key that answers: keys sent together are never apart by as much."""
