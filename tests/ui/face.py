@@ -49,7 +49,6 @@ class PlayedExecutor:
 @dataclass
 class PlayedState:
     open_turn: bool = False
-    turn: int = 0
     unknown: tuple[object, ...] = ()
     turn: int = 0
     draft: str = ""
