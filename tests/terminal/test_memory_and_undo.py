@@ -150,7 +150,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
         say(terminal, "/undo", "-alpha")
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
-    terminal.until("Brought back")
+    terminal.until("Restored")
     assert notes.read_text() == "alpha\n"
     say(terminal, "write it")
     shown = asked(terminal, "echo two")
@@ -162,7 +162,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
         say(terminal, "/undo", "1 +two")
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
-    terminal.until(lambda: terminal.text.count("Brought back") == 2)
+    terminal.until(lambda: terminal.text.count("Restored") == 2)
     assert (terminal.folder / "other.txt").read_text() == "one\n"
     assert leave(terminal) == 0
 
