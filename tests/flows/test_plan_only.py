@@ -196,7 +196,7 @@ def test_a_plan_and_plan_only_are_wrong_use(shell: Shell) -> None:
     (shell.project / "p.yaml").write_text("{goal: g, steps: [{id: s1, what: Act}]}")
     done = shell.run("run", "--plan", "p.yaml", "--plan-only", "-y", "--model", model)
     assert done.returncode == 2
-    assert "give only one" in done.stderr
+    assert "cannot be combined with" in done.stderr
     assert not (shell.project / "acted").exists()
 
 
