@@ -122,6 +122,14 @@ def test_a_catalogue_is_read_as_gettext_writes_it() -> None:
     assert found.plural == {("a", "b"): ("x", "y")}
 
 
+def test_entries_without_an_empty_line_between_them_are_all_read() -> None:
+    found = read_po(
+        'msgid "one"\nmsgstr "uno"\nmsgid "two"\nmsgstr "dos"\n'
+        '#, fuzzy\nmsgid "guess"\nmsgstr "adivina"\n# why\nmsgid "three"\nmsgstr "tres"\n'
+    )
+    assert found.singular == {"one": "uno", "two": "dos", "three": "tres"}
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [('msgid "a\n', 1), ('msgid "a"\nnonsense "b"\n', 2), ('"lost"\n', 1), ("msgid 3\n", 1)],

@@ -109,17 +109,17 @@ def read_po(text: str) -> Catalogue:
     keyword, fuzzy = "", False
     for number, raw in enumerate([*text.splitlines(), ""], start=1):
         line = raw.strip()
-        if not line:
+        if not line or (entry and line.startswith(("#", "msgid "))):
             if not fuzzy:
                 _store(entry, result)
             entry, keyword, fuzzy = {}, "", False
-        elif line.startswith("#"):
+        if line.startswith("#"):
             fuzzy = fuzzy or (line.startswith("#,") and "fuzzy" in line)
         elif line.startswith('"'):
             if not keyword:
                 raise ValueError(f"line {number}: text without a keyword")
             entry[keyword] += _unquote(line, number)
-        else:
+        elif line:
             keyword, _, quoted = line.partition(" ")
             if keyword not in ("msgid", "msgid_plural", "msgstr", "msgstr[0]", "msgstr[1]"):
                 raise ValueError(f"line {number}: unknown keyword {keyword!r}")
