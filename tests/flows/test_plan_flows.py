@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,11 +88,11 @@ async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     answer = await flow.run("Make it")
     assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
     ids = {event.request.id for event in flow.of(events.ActionProposed)}
-    proofs = [re.fullmatch(r"(.*) \((\S+), exit 0\)", line) for line in answer.verified]
-    assert [proof and proof[1] for proof in proofs] == ["s1 Create: test -e made", "s2 Look: ls"]
-    assert {proof[2] for proof in proofs if proof} <= ids
+    assert answer.verified == ("s1 Create: test -e made (exit 0)", "s2 Look: ls (exit 0)")
     assert answer.not_verified == ()
-    assert [s.status for s in flow.session.state.plan.steps] == ["done", "done"]  # type: ignore[union-attr]
+    steps = flow.session.state.plan.steps  # type: ignore[union-attr]
+    assert [step.status for step in steps] == ["done", "done"]
+    assert {step.evidence[-1].request_id for step in steps} <= ids
     assert flow.of(events.PlanChanged)[0].plan.goal == "Make it"
     assert "what: Create" in flow.shown[0]
 
@@ -315,7 +314,10 @@ def test_plan_only_prints_what_plan_runs(shell: Shell) -> None:
 def test_a_plan_that_is_no_plan_is_wrong_use(shell: Shell) -> None:
     model = shell.script("replies: [{text: never}]")
     missing = shell.run("run", "--plan", "nowhere.yaml", "--model", model)
-    assert (missing.returncode, "nowhere.yaml is none of these" in missing.stderr) == (2, True)
+    assert (missing.returncode, "Invalid value nowhere.yaml for --plan" in missing.stderr) == (
+        2,
+        True,
+    )
     (shell.project / "p.yaml").write_text("goal: x")
     broken = shell.run("run", "--plan", "p.yaml", "--model", model)
     assert (broken.returncode, "steps must be a list" in broken.stderr) == (2, True)

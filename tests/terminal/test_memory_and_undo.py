@@ -38,7 +38,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     terminal = open_terminal(user=user, columns=120)
     data = terminal.home / ".local/share/kogniterm"
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
-    say(terminal, "/why", "memory")
+    say(terminal, "/why", "used no memories")
     say_task(terminal, f"remember that we deploy {word} on Fridays only", "On Fridays only")
     say(terminal, "/memory list", f"deploy {word} on Fridays only")
     say(terminal, "/memory add The staging server is heron", "m2")
@@ -150,7 +150,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
         say(terminal, "/undo", "-alpha")
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
-    terminal.until("Restored")
+    terminal.until("Restored: ")
     assert notes.read_text() == "alpha\n"
     say(terminal, "write it")
     shown = asked(terminal, "echo two")
@@ -162,7 +162,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
         say(terminal, "/undo", "1 +two")
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
-    terminal.until(lambda: terminal.text.count("Restored") == 2)
+    terminal.until(lambda: terminal.text.count("Restored: ") == 2)
     assert (terminal.folder / "other.txt").read_text() == "one\n"
     assert leave(terminal) == 0
 
