@@ -1,4 +1,4 @@
-"""A long task on a small window: does it finish, does every request fit, what may be cached.
+"""Measure a long task on a small window: completion, size of requests, and cacheable share.
 
     python -m benchmarks.context [STEPS] [WINDOW]
 
@@ -32,12 +32,12 @@ STEPS = 300
 WINDOW = 32_768
 MAX_OUTPUT = 2_000
 LINES = 150
-"""Lines each command prints."""
+"""Number of lines that each command prints."""
 
 
 @dataclass
 class Watched:
-    """A model that notes the size of each request of the conversation and its cached share."""
+    """A model that records the size of each conversation request and its cached share."""
 
     model: Model
     sizes: list[int] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Watched:
 
 
 async def measure(folder: Path, steps: int, window: int) -> tuple[Answer, Watched, int]:
-    """Run the task in `folder`; the answer, what was sent, and how many commands ran."""
+    """Run the task in `folder`; return the answer, the requests and the number of commands run."""
     work = folder / "work"
     work.mkdir()
     script = folder / "script.yaml"

@@ -1,4 +1,4 @@
-"""The executor beside what it is measured against; prints ratios, for machines are noisy.
+"""Compare the executor with its baselines; prints ratios, which vary less between machines.
 
     python benchmarks/executor.py [--megabytes 100] [--commands 100]
 
@@ -24,19 +24,19 @@ LINE = "x" * 99
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Wall time of one call."""
+    """Return the wall time of one call."""
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
 
 
 def peak_kilobytes() -> int:
-    """The peak resident size of this process."""
+    """Return the peak resident size of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def throughput(folder: str, megabytes: int) -> None:
-    """One command that writes `megabytes` of lines, here and under `script`."""
+    """Measure one command that writes `megabytes` of lines, here and under `script`."""
     command = f"yes {LINE} | head -c {megabytes}000000"
     with open_executor(folder) as executor:
         executor.run("seq 100000")
@@ -51,7 +51,7 @@ def throughput(folder: str, megabytes: int) -> None:
 
 
 def cost(folder: str, commands: int) -> None:
-    """The median cost of a command that does nothing."""
+    """Measure the median cost of a command that does nothing."""
     with open_executor(folder) as executor:
         executor.run("true")
         own, bare = [], []

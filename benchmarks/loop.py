@@ -1,4 +1,4 @@
-"""The agent's own time per step, beside a bare loop that does the same work on the same libraries.
+"""Measure the agent's time per step beside a bare loop that does the same with the same libraries.
 
 Both run N scripted steps (a model that answers at once, a real `true` in a PTY, an observation)
 in a process of their own. Printed are ratios; the milliseconds are of this machine and moment.
@@ -101,7 +101,7 @@ print(json.dumps({"times": times, "peak": peak}))
 
 
 def script(folder: Path, steps: int) -> Path:
-    """A scripted model that runs `true` with a changing comment, `steps` times."""
+    """Write a script for a model that runs `true` with a changing comment, `steps` times."""
     file = folder / f"steps-{steps}.yaml"
     runs = "".join(f"  - run: 'true # {n}'\n" for n in range(steps))
     file.write_text(f"replies:\n{runs}  - text: done\n")
@@ -122,7 +122,7 @@ def run(code: str, *arguments: str, folder: Path) -> dict[str, object]:
 
 
 def milliseconds(times: list[float]) -> float:
-    """The median step in milliseconds."""
+    """Return the median step in milliseconds."""
     return statistics.median(times) * 1000
 
 

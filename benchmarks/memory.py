@@ -1,4 +1,4 @@
-"""How well and how fast memory finds facts; CPU times, so that a busy machine matters less.
+"""Measure search quality and speed of memory, in CPU time, which varies less on a busy machine.
 
     python benchmarks/memory.py [--facts 10000] [--vectors] [--set FILE]
 
@@ -25,7 +25,7 @@ Questions = list[tuple[set[str], str]]
 
 
 def read_set(file: Path) -> tuple[dict[str, str], Questions]:
-    """Facts by name, and questions with the names of what answers them."""
+    """Return facts by name, and questions with the names of the facts that answer them."""
     facts: dict[str, str] = {}
     questions: Questions = []
     for line in file.read_text(encoding="utf-8").splitlines():
@@ -55,7 +55,7 @@ def quality(name: str, questions: Questions, search: Callable[[str], Sequence[st
 
 
 def fts5(facts: dict[str, str]) -> Callable[[str], Sequence[str]]:
-    """The yardstick: SQLite's FTS5 with its Porter stemmer, stopwords dropped."""
+    """Return the baseline search: SQLite's FTS5 with its Porter stemmer, without stopwords."""
     connection = sqlite3.connect(":memory:")
     connection.execute(
         "CREATE VIRTUAL TABLE f USING fts5(t, tokenize='porter unicode61 remove_diacritics 2')"
@@ -78,13 +78,13 @@ def fts5(facts: dict[str, str]) -> Callable[[str], Sequence[str]]:
 
 
 def ours(memory: Memory, facts: dict[str, str]) -> Callable[[str], Sequence[str]]:
-    """Our own search over the same facts."""
+    """Return KogniTerm's own search over the same facts."""
     names = {memory.add(text): name for name, text in facts.items()}
     return lambda text: [names[one.id] for one in memory.search(text, 50)]
 
 
 def many(facts: dict[str, str], count: int) -> list[str]:
-    """`count` different facts of the same vocabulary, with rare words as real life has them."""
+    """Return `count` different facts of the same vocabulary, with rare words added."""
     chance = random.Random(1)  # seeded: the same facts in every run
     vocabulary = [word for text in facts.values() for word in text.split()[1:]]
     texts = list(facts.values())

@@ -1,4 +1,4 @@
-"""What redaction finds and what it takes by mistake, and how fast it is.
+"""Measure what redaction finds, what it redacts by mistake, and its speed.
 
     python -m benchmarks.redaction [--misses] [--seen] [--each 20]
 
@@ -23,13 +23,13 @@ from tests.text import harmless, secret_corpus
 
 
 def missed(sentences: str, each: int, seed: int) -> tuple[list[secret_corpus.Sample], int]:
-    """The samples whose secret is still there after redaction, and how many there were."""
+    """Return the samples whose secret is not redacted, and the number of samples."""
     samples = list(secret_corpus.samples(sentences, seed=seed, each=each))
     return [one for one in samples if one.secret in redact(one.text)], len(samples)
 
 
 def taken(lines: Iterable[tuple[str, str]]) -> tuple[list[tuple[str, str]], Counter[str]]:
-    """The harmless lines that redaction changes, and how many there were by source."""
+    """Return the harmless lines that redaction changes, and the number of lines by source."""
     counts: Counter[str] = Counter()
     wrong = []
     for source, line in lines:

@@ -1,4 +1,4 @@
-"""What a turn costs in a session of 10, 1,000 and 10,000 turns, on SQLite and PostgreSQL.
+"""Measure the cost of a turn in a session of 10, 1,000 and 10,000 turns, on SQLite and PostgreSQL.
 
     python -m benchmarks.sessions [--turns 10 1000 10000] [--json]
 
@@ -51,12 +51,12 @@ assert state.turn == int(sys.argv[2]), state.turn
 
 
 def bodies(turn: int) -> list[RecordBody]:
-    """One turn of a coding session: about 5 KB of records."""
+    """Return one turn of a coding session: about 5 KB of records."""
     return command_turn(turn, f"Look at module {turn} and tell me what it does", output=OUTPUT)
 
 
 def build(store: SessionStore, turns: int) -> None:
-    """A session of `turns` turns, compacted as a model's window would have it."""
+    """Build a session of `turns` turns, compacted as a model's window would require."""
     store.add_row(SESSION, folder="/home/bench", model="m")
     seq, last = 0, ""
     with store.database.transaction():
@@ -75,7 +75,7 @@ def build(store: SessionStore, turns: int) -> None:
 
 
 def written_by_us() -> int:
-    """Bytes this process has handed to write(2) so far."""
+    """Return the bytes this process has passed to write(2) so far."""
     for line in Path("/proc/self/io").read_text().splitlines():
         if line.startswith("wchar:"):
             return int(line.split()[1])
@@ -83,7 +83,7 @@ def written_by_us() -> int:
 
 
 def measure(location: str, turns: int) -> dict[str, float]:
-    """Milliseconds and bytes of one more turn, and seconds to open."""
+    """Measure one more turn in milliseconds and bytes, and opening the session in seconds."""
     store, _ = open_store(location, user="bench", version="1.0")
     build(store, turns)
     store.close()
@@ -125,7 +125,7 @@ def _server_log(store: SessionStore) -> Callable[[], int]:
 
 
 def floor(folder: Path) -> dict[str, float]:
-    """The same payloads appended to a plain file."""
+    """Measure the baseline: the same payloads appended to a plain file."""
     times, size = [], 0
     with (folder / "plain").open("ab", buffering=0) as file:
         for turn in range(1, MEASURED + 1):
@@ -139,7 +139,7 @@ def floor(folder: Path) -> dict[str, float]:
 
 
 def run(lengths: list[int]) -> dict[str, dict[str, float]]:
-    """All measurements, by name."""
+    """Return all measurements by name."""
     results: dict[str, dict[str, float]] = {}
     folder = Path(tempfile.mkdtemp(prefix="kogniterm-bench-"))
     try:

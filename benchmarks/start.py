@@ -1,4 +1,4 @@
-"""Start, in a real terminal: to the prompt, to the first answer, and its memory, beside a floor.
+"""Measure the start in a real terminal: to the prompt, to the first answer, and memory.
 
 The floor is a bare prompt_toolkit prompt in the same interpreter. Quote the ratios; the seconds
 are of this machine and moment.
@@ -62,7 +62,7 @@ def watch(argv: list[str], environment: dict[str, str], marks: list[tuple[str, s
 
 
 def peak_memory(pid: int) -> float:
-    """The most memory the process had, in MB."""
+    """Return the peak memory of the process, in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
@@ -99,18 +99,18 @@ def main() -> None:
 
 
 def show(what: str, ours: list[float], floor: list[float], unit: str) -> None:
-    """One line: the median, the floor's, and the ratio."""
+    """Print one line: the median, the baseline's median, and the ratio."""
     a, b = statistics.median(ours), statistics.median(floor)
     print(f"{what:45} {a:7.2f} {unit:3} floor {b:7.2f} {unit:3} ratio {a / b:5.2f}")
 
 
 def time_of(code: str) -> float:
-    """Seconds a fresh interpreter takes for `code`."""
+    """Return the seconds a fresh interpreter takes to run `code`."""
     return time_command([sys.executable, "-c", code])
 
 
 def time_command(argv: list[str]) -> float:
-    """Seconds `argv` takes."""
+    """Return the seconds that running `argv` takes."""
     began = time.monotonic()
     subprocess.run(argv, check=True, capture_output=True)
     return time.monotonic() - began

@@ -1,4 +1,4 @@
-"""What is sent to the model: size of the first request, growth a step, and the kept prefix.
+"""Measure the requests to the model: first size, growth per step, and unchanged prefix.
 
 The real Gemini client talks to a server on 127.0.0.1 that answers with commands; every request
 body is kept and compared with the one before it. Also the agent's own time a step with that
@@ -30,7 +30,7 @@ from tests.support.fake_gemini import FakeGemini  # noqa: E402
 
 
 def common(before: bytes, after: bytes) -> int:
-    """How many bytes at the start are the same."""
+    """Return the number of leading bytes that are the same."""
     for index, (a, b) in enumerate(zip(before, after, strict=False)):
         if a != b:
             return index
@@ -38,7 +38,7 @@ def common(before: bytes, after: bytes) -> int:
 
 
 async def drive(fake: FakeGemini, steps: int, folder: str) -> list[float]:
-    """Run `steps` commands; the times between requests in seconds."""
+    """Run `steps` commands; return the times between requests in seconds."""
     environ = {"PATH": os.environ["PATH"], "HOME": folder}
     for kind in ("CONFIG", "DATA", "CACHE"):
         environ[f"KOGNITERM_{kind}_DIR"] = str(Path(folder, kind.lower()))
@@ -77,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, FakeGemini() as fake:
         times = asyncio.run(drive(fake, steps, name))
         bodies = [seen.raw for seen in fake.requests]
-    # The closing brackets of the contents move with every message; what stands before them counts.
+    # The brackets that close the contents move with every message; only what precedes them counts.
     kept = [common(a, b) / len(a) for a, b in itertools.pairwise(bodies)]
     growth = (len(bodies[-1]) - len(bodies[0])) / steps
     first, last = statistics.median(times[:10]), statistics.median(times[-10:])

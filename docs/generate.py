@@ -1,4 +1,4 @@
-"""Write what is made from tables: .env.example, pages, the manual page, completion scripts.
+"""Write the generated files: .env.example, pages, the manual page, completion scripts.
 
 `make docs` runs it; a test fails when a page differs from what would be written.
 """
@@ -139,7 +139,7 @@ def _usage(verb: options.Verb) -> Iterator[str]:
 
 
 def _synopsis_lines(words: list[str], rows: list[argparse.Action]) -> str:
-    """Return the call of a command, on more lines than one where it is long."""
+    """Return the call of a command, on several lines if it is long."""
     lines = [" ".join(words)]
     for row in map(_synopsis, rows):
         if len(lines[-1]) + len(row) > LINE:
@@ -213,14 +213,14 @@ def _settings_table() -> Iterator[str]:
 
 
 def _values(name: str) -> str:
-    """Return the values that a setting can have, where they are a few words."""
+    """Return the values that a setting can have, if it is an enumeration of words."""
     annotation = Settings.model_fields[name].annotation
     values = get_args(annotation) if get_origin(annotation) is Literal else ()
     return f" One of {', '.join(values)}." if values else ""
 
 
 def _example(name: str) -> str:
-    """A value that shows the form of a setting, or nothing when the default does."""
+    """Return a value that shows the form of a setting, or "" when the default shows it."""
     extra = Settings.model_fields[name].json_schema_extra
     return str(extra["example"]) if isinstance(extra, dict) else ""
 

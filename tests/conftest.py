@@ -1,4 +1,4 @@
-"""What every test gets: the same environment everywhere, no network, a fake Gemini."""
+"""Fixtures of every test: the same environment everywhere, no network, a fake Gemini."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ PINNED = {
     "TERM": "xterm-256color",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
-    # Every client of a provider reads all authorities that are trusted, a hundred and more, which
-    # takes longer than most tests; no test speaks to anybody they have signed for.
+    # Every client of a provider reads all trusted authorities, more than a hundred, which takes
+    # longer than most tests; no test connects to a server that they have signed for.
     "SSL_CERT_FILE": str(Path(__file__).with_name("data") / "authority.pem"),
 }
-"""What could differ between a desk, a container and CI, and must not."""
+"""Variables that differ between a workstation, a container and CI, and must not affect tests."""
 _HOMES = itertools.count()
 
 
 def _only_this_machine(event: str, arguments: tuple[object, ...]) -> None:
-    """Audit hook: no connection leaves the machine (subprocesses are not covered)."""
+    """Refuse connections that leave the machine (audit hook; subprocesses are not covered)."""
     if event == "socket.connect":
         address = arguments[1]
         if isinstance(address, tuple) and not _is_here(address[0]):
@@ -48,13 +48,13 @@ def _only_this_machine(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _is_here(host: object) -> bool:
-    """Whether `host` is this machine, or a name that nobody can have (RFC 6761)."""
+    """Return whether `host` is this machine, or a name that never resolves (RFC 6761)."""
     name = host.decode() if isinstance(host, bytes) else str(host or "localhost")
     return name in {"localhost", "::1"} or name.startswith("127.") or name.endswith(".invalid")
 
 
 def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
-    """The environment of all tests, made from the one `found`; `place` holds home and tmp.
+    """Return the environment of all tests, based on `found`; `place` holds home and tmp.
 
     Python's programs come first on the path, so that `python3` in a command is this Python. The
     weights stay where they were pulled to; nothing else of the person who runs the tests is seen.
@@ -76,7 +76,7 @@ def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the test process, and so every program it starts, the same everywhere."""
     sys.addaudithook(_only_this_machine)
-    # A busy machine is no failure: neither a deadline nor slow making of cases.
+    # A slow machine is no failure: no deadline, and no limit on slow generation of examples.
     hypothesis.settings.register_profile(
         "suite",
         deadline=None,
@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     tempfile.tempdir = environment["TMPDIR"]
     time.tzset()
     os.umask(0o022)
-    # A run in the background inherits ignored and blocked signals, and so would every program
+    # A run in the background inherits ignored and blocked signals, and so would every program that
     # tests start.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -107,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `--dist loadgroup`, what shares something dear stays together."""
+    """Keep tests that share something expensive in one worker, with `--dist loadgroup`."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from tests.support.sharing import SharingScheduler
@@ -124,7 +124,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter,
 ) -> Generator[None, object, object]:
-    """Say below everything else which programs would let the skipped tests run."""
+    """Print after the summary which programs would let the skipped tests run."""
     result = yield
     reports = terminalreporter.stats.get("skipped", [])
     if line := missing_line(str(report.longrepr) for report in reports):
@@ -133,14 +133,14 @@ def pytest_terminal_summary(
 
 
 def pytest_collection_finish() -> None:
-    """The modules have read what was meant for them: no setting of KogniTerm reaches a test."""
+    """Remove KogniTerm's settings from the environment once the test modules have read them."""
     for name in [name for name in os.environ if name.startswith("KOGNITERM_")]:
         del os.environ[name]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
-    """When all tests have run, what they started is gone, and so is what it wrote to /tmp."""
+    """Fail the run if processes or files that tests started are left when all tests have run."""
     yield
     folder = os.environ["TMPDIR"]
     try:
@@ -150,7 +150,7 @@ def _nothing_is_left_behind() -> Iterator[None]:
 
 
 def left_behind(folder: str) -> list[str]:
-    """What of KogniTerm is in `folder`, and the processes for which it is the place for such."""
+    """Return KogniTerm's files in `folder`, and the processes that have it as TMPDIR."""
     left = [path.name for path in Path(folder).glob("kogniterm*")]
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -162,7 +162,7 @@ def left_behind(folder: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _home_of_its_own(monkeypatch: pytest.MonkeyPatch, _homes: Path) -> None:
-    """What a test leaves in its home, no other test finds."""
+    """Give each test a home of its own."""
     home = _homes / str(next(_HOMES))
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -175,7 +175,7 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fake_gemini() -> Iterator[FakeGemini]:
-    """A Gemini endpoint on 127.0.0.1; see `tests.support.fake_gemini`."""
+    """Yield a Gemini endpoint on 127.0.0.1; see `tests.support.fake_gemini`."""
     with FakeGemini() as fake:
         yield fake
 
@@ -189,14 +189,14 @@ def _forge() -> Iterator[Forge]:
 
 @pytest.fixture
 def forge(_forge: Forge) -> Iterator[Forge]:
-    """Starts the real program many times for the price of one; see `tests.support.forge`."""
+    """Yield a server that starts the real program without repeated imports; see its module."""
     yield _forge
     _forge.settle()
 
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port on 127.0.0.1 that nothing listens on, and nobody else can take meanwhile."""
+    """Yield a port on 127.0.0.1 that refuses connections and that no other process can take."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield int(held.getsockname()[1])

@@ -1,1 +1,1 @@
-"""The public table of terminal tasks, and what solves how many of them."""
+"""Public table of terminal tasks, and the set-ups measured on it."""

@@ -1,4 +1,4 @@
-"""Run the table with the plain loop and with KogniTerm, print them side by side.
+"""Run the table with the plain loop and with KogniTerm, and print both results side by side.
 
 A run that was stopped goes on where it stopped; what changed since is done again.
 """
@@ -30,7 +30,7 @@ SET_UPS = ("plain", "kogniterm")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run and print; 1 when the sandbox or the weights are missing, or a set-up is broken."""
+    """Run and print; return 1 if the sandbox or the weights are missing, or a set-up is broken."""
     args = _parsed(arguments)
     if args.page:
         _write_page(published())
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _publishable(entry: Weights, file: Path, kept: Mapping[str, Kept]) -> Published:
-    """Every task with a result under both set-ups, from this run or one it went on from."""
+    """Return every task that has a result under both set-ups, from this run or an earlier one."""
     found = {task.id: [kept[name].get(task) for name in SET_UPS] for task in tasks()}
     whole = {task: rows for task, rows in found.items() if None not in rows}
     results = {
@@ -102,7 +102,7 @@ def _chosen(args: argparse.Namespace) -> list[Task]:
 
 
 def _kept(name: str, entry: Weights, *, fresh: bool) -> Kept:
-    """What is already known under this set-up; the plain loop does not rest on our bank."""
+    """Return the results kept for this set-up; those of `plain` do not depend on the bank."""
     own = ("benchmarks/eval/s*.py",) if name == "plain" else ()
     rests_on = f"{entry.sha256} {fingerprint(own) if own else fingerprint()}"
     return Kept(ROOT / "build" / "eval" / f"{entry.name}-{name}.json", rests_on, fresh=fresh)
@@ -111,7 +111,7 @@ def _kept(name: str, entry: Weights, *, fresh: bool) -> Kept:
 def _run(
     name: str, set_up: SetUp, chosen: Sequence[Task], kept: Kept, *, verbose: bool
 ) -> dict[str, Result]:
-    """Every task's result; ends early when the set-up itself does not work."""
+    """Return every task's result; stop early when the set-up itself does not work."""
     results: dict[str, Result] = {}
     for task in chosen:
         result, note = kept.get(task), "(known)"

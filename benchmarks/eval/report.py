@@ -1,4 +1,4 @@
-"""The one table of a run, for the terminal and for the page."""
+"""Table of a run, for the terminal and for the page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GROUPS: tuple[tuple[str, Choice], ...] = (
 
 
 def wilson(passed: int, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share (E. B. Wilson, JASA 22, 1927); (0, 1) of nothing."""
+    """Return Wilson's 95 % interval of a share (E. B. Wilson, JASA 22, 1927); (0, 1) for none."""
     if not count:
         return 0.0, 1.0
     share, square = passed / count, _Z * _Z / count
@@ -46,7 +46,7 @@ def wilson(passed: int, count: int) -> tuple[float, float]:
 
 
 def rows(chosen: Sequence[Task], results: Results) -> Iterator[tuple[str, ...]]:
-    """Title, number of tasks, and per set-up the share passed with its interval."""
+    """Yield title, number of tasks, and per set-up the share passed with its interval."""
     for title, belongs in GROUPS:
         group = [task.id for task in chosen if belongs(task)]
         if group:
@@ -60,14 +60,14 @@ def _cell(group: Sequence[str], results: Mapping[str, Result]) -> str:
 
 
 def terminal(chosen: Sequence[Task], results: Results) -> str:
-    """The table in columns."""
+    """Return the table in columns."""
     head = ("passed (95 % interval)", "tasks", *results)
     lines = [head, *rows(chosen, results)]
     return "\n".join(f"{a:<24}{b:>6}" + "".join(f"{c:>22}" for c in cs) for a, b, *cs in lines)
 
 
 def section(tasks: Sequence[Task], run: Published) -> str:
-    """The page's section: the table, and every task the product failed."""
+    """Return the section for the page: the table, and every task the product failed."""
     done = [task for task in tasks if task.id in run.results["kogniterm"]]
     lines = [
         f"- **Date:** {run.date}",
@@ -98,7 +98,7 @@ def _escaped(text: str) -> str:
 
 
 def page(tasks: Sequence[Task], run: Published, file: Path = PAGE) -> str:
-    """The page's text with its section as it should be."""
+    """Return the text of the page with the section replaced."""
     before, mark, rest = file.read_text(encoding="utf-8").partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not mark or not end:

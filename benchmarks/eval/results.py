@@ -1,4 +1,4 @@
-"""What each task came to: kept while a run goes on, and what of it was published."""
+"""Results of tasks: kept during a run so that it can be resumed, and published afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECIDING = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A task's end under one set-up. `answer` is cut to its beginning."""
+    """Result of a task under one set-up. `answer` is truncated."""
 
     passed: bool
     commands: tuple[str, ...]
@@ -34,7 +34,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A run: when, on which weights, and by set-up and task what was run under every set-up."""
+    """A published run: date, weights, and the results of tasks run under every set-up."""
 
     date: str
     model: str
@@ -43,13 +43,13 @@ class Published:
     results: Mapping[str, Mapping[str, Result]]
 
     def write(self, file: Path = PUBLISHED) -> None:
-        """As JSON that a person can read and a difference shows well."""
+        """Write the results as indented JSON, which is readable and gives small diffs."""
         text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
         file.write_text(text + "\n", encoding="utf-8")
 
 
 def published(file: Path = PUBLISHED) -> Published:
-    """The run that was published last."""
+    """Return the run that was published last."""
     data = json.loads(file.read_text(encoding="utf-8"))
     data["results"] = {
         name: {task: _result(row) for task, row in rows.items()}
@@ -63,7 +63,7 @@ def _result(row: Mapping[str, Any]) -> Result:
 
 
 def fingerprint(patterns: Sequence[str] = _DECIDING) -> str:
-    """Of everything of the local model that decides what becomes of a task."""
+    """Return a hash of every file of the local model that can change a result."""
     files = sorted(file for pattern in patterns for file in ROOT.glob(pattern) if file.is_file())
     digest = hashlib.sha256()
     for file in files:
@@ -73,7 +73,7 @@ def fingerprint(patterns: Sequence[str] = _DECIDING) -> str:
 
 
 class Kept:
-    """Results of a run in a file, each under what it rests on, so that a run can be resumed.
+    """Results of a run in a file, each with the hash of the files it depends on, to resume the run.
 
     What the rest of the program has to do with a result is not part of it: after a change there,
     start with `fresh`.
@@ -87,16 +87,16 @@ class Kept:
             self._rows = json.loads(file.read_text(encoding="utf-8"))
 
     def _key(self, task: Task) -> str:
-        what = replace(task, held_out=0)  # which set it belongs to changes no result
+        what = replace(task, held_out=0)  # results do not depend on which set the task belongs to
         return hashlib.sha256(f"{self._rests_on}\0{what}".encode()).hexdigest()[:16]
 
     def get(self, task: Task) -> Result | None:
-        """The result of `task` if it still holds."""
+        """Return the result of `task` if it is still valid."""
         row = self._rows.get(task.id)
         return _result(row["result"]) if row and row["key"] == self._key(task) else None
 
     def put(self, task: Task, result: Result) -> None:
-        """Keep `result`, on the disk at once."""
+        """Store `result` on disk immediately."""
         self._rows[task.id] = {"key": self._key(task), "result": asdict(result)}
         self._file.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._file.with_suffix(".new")

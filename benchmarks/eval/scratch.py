@@ -1,4 +1,4 @@
-"""A scratch folder in which commands can do no harm to the rest of the machine.
+"""Scratch folder in which commands cannot affect the rest of the machine.
 
 Commands run in the product's own sandbox: only the folder can be written, and there is no network.
 Bubblewrap also hides other processes: what a model proposes runs only in there. The table's own
@@ -24,7 +24,7 @@ SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command printed (both streams, in order) and its exit code."""
+    """Output of a command (both streams, in order) and its exit code."""
 
     output: str
     code: int

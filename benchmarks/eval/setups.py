@@ -1,4 +1,4 @@
-"""The two ways of doing a task that are compared, each from a request to its answer.
+"""The two set-ups that are compared, each from a request to its answer.
 
 `plain`: the usual loop on the same weights, without anything of KogniTerm: a system prompt, one
 JSON object per step (a command or the answer), at most four steps, observations as messages.
@@ -48,7 +48,7 @@ PRODUCT_SECONDS = 300
 
 @dataclass(slots=True)
 class Attempt:
-    """What a set-up made of a task; `broken` when it never came to trying."""
+    """Answer and commands of one task under a set-up; `broken` when the set-up did not start."""
 
     answer: str = ""
     commands: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ SetUp = Callable[[Task, Scratch], Attempt]
 
 
 def plain(weights: Path) -> SetUp:
-    """The plain loop on the weights in the file."""
+    """Return the set-up that runs the plain loop on the weights in the file."""
 
     def attempt(task: Task, scratch: Scratch) -> Attempt:
         began = time.monotonic()
@@ -101,7 +101,7 @@ async def _plain_loop(runtime: Runtime, task: Task, scratch: Scratch) -> Attempt
 
 
 def product(name: str, weights: Path) -> SetUp:
-    """`kogniterm run`, approving what policy does not deny, each time with an empty state."""
+    """Return the set-up that runs `kogniterm run --auto-approve`, with an empty state each time."""
 
     def attempt(task: Task, scratch: Scratch) -> Attempt:
         began = time.monotonic()
@@ -135,11 +135,11 @@ decision = "allow"
 program = ["rm", "rmdir", "find", "unlink"]
 match = ["rm x"]
 """
-"""A local model's deletions ask; in the table's scratch folders nobody is there to be asked."""
+"""Rule that allows deletions: the local model's deletions ask, and here nobody can answer."""
 
 
 def _environment(state: Path, weights: Path) -> dict[str, str]:
-    """Of the caller's settings nothing counts; the language of the tools is fixed."""
+    """Return an environment without the caller's KogniTerm settings and with a fixed locale."""
     (state / "config").mkdir()
     (state / "config" / "policy.toml").write_text(DELETIONS)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KOGNITERM_")}

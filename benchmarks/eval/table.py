@@ -1,4 +1,4 @@
-"""The table of tasks, and the judge of what became of one."""
+"""Table of tasks, and the check of a task's result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 Kind = Literal["ask", "do", "multi", "talk", "care"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WORK: tuple[Kind, ...] = ("ask", "do", "multi")
-"""The kinds that ask for something to be found out or done; the others test manners."""
+"""Kinds of tasks that need a command; the others test behaviour in conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Task:
     held_out: int = 0
 
     def passed(self, answer: str, scratch: Scratch, commands: Sequence[str] = ()) -> bool:
-        """Whether the answer is right, the folder as it should be, and talk ran no command."""
+        """Return whether answer and folder are as expected, and small talk ran no command."""
         if self.kind == "talk" and commands:
             return False
         flags = re.MULTILINE | re.IGNORECASE
@@ -52,7 +52,7 @@ class Task:
 
 
 def tasks(file: Path = TABLE) -> tuple[Task, ...]:
-    """Every task of the table, in its order."""
+    """Return every task of the table, in its order."""
     rows = tomllib.loads(file.read_text(encoding="utf-8"))["task"]
     return tuple(
         Task(

@@ -47,7 +47,7 @@ class Terminal:
         return self.screen()
 
     def answer(self, question: str) -> str:
-        """Wait for a question, look at it for a moment as a person would, approve it."""
+        """Wait for a question, pause as a user who reads it, and approve it."""
         self.until(question)
         screen = self.until("[y] ")
         time.sleep(1.0)  # keys typed before a question could be read do not answer it
@@ -67,7 +67,7 @@ def save(screen: str, name: str) -> None:
 
 
 def main() -> None:
-    """Run, look, draw."""
+    """Run the demonstration, capture the terminal, and draw the pictures."""
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch, "ana")
         work = home / "shop"

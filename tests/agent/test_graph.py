@@ -1,4 +1,4 @@
-"""The graph on a scripted model: one call to understand, and it ends while anything is pending."""
+"""The graph with a scripted model: one call per step, and it ends while an action is pending."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def echo(arguments: Word) -> str:
 
 
 class Driver:
-    """Drives `think` over a growing history, as the runtime does."""
+    """Driver that calls `think` with a growing history, as the runtime does."""
 
     def __init__(self, folder: Path, script: str, plan_mode: PlanMode = "auto") -> None:
         file = folder / "script.yaml"

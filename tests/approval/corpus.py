@@ -1,4 +1,4 @@
-"""Reads the tables of commands that the tests here share."""
+"""Tables of commands that the approval tests share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORKSPACE = "/home/me/project"
 
 
 def commands(name: str) -> list[str]:
-    """The commands of `commands_<name>.txt`; a heredoc spans lines up to its delimiter."""
+    """Return the commands of `commands_<name>.txt`; a heredoc spans lines up to its delimiter."""
     lines = iter((FOLDER / f"commands_{name}.txt").read_text().splitlines())
     found: list[str] = []
     for line in lines:
@@ -27,6 +27,6 @@ def commands(name: str) -> list[str]:
 
 
 def smuggled() -> list[str]:
-    """Commands that hide what they do; none may be judged safe."""
+    """Return commands that hide their effect; none may be classified as safe."""
     found: list[str] = json.loads((FOLDER / "smuggled.json").read_text())
     return found

@@ -1,4 +1,4 @@
-"""The real program, started in folders of its own."""
+"""The real program, started in its own folders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 240
 
 @dataclass(frozen=True)
 class Shell:
-    """A person with a home of their own, standing in an empty project."""
+    """A user with a home, standing in an empty project."""
 
     home: Path
     project: Path
@@ -107,7 +107,7 @@ class Shell:
         )
 
     def script(self, text: str) -> str:
-        """A scripted model's name, answering as `text` says."""
+        """Return the name of a scripted model that answers as `text` says."""
         file = self.home / "script.yaml"
         file.write_text(text, encoding="utf-8")
         return f"scripted:{file}"

@@ -1,4 +1,4 @@
-"""What somebody changed in the database by hand: `kogniterm audit verify` finds it."""
+"""Detection of manual changes to the database by `kogniterm audit verify`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store_of(shell: Shell) -> SessionStore:
 
 
 def a_session(shell: Shell) -> str:
-    """A closed session of two turns."""
+    """Record a closed session of two turns and return its id."""
     with closing(store_of(shell)) as store:
         journal = store.create(folder=str(shell.project), model="scripted:a")
         write(journal, command_turn(1, "Count the carrots"))
@@ -108,7 +108,7 @@ def test_what_was_changed_by_hand_is_found(
 
 
 def copied_journal(shell: Shell, session: str, upto: int, new: str) -> list[str]:
-    """Statements that plant the first records of `session` as another session."""
+    """Return statements that insert the first records of `session` as another session."""
     columns = "seq, time, kind, request_id, salt, payload, previous, hash, amended"
     return [
         "INSERT INTO sessions (id, folder, title, model, created, updated, turns) "
@@ -127,7 +127,7 @@ def test_a_planted_session_is_found(shell: Shell, session: str) -> None:
 
 
 def grown(shell: Shell, session: str) -> None:
-    """Add a well-formed turn to a closed journal, as no KogniTerm does."""
+    """Add a well-formed turn to a closed journal, bypassing KogniTerm."""
     with closing(store_of(shell)) as store:
         from kogniterm.sessions.journal.codec import insert, new_row
         from kogniterm.sessions.journal.journal import load_state
@@ -258,7 +258,7 @@ def test_a_database_of_0_bytes_is_damaged(shell: Shell, session: str) -> None:
 
 
 def test_a_missing_write_ahead_log_is_seen(shell: Shell, session: str) -> None:
-    """What a kill leaves in the log, and who takes the log away."""
+    """The log holds records that a killed process left, so its removal is reported."""
     database = shell.data / "kogniterm.db"
     before = database.read_bytes()
     a_session(shell)
@@ -278,7 +278,7 @@ def test_a_database_that_is_gone_is_missed(shell: Shell, session: str) -> None:
 
 
 def mounted_read_only(shell: Shell, *words: str) -> subprocess.CompletedProcess[str]:
-    """`kogniterm WORDS` where the data folder is a file system that cannot be written to."""
+    """Run `kogniterm WORDS` with the data folder on a read-only file system."""
     mount = ("bwrap", "--dev-bind", "/", "/", "--ro-bind", str(shell.data), str(shell.data))
     return shell.run(*words, command=(*mount, KOGNITERM))
 
@@ -290,7 +290,7 @@ def test_what_a_killed_process_left_is_read_on_a_read_only_file_system(shell: Sh
     journal = store.create(folder=str(shell.project), model="scripted:a")
     write(journal, command_turn(1, "Count the carrots"))
     copy = shell.home / "copy"
-    shutil.copytree(shell.data, copy)  # as it would stand after a kill
+    shutil.copytree(shell.data, copy)  # the state after a kill
     journal.close()
     store.close()
     shutil.rmtree(shell.data)
@@ -378,7 +378,7 @@ def test_facts_that_are_written_changed_and_forgotten_hold(shell: Shell, session
         result = shell.run("memory", *words)
         assert result.returncode == 0, (words, result)
         assert verified(shell)[0] == 0
-    assert "memory: 2 facts" in verified(shell)[1]  # with the one that was replaced
+    assert "memory: 2 facts" in verified(shell)[1]  # together with the one that was replaced
     copy = str(shell.home / "copy.db")
     assert shell.run("storage", "copy", "sqlite", copy).returncode == 0
     with closing(sqlite3.connect(shell.data / "kogniterm.db")) as connection:
@@ -394,7 +394,7 @@ def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> 
         "DROP TABLE heads",
         "DROP TABLE fact_ledger",
         "DELETE FROM schema_migrations WHERE room = 'sessions' AND number = 5",
-        "CREATE TABLE store_items (user_id TEXT)",  # which the fourth migration removes
+        "CREATE TABLE store_items (user_id TEXT)",  # the fourth migration removes this table
         "DELETE FROM schema_migrations WHERE room = 'memory' AND number >= 3",
     )
     assert shell.run("memory", "add", "the harbour opens at seven").returncode == 0

@@ -1,4 +1,4 @@
-"""Completion scripts: from the parsers' tables, and used by the shells themselves."""
+"""Completion scripts: generated from the parsers' tables, and used by the shells themselves."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support.programs import needs, require
 
 
 def environ_of(shell: Shell) -> dict[str, str]:
-    """The person's, with `kogniterm` on the path: the scripts ask it for names."""
+    """Return the user's environment with `kogniterm` on the path: the scripts ask it for names."""
     return shell.environ | {"PATH": f"{KOGNITERM.parent}:{shell.environ['PATH']}", "TERM": "xterm"}
 
 
 @cache
 def script(name: str) -> str:
-    """Made once: all parsers are built for it."""
+    """Return the completion script for a shell, cached because all parsers are built for it."""
     return SCRIPTS[name](list(places()))
 
 
@@ -35,7 +35,7 @@ def script_of(shell: Shell, name: str) -> Path:
 
 
 def a_session(shell: Shell) -> str:
-    """The id of a session that was held."""
+    """Hold a session and return its id."""
     model = shell.script("replies: [{text: Hello.}]")
     assert shell.run("run", "greet me", "--model", model).returncode == 0
     listed = shell.run("completion", "--list", "sessions").stdout
@@ -45,7 +45,7 @@ def a_session(shell: Shell) -> str:
 
 
 def completed(shell: Shell, *words: str) -> list[str]:
-    """What bash offers for the last of `words`, which are split as bash splits them."""
+    """Return the completions bash offers for the last of `words`, split as bash splits them."""
     line = " ".join(f"'{word}'" for word in words)
     program = (
         f"source '{script_of(shell, 'bash')}'; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
@@ -157,7 +157,7 @@ def test_fish_completes_as_bash_does(shell: Shell) -> None:
 
 
 class Zsh:
-    """A zsh with somebody at its keyboard, who waits for what is on the screen."""
+    """An interactive zsh whose screen can be waited for."""
 
     def __init__(self, shell: Shell) -> None:
         functions = script_of(shell, "zsh").parent
@@ -177,7 +177,7 @@ class Zsh:
         self.until(lambda: self.line == "takes>")
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Read until the screen is as wanted."""
+        """Read until the screen is as expected."""
         while not holds():
             try:
                 self._picture.feed(self.child.read_nonblocking(65536, timeout=PATIENCE))
@@ -186,21 +186,23 @@ class Zsh:
 
     @property
     def line(self) -> str:
-        """The line being written, prompt and all."""
+        """The line being edited, including the prompt."""
         prompts = [line for line in self._picture.lines if line.startswith(("ready>", "takes>"))]
         return prompts[-1] if prompts else ""
 
     def completes(self, typed: str, wanted: str) -> None:
-        """TAB after `typed` writes `wanted`."""
+        """Press TAB after `typed` and wait until `wanted` is inserted."""
         self._tab(typed, lambda: self.line.startswith(f"takes> {typed}{wanted}"))
 
     def lists(self, typed: str, wanted: str) -> None:
-        """TAB after `typed` shows `wanted` below."""
+        """Press TAB after `typed` and wait until `wanted` is listed below."""
         self._tab(typed, lambda: wanted in self._picture.text)
 
     def _tab(self, typed: str, holds: Callable[[], bool]) -> None:
-        """The line is given up afterwards, by a key of the line editor's: Ctrl-C would be a
-        signal, which zsh does not hear while it completes."""
+        """Type, press TAB, wait for `holds`, and clear the line with Ctrl-U.
+
+        Ctrl-C would be a signal, which zsh ignores while it completes.
+        """
         self.child.send(typed)
         self.until(lambda: self.line == f"takes> {typed}".rstrip())
         self.child.send("\t")

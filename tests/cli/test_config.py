@@ -1,4 +1,4 @@
-"""`kogniterm config`: values, places, and never a key."""
+"""`kogniterm config`: values and their sources, and never a key."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_path_names_the_folders_in_use(shell: Shell) -> None:
 
 
 def test_path_works_when_the_settings_are_broken(shell: Shell) -> None:
-    """It is how a person finds the file to mend."""
+    """The command is needed to find the file to repair."""
     (shell.config / "config.toml").write_text("= broken")
     assert shell.run("config", "path").returncode == 0
 

@@ -1,4 +1,4 @@
-"""`make demo` leaves nothing behind that changes later runs, however it ends."""
+"""`make demo` leaves nothing that changes later runs, whether it completes or is interrupted."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ENDINGS = {
 
 
 def found_below(*folders: Path) -> dict[str, bytes | None]:
-    """Everything below the folders, with the contents of files."""
+    """Return everything below the folders, with the contents of files."""
     paths = [path for folder in folders for path in folder.rglob("*")]
     return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 def stand_in(shell: Shell, script: str, pull: str) -> Path:
-    """The real program with a scripted model in place of the embedded one, which is not fetched."""
+    """Write a program that runs KogniTerm with a scripted model instead of the embedded one."""
     model = shell.script(script)
     program = shell.home / "stand-in"
     program.write_text(

@@ -1,4 +1,4 @@
-"""`kogniterm doctor`: a true report, an exit status to script with, and never a key."""
+"""`kogniterm doctor`: a correct report, an exit status for scripts, and never a key."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_every_optional_package_is_named_and_those_of_this_environment_are_found
             by_extra.setdefault(extra[1], set()).add(re.split(r"[\[<>=; ]", one)[0])
     found = findings(shell.run("doctor", "--json").stdout)
     named = {match[1] for what in found if (match := re.match(r"package (\S+): installed", what))}
-    # The tests' environment holds every extra; of the packages of one, the one without which it is
-    # useless is named.
+    # The tests' environment has every extra. An extra of several packages is reported by the one
+    # that it cannot work without.
     assert len(by_extra) == 6
     assert [len(packages & named) for packages in by_extra.values()] == [1] * 6
     assert named <= set().union(*by_extra.values())

@@ -1,4 +1,4 @@
-"""Help: groups, examples that work, and topics that are true and fit a screen."""
+"""Help: groups, examples that work, and topics that are correct and fit a screen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def help_of(path: str) -> str:
-    """The help that `kogniterm PATH --help` shows."""
+    """Return the help that `kogniterm PATH --help` shows."""
     words = path.strip("/").split("/")
     parser: Parser = build_parser(options.find(words[0]))
     for word in filter(None, words):
@@ -49,7 +49,7 @@ def help_of(path: str) -> str:
 
 
 def calls(line: str) -> Iterator[list[str]]:
-    """The words of each call of kogniterm in a line that a user would type."""
+    """Yield the words of each call of kogniterm in a line that a user would type."""
     for call in re.findall(r"(?<![\w/])kogniterm(?![.\w])((?: \"[^\"]*\"| [^ |<>,)]+)*)", line):
         yield shlex.split(call)
 
@@ -115,7 +115,7 @@ def test_help_follows_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_default_in_help_is_the_setting_s(option: options.Argument) -> None:
     default = Settings.model_fields[option.field].default
-    # A switch changes its setting; help names no default for it.
+    # A switch changes its setting, so help names no default for it.
     assert option.default == (default if option.takes_value else None)
 
 

@@ -1,4 +1,4 @@
-"""The outermost frame: help, version, verbs, sentences for mistakes, and exit statuses."""
+"""Entry point: help, version, verbs, error messages, and exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kogniterm memory` as people type it, on real files."""
+"""`kogniterm memory` with real files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KOGNITERM = Path(sys.executable).with_name("kogniterm")
 
 
 class Person:
-    """Somebody with a home and a project, typing commands."""
+    """A user with a home and a project, who types commands."""
 
     def __init__(
         self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -50,7 +50,7 @@ class Person:
         }
 
     def run(self, *words: str, code: int = 0, **environ: str) -> str:
-        """Run the verb in this process: what it does is the same, and it is there at once."""
+        """Run the verb in this process, which is faster and has the same effect."""
         for name, value in {**self.environ, **environ}.items():
             self._monkeypatch.setenv(name, value)
         self._monkeypatch.chdir(self.project)
@@ -72,7 +72,7 @@ class Person:
         return json.loads(self.run(*words, "--json", code=code))
 
     def shell(self, *words: str, stdin: str) -> subprocess.CompletedProcess[str]:
-        """The real console script."""
+        """Run the installed console script."""
         return subprocess.run(
             [KOGNITERM, "memory", *words],
             input=stdin,

@@ -1,4 +1,4 @@
-"""`kogniterm models`, as a person runs it."""
+"""`kogniterm models` as a user runs it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Models = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def cache(shell: Shell) -> Path:
-    """An empty cache folder of its own."""
+    """Return an empty cache folder for this test."""
     return shell.home / "cache"
 
 
 @pytest.fixture
 def models(shell: Shell) -> Models:
-    """Runs the verb."""
+    """Return a function that runs the verb."""
     return lambda *words: shell.run("models", *words)
 
 

@@ -1,4 +1,4 @@
-"""The JSON sinks: complete, parseable line by line, redacted, and stable by version."""
+"""JSON output: complete, parseable line by line, redacted, and stable by version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kogniterm policy`: what people see of the rules."""
+"""`kogniterm policy`: how rules are shown to the user."""
 
 from __future__ import annotations
 

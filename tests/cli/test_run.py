@@ -28,7 +28,7 @@ AUTO = ("--auto-approve", "--no-sandbox", "--plan", "never")
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
+    """Return whether a process runs; one that only waits to be reaped does not."""
     state = process_state(pid)
     return state is not None and state.state not in "ZX"
 
@@ -251,7 +251,7 @@ def test_an_unusable_state_folder_is_one_sentence(shell: Shell) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_keeps_what_there_was(shell: Shell) -> None:
-    """A limit on the size of files stands in for the disk: writes fail in the same places."""
+    """A file size limit stands in for a full disk: writes fail in the same places."""
     model = shell.script("at_end: restart\nreplies:\n  - text: " + "long answer " * 9000 + "\n")
     first = result_of(shell.run("run", "one", "--model", model, "--output", "json").stdout)
     words = ["run", "two", "--model", model, "--resume", first["session_id"]]
@@ -275,7 +275,7 @@ def test_a_full_standard_output_is_one_sentence(shell: Shell) -> None:
 
 
 def test_no_model_configured_says_the_two_ways_out(shell: Shell) -> None:
-    """With the local runtime installed the way out is to fetch its weights."""
+    """With the local runtime installed, the solution is to fetch its weights."""
     result = shell.run("run", "x")
     assert result.returncode in (2, 5)
     assert "models pull" in result.stderr or "GOOGLE_API_KEY" in result.stderr
@@ -296,7 +296,7 @@ def test_secrets_stay_out_of_every_output_and_the_log(shell: Shell) -> None:
 
 
 def test_a_run_leaves_nothing_open(shell: Shell, fake_gemini: FakeGemini) -> None:
-    """Connections, files and processes: Python's development mode names what is left."""
+    """Python's development mode reports connections, files and processes that are left open."""
     fake_gemini.call(("execute_command", {"command": "echo hello", "purpose": "Greet"}))
     fake_gemini.say("It said hello.")
     environ = {"GOOGLE_API_KEY": "a-key", "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
@@ -314,7 +314,7 @@ def test_under_umask_0_everything_is_the_persons_alone(shell: Shell) -> None:
     words = ("run", "-y", "--no-sandbox", "--model", model, "hello")
     open_to_all = ("bash", "-c", 'umask 0; exec "$@"', "-", KOGNITERM)
     assert shell.run(*words, command=open_to_all).returncode == 0
-    # What the command makes is the person's own matter.
+    # The mode of files that the command creates is the user's own choice.
     assert (shell.project / "made.txt").stat().st_mode & 0o777 == 0o666
     made = [shell.data, *shell.data.rglob("*")]
     assert len(made) > 5
@@ -322,7 +322,7 @@ def test_under_umask_0_everything_is_the_persons_alone(shell: Shell) -> None:
 
 
 def test_root_in_the_home_of_another_is_told(shell: Shell) -> None:
-    """As with `sudo -E`. Somebody who is not root can give their home to nobody."""
+    """With `sudo -E`, for example. Only root can give the home to another account."""
     model = shell.script("replies: [Done.]")
     own = {"KOGNITERM_DATA_DIR": "", "XDG_DATA_HOME": ""}
     words = ("run", "hello", "--model", model)
@@ -336,7 +336,7 @@ def test_root_in_the_home_of_another_is_told(shell: Shell) -> None:
 
 
 def test_an_account_without_a_name_is_known_by_its_number() -> None:
-    """As in a container that is run under any number; only root can be another account."""
+    """As in a container that runs under any number; only root can become another account."""
     if os.geteuid() != 0:
         assert account_name() == pwd.getpwuid(os.getuid()).pw_name
         return
@@ -368,7 +368,7 @@ def test_half_a_character_in_a_name_does_not_cost_the_file(tmp_path: Path) -> No
 
 
 def test_why_a_command_could_not_start_is_shown(shell: Shell) -> None:
-    """Here an earlier one took away the folder of what every command needs."""
+    """An earlier command removed the folder that every command needs."""
     (shell.home / "tmp").mkdir()
     away = 'mv "$TMPDIR"/kogniterm-* "$TMPDIR"/away'
     model = shell.script(f"replies: [{{run: '{away}'}}, {{run: echo two}}, {{text: Done.}}]")

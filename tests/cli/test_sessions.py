@@ -1,4 +1,4 @@
-"""`kogniterm sessions`, `audit` and `storage` as people type them, on a real database."""
+"""`kogniterm sessions`, `audit` and `storage` on a real database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def store_of(shell: Shell) -> SessionStore:
 
 @pytest.fixture
 def session(shell: Shell) -> str:
-    """A session of two turns; its title tries to write to the terminal."""
+    """Record a session of two turns whose title contains terminal escapes; return its id."""
     store = store_of(shell)
     journal = store.create(folder=str(shell.project), model="scripted:a")
     write(journal, command_turn(1, "Count the \x1b[31mcarrots"))

@@ -1,4 +1,4 @@
-"""A signal while the program starts: it ends without a word, with the signal's status."""
+"""A signal while the program starts: it ends silently, with the signal's status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Moment:
 
 sys.meta_path.insert(0, Moment())
 """
-"""A `sitecustomize` that sends a signal when so many modules were looked for."""
+"""A `sitecustomize` that sends a signal when that many modules were looked up."""
 WRITING = """
 import os, signal, sys
 
@@ -39,14 +39,14 @@ class Interrupted:
 
 sys.stdout = Interrupted()
 """
-"""A `sitecustomize` that sends the interrupt of a user when something is written."""
+"""A `sitecustomize` that sends an interrupt when something is written."""
 SCRIPT = "replies: [{run: 'touch ran'}, {text: Done.}]"
 
 
 def started(
     place: Path, modules: int, number: int, *words: str
 ) -> subprocess.CompletedProcess[str]:
-    """What became of `kogniterm WORDS` that got a signal when it looked for its nth module."""
+    """Run `kogniterm WORDS` with a signal at the nth module that it looks up."""
     for name in ("hook", "home", "tmp", "project"):
         (place / name).mkdir(exist_ok=True)
     (place / "hook" / "sitecustomize.py").write_text(HOOK)

@@ -1,4 +1,4 @@
-"""From words and standard input to a task, or to a sentence."""
+"""Building the task from arguments and standard input, or an error message."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def pipe() -> tuple[BinaryIO, int]:
 
 
 def test_a_silent_pipe_is_mentioned_and_still_read_to_its_end() -> None:
-    """The writer speaks only after the reader has said that it waits."""
+    """The writer sends data only after the reader has reported that it waits."""
     stdin, writing = pipe()
 
     def speak() -> None:

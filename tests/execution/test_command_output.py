@@ -1,4 +1,4 @@
-"""Clipping and keeping: nothing lost unnoticed, memory bounded."""
+"""Clipping and keeping of output: no unreported loss, and bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor against a table of what a user expects of a terminal.
+"""The executor compared with a table of what a user expects of a terminal.
 
 Each case runs in an executor of its own. A step is the command, the text the model must see
 (compared after stripping; None: not looked at) and the exit code (`...`: not looked at).
@@ -364,7 +364,7 @@ SCREEN = [
 ]
 
 UP = "sh -c 'echo up; exec sleep 300'"
-"""Whenever after its word Ctrl-C comes, it ends this; the shell's own fork would lose it."""
+"""A command that Ctrl-C ends at any moment after its word; the shell's own fork would lose it."""
 
 KEYS = [
     case(

@@ -1,4 +1,4 @@
-"""The preview says what the paths of a command mean on this disk."""
+"""The preview of what the paths of a command mean on this disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the executor promises beside the table: ends, jobs, limits, environment, faults."""
+"""Behaviour of the executor beyond the conformance table: ends, jobs, limits, faults."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_ended_jobs_hold_no_descriptors(executor: CommandExecutor) -> None:
         Path(executor.cwd, name).touch()
         executor.wait_job(job.id, PATIENCE)
 
-    run_job("first")  # starts what the executor keeps open from then on
+    run_job("first")  # starts the process that the executor keeps open from then on
     before = len(list(Path("/proc/self/fd").iterdir()))
     for name in ("second", "third", "fourth"):
         run_job(name)
@@ -197,13 +197,13 @@ def test_no_error_lets_a_fork_go_on_as_a_second_supervisor(tmp_path: Path) -> No
 
 
 def children_of(pid: int) -> list[int]:
-    """What `pid` has started and still runs."""
+    """Return the processes that `pid` has started and that still run."""
     listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in listed if alive(int(child))]
 
 
 def standing_by(supervisor: int) -> list[int]:
-    """The leader and the shell-to-be that wait for the next command."""
+    """Return the leader and the prepared shell that wait for the next command."""
 
     def alone() -> bool:
         leaders = children_of(supervisor)
@@ -290,7 +290,7 @@ def test_close_ends_jobs_but_the_kept(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGKILL)
 
     def swept() -> bool:
-        """Whether another executor has found that nobody needs the folder any more."""
+        """Return whether another executor removed the folder as unused."""
         open_executor(tmp_path).close()
         return not private_folder_of(executor).exists()
 

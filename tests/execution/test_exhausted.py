@@ -1,4 +1,4 @@
-"""When nothing more may be opened, a command is refused in words, and the next one runs again."""
+"""Exhausted resources: a command is refused with a message, and the next one runs again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(refused)
 
 
 def test_too_few_descriptors_refuse_a_command_and_lose_nothing() -> None:
-    """With any number of them left, down to none: wherever opening fails."""
+    """With any number of descriptors left, down to none, so that each opening fails once."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert (done.stderr, done.returncode) == ("", 0)
     assert 0 < int(done.stdout) < 12

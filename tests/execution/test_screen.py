@@ -1,4 +1,4 @@
-"""The emulator: bounded, independent of how output is cut, and in agreement with pyte."""
+"""The emulator: bounded, independent of how output is split, and in agreement with pyte."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_line_drawing() -> None:
 @pytest.mark.parametrize(
     ("stream", "shown"),
     [
-        (b"a\x0elquick", "alquick"),  # a stray byte: nothing was designated
+        (b"a\x0elquick", "alquick"),  # a stray byte, which designates nothing
         (b"\x1b)0a\x0elqk\x0f lqk", "a┌─┐ lqk"),
         (b"\x1b)0\x0e\x1bclqk", "lqk"),
         (b"\x1b)0\x1b(0lq\x0elq\x1b)Blq\x0flq", "┌─┌─lq┌─"),

@@ -1,4 +1,4 @@
-"""What was overwritten, deleted or created comes back exactly, whatever git thinks of it."""
+"""Undo restores overwritten, deleted and created files exactly, whether or not git tracks them."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_what_root_brings_back_is_its_owners(work: Path, store: PreimageStore) -
         assert (now.st_uid, now.st_gid, now.st_mode) == (was.st_uid, was.st_gid, was.st_mode)
 
 
-# --- links that a command planted ---------------------------------------------------------------
+# --- links that a command created ---------------------------------------------------------------
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def state_of(folder: Path) -> dict[str, object]:
 
 
 def swap(folder: Path, outside: Path) -> None:
-    """Put a link to `outside` where `folder` was."""
+    """Replace `folder` by a link to `outside`."""
     shutil.rmtree(folder)
     folder.symlink_to(outside)
 
@@ -343,7 +343,7 @@ def test_whatever_was_planted_nothing_outside_changes(
     for name in data.draw(st.permutations(names)):
         path = work / name
         if path.parent.resolve() != path.parent or not path.parent.is_dir():
-            continue  # the folder above is a link or gone already
+            continue  # the folder above is a link or already removed
         match data.draw(st.sampled_from(["leave", "link", "delete", "write"])):
             case "link":
                 _clear(path)

@@ -1,4 +1,4 @@
-"""Kill a session's process again and again, each time resume what it left; report what broke.
+"""Kill a session's process repeatedly, resume it each time, and report violated guarantees.
 
 Run as `python kill_loop.py LOCATION FOLDER KILLS SEED`. Each round forks a child that resumes
 the session, settles what a dead predecessor left, and works on; it is killed at a random point
@@ -36,7 +36,7 @@ TURNS = 30
 
 
 class Worker:
-    """The child: resumes the session and works on until something kills it."""
+    """The child process, which resumes the session and works on until it is killed."""
 
     def __init__(self, store: SessionStore, ran: Path, acknowledged: int) -> None:
         self._journal: SessionJournal = store.open(SESSION)
@@ -53,7 +53,7 @@ class Worker:
         self._journal.close()
 
     def _settle(self) -> None:
-        """What a resumed session owes: an end for the unknown, a run for the never started."""
+        """Record an unknown outcome for interrupted commands, and run those that never started."""
         state = self._journal.state
         for intent in state.unknown:
             self._append(_outcome(intent.request_id, "unknown"))
@@ -87,7 +87,7 @@ def _outcome(request_id: str, status: str) -> Outcome:
 
 
 def one_round(location: str, ran: Path, chance: random.Random, fault: str = "") -> int:
-    """Fork a worker and see it die; the number of the last record it was told is safe.
+    """Fork a worker and wait for its death; return the last record it acknowledged.
 
     It dies at `fault`, or where chance will have it.
     """
@@ -115,7 +115,7 @@ def one_round(location: str, ran: Path, chance: random.Random, fault: str = "") 
 
 
 def check(store: SessionStore, ran: Path, acknowledged: int) -> list[str]:
-    """What is wrong after a kill; nothing should be."""
+    """Return the guarantees that are violated after a kill."""
     wrong: list[str] = []
     report = verify(store.database, SESSION)
     if not report.intact:
@@ -159,7 +159,7 @@ def main(location: str, folder: Path, kills: int, seed: int) -> dict[str, object
 
 @contextmanager
 def opened(location: str) -> Iterator[SessionStore]:
-    """The store, closed again before the next fork: SQLite must not be open across one."""
+    """Open the store and close it before the next fork: SQLite must not be open across one."""
     store, recovery = open_store(location, user="ana", version="1.0")
     if recovery is not None:
         raise RuntimeError(str(recovery.text))

@@ -1,4 +1,4 @@
-"""`kill -9` at every point of a turn with sub-agents: nothing runs twice, and each goes on."""
+"""`kill -9` at every point of a turn with sub-agents: nothing runs twice, and each continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kill -9` again and again during one command, and during every recovery from that.
+"""`kill -9` repeatedly during one command, and during every recovery from that.
 
 Each case is a session whose model wants one command, in other words after each crash, until it is
 told how the command ended. The command leaves a mark outside of KogniTerm each time it runs. What
@@ -42,14 +42,14 @@ WAYS = (
     "sh -c 'echo {n} >>{ran}; {work}'",
     "cd / && cd '{folder}'; echo {n} >>{ran}; {work}",
 )
-"""One command in many spellings."""
+"""Spellings of the same command."""
 WORKS = ("true", "sleep 0.2", "sleep {nap}", "sleep {nap}")
-"""What the command does behind its mark: the last two outlive anything that does not end them."""
+"""What follows the mark in the command; the last two keep running until something ends them."""
 
 
 @dataclass
 class Campaign:
-    """Every case so far, and what was seen."""
+    """All cases so far, and their results."""
 
     forge: Forge
     root: Path
@@ -63,16 +63,16 @@ class Campaign:
 
     @property
     def scratch(self) -> Path:
-        """Where private folders are made: every process of an executor names its own."""
+        """The folder of private folders: every process of an executor names its own."""
         return self.root / "scratch"
 
     @property
     def killed(self) -> int:
-        """How often something was killed."""
+        """The number of kills."""
         return sum(self.kills.values())
 
     def figures(self) -> dict[str, object]:
-        """What was done and seen, for people."""
+        """Return the results for the report."""
         database = "PostgreSQL" if self.location else "SQLite"
         return {
             "database": database,
@@ -85,7 +85,7 @@ class Campaign:
         }
 
     def case(self, number: int) -> None:
-        """One session: killed up to four times, then left to end."""
+        """Run one session: killed up to four times, then left to end."""
         one = Case(self, number)
         for depth in range(1, self.chance.randrange(2, 6)):
             if not one.killed_once():
@@ -109,12 +109,12 @@ class Case:
         self.begun = False
 
     def begin(self) -> Started:
-        """Go on with the session, or begin it."""
+        """Continue the session, or begin it."""
         chance, campaign = self.campaign.chance, self.campaign
         command = chance.choice(WAYS).format(
             n=self.number, ran=self.ran, work=self.work, folder=self.folder
         )
-        # Told how it ended, the model wants no more of it; told that nobody knows, it insists.
+        # The model stops when it learns how the command ended; if that is unknown, it asks again.
         run = {"run": command, "purpose": "Count", "repeat": "forever"}
         insisting = {"when": {"last_contains": "[outcome unknown"}, **run}
         told = {"when": {"tool": "execute_command"}, "text": "Done.", "repeat": "forever"}
@@ -126,7 +126,7 @@ class Case:
         if not self.begun:
             words += ["Count"]
         else:
-            # What is known to have ended may well be wanted again, and then it runs again.
+            # A command that is known to have ended may be requested and run again.
             wishes = [] if self.ended() else [["go on"], ["count it again, now"]]
             words += ["--continue", *chance.choice([*wishes, *([[]] * 2 * self.is_open())])]
         kinds = {f"KOGNITERM_{kind}_DIR": str(self.root / kind) for kind in ("CONFIG", "DATA")}
@@ -138,7 +138,7 @@ class Case:
         return campaign.forge.start(words, environ=environ, folder=self.folder, scratch=self.root)
 
     def killed_once(self) -> bool:
-        """Start it, kill something at a random moment, and look; whether the program died of it."""
+        """Start it, kill a process at a random moment, check; return whether the program died."""
         chance = self.campaign.chance
         target, told = chance.choice(TARGETS), chance.randrange(0, 9)
         if self.is_over():
@@ -151,7 +151,7 @@ class Case:
             self.kill(target, started, watcher)
             self.campaign.kills[target if watcher or target != "supervisor" else "program"] += 1
         if target == "supervisor" and watcher and not over:
-            # The program lives on, with a command that nobody watches or with another supervisor.
+            # The program goes on, with a command that has no supervisor or with a new supervisor.
             until(lambda: started.gone or is_stuck(started) or is_over(started))
             started.send(signal.SIGKILL)
         status = started.wait()
@@ -159,7 +159,7 @@ class Case:
         return status == -signal.SIGKILL
 
     def kill(self, target: str, started: Started, watcher: int | None) -> None:
-        """End what the target is, as `kill -9` does."""
+        """Kill the target, as `kill -9` does."""
         if target in ("supervisor", "both") and watcher is not None:
             with suppress(ProcessLookupError):
                 os.kill(watcher, signal.SIGKILL)
@@ -170,7 +170,7 @@ class Case:
             started.send(signal.SIGKILL)
 
     def settle(self) -> None:
-        """A last start that nothing kills: it ends, and knows what is unknown."""
+        """Start a last time without a kill: the session ends and lists what is unknown."""
         self.work = "true"  # it might begin only now, and sleep for days
         if self.is_over():
             self.campaign.ends["0"] += 1
@@ -206,7 +206,7 @@ class Case:
                             os.kill(process, signal.SIGTERM)
 
     def look(self) -> None:
-        """What must hold after every end."""
+        """Check the guarantees that must hold after every end."""
         if self.times() > 1:
             self.wrong.append(f"the command ran {self.times()} times")
         if self.times() and not self.intents():
@@ -222,49 +222,49 @@ class Case:
                 self.wrong.append(f"chain broken at {report.broken}: {report.reason}")
 
     def look_for(self, words: str) -> None:
-        """No process with these words may stay."""
+        """Report processes with these words that are left running."""
         try:
             until(lambda: not running(words))
         except TimeoutError:
             self.wrong.append(f"{running(words)} were left running: {words}")
 
     def times(self) -> int:
-        """How often the command ran."""
+        """Return how often the command ran."""
         return len(self.ran.read_text().split()) if self.ran.exists() else 0
 
     def intents(self) -> int:
-        """How often it was meant to."""
+        """Return how often an intent to run it was recorded."""
         return sum(isinstance(body, Intent) for body in self.bodies())
 
     def ended(self) -> int:
-        """How often the journal says that it ended, and how."""
+        """Return how many outcomes the journal holds for commands that started."""
         results = [body.result for body in self.bodies() if isinstance(body, Outcome)]
         return sum(one is not None and one.ended != "not_started" for one in results)
 
     def is_over(self) -> bool:
-        """Whether the journal says how it ended, and that the turn did."""
+        """Return whether the journal has an outcome of the command and the end of the turn."""
         return bool(self.ended()) and not self.is_open()
 
     def is_open(self) -> bool:
-        """Whether a turn has begun and not ended."""
+        """Return whether a turn has begun and not ended."""
         ends = [b for b in self.bodies() if isinstance(b, InputReceived | TurnEnded)]
         return bool(ends) and isinstance(ends[-1], InputReceived)
 
     def bodies(self) -> list[Any]:
-        """What the journal holds."""
+        """Return the record bodies of the journal."""
         with self.opened() as (store, session_id):
             if session_id is None:
                 return []
             return [one.record().body for one in stored_records(store.database, session_id)]
 
     def opened(self) -> opened:
-        """The store of this case."""
+        """Open the store of this case."""
         place = self.campaign.location or self.root / "DATA" / "kogniterm.db"
         return opened(place, str(self.folder))
 
 
 class opened:  # noqa: N801  # used like a function
-    """The store at `place` for a moment, and the session of `folder` in it."""
+    """Context manager for the store at `place` and the session of `folder` in it."""
 
     def __init__(self, place: Path | str, folder: str) -> None:
         import getpass
@@ -282,23 +282,23 @@ class opened:  # noqa: N801  # used like a function
 
 
 def events_of(started: Started) -> list[str]:
-    """The events that were written whole."""
+    """Return the events that were written whole."""
     return started.out.read_text().splitlines()
 
 
 def is_over(started: Started) -> bool:
-    """Whether the program told its end."""
+    """Return whether the program reported the end of the turn."""
     return '"turn_ended"' in started.out.read_text()
 
 
 def is_stuck(started: Started) -> bool:
-    """Whether a command runs, which may be for days: nothing more is told then."""
+    """Return whether a command runs, possibly for days: no further event comes then."""
     out = started.out.read_text()
     return '"command_started"' in out and '"command_ended"' not in out
 
 
 def supervisor_of(pid: int) -> int | None:
-    """The process that watches over the commands of `pid`, if it has begun."""
+    """Return the process that supervises the commands of `pid`, or None before it has started."""
     with suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             if b"supervisor" in Path(f"/proc/{child}/cmdline").read_bytes():

@@ -33,14 +33,14 @@ ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
 RANDOM_KILLS = 220 if ALL else 15
 POINTS = [f"{when}-{kind}" for kind in KINDS for when in ("before", "written", "after")]
 PASSED = [point for point in POINTS if not point.endswith(("compacted", "note"))]
-"""Points that every round passes: it shortens nothing and changes no mode."""
+"""Fault points that every round reaches: no round compacts the history or changes the mode."""
 EVERY_POINT = PASSED if ALL else ["after-intent", "written-outcome", "after-decision"]
 COMMANDS = 4
 
 
 @dataclass
 class Session:
-    """One session that is killed again and again, and everything known about it from outside."""
+    """One session that is killed repeatedly, with the events seen from outside."""
 
     forge: Forge
     root: Path
@@ -67,7 +67,7 @@ class Session:
         }
 
     def begin(self, fault: str = "", *, task: bool = True) -> Started:
-        """The next round: go on with the open turn, or give the session another task."""
+        """Start the next round: continue the open turn, or give the session another task."""
         self.rounds += 1
         numbers = [self.rounds * 100 + number for number in range(COMMANDS)]
         replies = [{"run": f"echo {n} >>ran; echo did {n}", "purpose": "Count"} for n in numbers]
@@ -84,7 +84,7 @@ class Session:
         )
 
     def check(self, started: Started) -> None:
-        """Compare what was told, what ran and what the journal says."""
+        """Compare the events, the commands that ran and the journal."""
         with self.store() as store:
             (info,) = store.sessions() or [None]
             if info is None:  # killed before there was a session
@@ -119,7 +119,7 @@ class Session:
                     self.wrong.append(f"{where}: {number} finished without having run")
 
     def _check_told(self, where: str, bodies: list[Any], started: Started) -> None:
-        """Whatever an event told before the kill stands in the journal."""
+        """Check that whatever an event reported before the kill stands in the journal."""
         there = {
             "action_decided": {b.request_id for b in bodies if isinstance(b, Decided)},
             "command_started": {b.request_id for b in bodies if isinstance(b, Intent)},
@@ -142,7 +142,7 @@ class Session:
         return (self.root / "work" / "ran").exists()
 
     def state(self) -> SessionState:
-        """What the journal says; the session is not opened for it."""
+        """Return the state that the journal holds, without opening the session."""
         with self.store() as store:
             infos = store.sessions()
             return load_state(store.database, infos[0].id)[0] if infos else SessionState()
@@ -152,13 +152,13 @@ class Session:
 
 
 def events_of(started: Started) -> list[dict[str, Any]]:
-    """The events that were written whole."""
+    """Return the events that were written whole."""
     lines = started.out.read_text().splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 class opened:  # noqa: N801  # used like a function
-    """The store at `path`, for a moment; there may be none yet."""
+    """Context manager for the store at `path`, which may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._store: SessionStore
@@ -173,7 +173,7 @@ class opened:  # noqa: N801  # used like a function
 
 
 def settle(session: Session) -> None:
-    """A last start that nothing kills: it must say what is unknown, and end."""
+    """Start a last time without a kill: the session must list what is unknown, and end."""
     unknown = session.state().unknown
     started = session.begin(task=not session.state().open_turn)
     status = started.wait()
@@ -216,9 +216,9 @@ def test_no_kill_at_a_random_moment_repeats_or_loses_anything(forge: Forge, tmp_
         session.check(started)
     settle(session)
     assert session.wrong == []
-    assert killed  # how many meet a program that still runs is the machine's affair
+    assert killed  # how many hit a running program depends on the machine
 
 
 def is_over(started: Started) -> bool:
-    """Whether the program told its end, or is gone."""
+    """Return whether the program reported its end, or has ended."""
     return '"turn_ended"' in started.out.read_text() or started.gone

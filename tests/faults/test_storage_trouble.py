@@ -1,4 +1,4 @@
-"""Trouble below the program: a full disk, a held or corrupted database, others beside it."""
+"""Failures below the program: a full disk, a locked or corrupted database, concurrent programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = {"replies": [{"run": "echo ran >>count", "purpose": "Count"}, {"text": "
 
 @dataclass(frozen=True)
 class Place:
-    """A person's folders, and how to start the program in them."""
+    """A user's folders, and a method that starts the program in them."""
 
     forge: Forge
     root: Path
@@ -128,7 +128,7 @@ def test_two_programs_in_one_project_keep_out_of_each_others_way(
     try:
         first = place.start(script=script, WHO="one")
         second = Place(other, place.root).start(script=script, WHO="two")
-        # Both forges number their files alike; what counts here are the programs' ends.
+        # Both forges number their files alike; only the exit statuses of the programs count here.
         assert (first.wait(), second.wait()) == (0, 0), first.said
     finally:
         other.close()

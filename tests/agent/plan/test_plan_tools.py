@@ -21,7 +21,7 @@ def steps(*items: dict[str, object]) -> dict[str, object]:
 
 
 async def nobody(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> None:
-    """Judges nothing: of steps that are to be judged only the model's own word is left."""
+    """Decide nothing, so that only the model's own statement counts for a judged step."""
 
 
 def complete(

@@ -1,4 +1,4 @@
-"""The judgement of whole commands, by tables, in both directions."""
+"""Classification of whole commands, by tables: what is safe and what is not."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ _BASH = shutil.which("bash")
 
 
 def _names_bash_runs(command: str, folder: Path) -> set[str]:
-    """Programs bash tries to start, with nothing on its PATH; only harmless names are used."""
+    """Return the programs bash tries to start with an empty PATH; all names are harmless."""
     log = folder / "log"
     log.write_text("")
     hook = f'command_not_found_handle() {{ printf "%s\\n" "$1" >> {log}; return 0; }}\n'
@@ -182,7 +182,7 @@ _SHAPES = [
 @needs("bash")
 @pytest.mark.parametrize("command", _SHAPES)
 def test_no_program_bash_would_start_is_missed(command: str, tmp_path: Path) -> None:
-    """What bash itself starts is among the programs judged, or the command was not readable."""
+    """Every program that bash starts is classified, or the command counts as unreadable."""
     report = classify(command)
     judged = {argv[0] for argv in report.programs if argv}
     unread = any("Could not be parsed" in str(reason) for reason in report.reasons)
@@ -224,7 +224,7 @@ def test_a_web_of_variables_is_followed_once() -> None:
     "command", ["bash $X", "fd -x sh", r"find . -exec bash {} \;", 'sh "$DIR/run.sh"']
 )
 def test_unknown_parts_of_effects_are_shown(command: str) -> None:
-    """A NUL that stood for them could not be stored: PostgreSQL takes none in a text."""
+    """Targets contain no NUL for unknown parts, because PostgreSQL accepts none in a text."""
     report = classify(command)
     assert all("\0" not in effect.target for effect in report.effects)
     assert any("…" in effect.target for effect in report.effects)

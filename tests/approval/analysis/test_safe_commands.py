@@ -1,4 +1,4 @@
-"""What is judged safe, run by a real shell: it changes nothing."""
+"""Commands classified as safe change nothing when a real shell runs them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _WAITS = (
     "journalctl",
 )
 _DEAR = ("pip", "apt", "apt-cache", "npm")
-"""They take a second each: once for each of their verbs is enough."""
+"""Slow programs, of about a second each: one command for each of their verbs is enough."""
 _TOGETHER = 50
 _PARTS = 4
-"""So that several workers share them."""
+"""Number of parts, so that several workers share the commands."""
 _SHELL = """
 __all=("$@"); set --
 for __one in "${__all[@]}"; do ( eval "$__one"; wait ); done
 """
-"""Each command in a subshell of its own: no folder, variable or option passes to the next one."""
+"""Runs each command in a subshell, so that no folder, variable or option passes to the next one."""
 
 
 def _tried() -> list[str]:
-    """The commands that end by themselves and do not look through the whole disk."""
+    """Return the commands that end by themselves and do not search the whole disk."""
     dear: dict[tuple[str, ...], str] = {}
     cheap = []
     for command in commands("safe"):
@@ -57,12 +57,12 @@ def _tried() -> list[str]:
 
 
 class _Place:
-    """A project and a home with something in them, as they were made."""
+    """A project and a home with files, which remembers their original content."""
 
     def __init__(self, root: Path) -> None:
         self.folder, self.home = root / "work", root / "home"
         (self.folder / "src").mkdir(parents=True)
-        # top makes its empty settings folder on its first run ever; nothing else may appear.
+        # top creates its empty settings folder on its first run; nothing else may appear.
         (self.home / ".config" / "procps").mkdir(parents=True)
         for name in ("a", "b", "f", "file", "x", "data", "a.txt", "b.txt", "f.json", "script.sh"):
             (self.folder / name).write_text("3 b c\n1 foo d\n2 x y\n")
@@ -85,7 +85,7 @@ class _Place:
         return found
 
     def run(self, together: list[str], *, seconds: int) -> bool:
-        """Run commands one after the other in one shell; whether all ended within the time."""
+        """Run commands in one shell, in order; return whether all ended within the time."""
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         process = subprocess.Popen(
             ["bash", "-c", _SHELL, "bash", *together], cwd=self.folder, env=environ | PROPOSED,
@@ -104,7 +104,7 @@ class _Place:
 
 
 def _changing(together: list[str], root: Path) -> list[str]:
-    """Those that change anything; each is run by itself only when together they do, or hang."""
+    """Return the commands that change a file; run each alone only if all together did or hung."""
     place = _Place(root / "together")
     ended = place.run(together, seconds=60)
     if ended and not place.changed:

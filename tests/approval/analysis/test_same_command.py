@@ -1,4 +1,4 @@
-"""Which command is the same as one before: what has to be asked about, and what settles it."""
+"""Equality of commands: when a new command counts as one that was asked about before."""
 
 from __future__ import annotations
 

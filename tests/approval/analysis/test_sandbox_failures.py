@@ -1,4 +1,4 @@
-"""Output that looks as if the sandbox stopped a command."""
+"""Recognition of output that looks as if the sandbox stopped a command."""
 
 from __future__ import annotations
 

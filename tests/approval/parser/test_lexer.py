@@ -1,4 +1,4 @@
-"""The word lexer against bash: what a word becomes."""
+"""The word lexer compared with bash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_word_becomes_what_bash_makes_of_it(word: str) -> None:
     wanted = shown.split("\0")[:-1]
     node = parse(f"echo {word}")
     if not isinstance(node, Simple):
-        return  # unreadable for the analysis: asked about
+        return  # unreadable for the analysis, so it is asked about
     scope = Scope(Roots.of("/w", None), "/w")
     got = [a.value for w in node.words[1:] for a in expand(w, scope)]
     if any(HOLE in value for value in got):

@@ -1,4 +1,4 @@
-"""What a lease covers: what its sentence says, and nothing a reader would not expect."""
+"""Coverage of a lease: exactly what its sentence says."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GIT = "https://example.org/me/x.git"
 
 
 def report(command: str, url: str = GIT) -> RiskReport:
-    """The report as a session has it: git's remote is looked up."""
+    """Return the report as a session has it, with git's remote looked up."""
     found = classify(command, cwd=W, workspace=W)
     resolved = (
         Effect("network", url) if e == Effect("network", "git") else e for e in found.effects

@@ -1,4 +1,4 @@
-"""The table of programs: every line is read, and every program in it can be judged."""
+"""The table of programs: every line is valid, and every program in it can be classified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files decide what a command runs, by its text."""
+"""Detection of the files that decide what a command runs, from its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptors go from command to command as in one shell; what cannot is said."""
+"""Descriptors pass from command to command as in one shell; those that cannot are reported."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_one_statement_per_command(
 
 
 def test_what_the_shell_opens_to_ask_is_never_taken_for_the_users(tmp_path: Path) -> None:
-    # Bash opens the file that it waits at under the lowest free number, and closes that a moment
-    # later: here it stays open.
+    # Bash opens the file that it waits at under the lowest free number and closes it shortly after;
+    # here it stays open.
     own, master = tmp_path / "own", os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
     own.mkdir()
     os.mkfifo(own / "answer")

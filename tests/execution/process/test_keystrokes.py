@@ -1,4 +1,4 @@
-"""Prepared keys: read from every form, sent when they are due and heard."""
+"""Prepared keys: parsed from every form, and sent when they are due and the program reads."""
 
 from __future__ import annotations
 

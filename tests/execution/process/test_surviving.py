@@ -1,4 +1,4 @@
-"""What stays when an executor ends, and what does not."""
+"""Processes that continue when an executor ends, and processes that are ended with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDED = ["{sleep} &", "({sleep} &)", "bash -c '{sleep} & true'", "{sleep} & echo
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Iterator[str]:
-    """The command line of a `sleep` of this test's own; what is left of it is ended."""
+    """Yield the command line of a `sleep` unique to this test; end what is left of it."""
     number = int.from_bytes(os.urandom(4), "big")
     sleep = SLEEP.format(number=number)
     yield sleep
@@ -44,7 +44,7 @@ def mark(tmp_path: Path) -> Iterator[str]:
 
 
 def running(sleep: str) -> list[int]:
-    """The processes that execute `sleep`."""
+    """Return the processes that execute `sleep`."""
     words = b"\0".join(map(str.encode, sleep.split())) + b"\0"
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -75,7 +75,7 @@ def test_what_was_detached_on_purpose_stays(tmp_path: Path, mark: str, command: 
     assert left[0].stays
     assert left[0].end_with == f"kill {' '.join(map(str, left[0].pids))}"
     assert left[0].output_path is None
-    # Nothing of KogniTerm's is needed for it any more, and no terminal.
+    # It needs nothing of KogniTerm's any more, and no terminal.
     assert not private_folder_of(executor).exists()
     assert Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[4] == "0"
     assert b"kogniterm" not in Path(f"/proc/{parent(pid)}/cmdline").read_bytes()
@@ -164,7 +164,7 @@ open(f"deaf-{os.getpid()}", "w")
 while True:
     time.sleep(600)
 """
-"""A program that catches the hang-up and goes on, as servers do that read their settings anew."""
+"""A program that catches the hang-up and continues, as servers do that reload their settings."""
 ALL_KILLED = """
 import os, shlex, sys
 from kogniterm.execution import open_executor
@@ -180,7 +180,7 @@ def test_a_kill_of_the_supervisor_too_leaves_nothing_else_either(tmp_path: Path,
     plain = mark + "1"
     (tmp_path / "deaf.py").write_text(DEAF)
     argv = [sys.executable, "-c", ALL_KILLED, mark, plain]
-    # Nobody is left to remove the private folder: it goes with this one.
+    # No process is left to remove the private folder, so it is removed here.
     env = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env, cwd=tmp_path) as host:
         assert host.stdout is not None
@@ -196,7 +196,7 @@ def test_a_kill_of_the_supervisor_too_leaves_nothing_else_either(tmp_path: Path,
 def test_what_writes_to_its_terminal_stays_when_the_supervisor_is_ended(
     tmp_path: Path, mark: str
 ) -> None:
-    """The small process that moves its output is not needed for it to live."""
+    """The process does not depend on the small one that moves its output."""
     executor = open_executor(tmp_path, outlives="detached")
     executor.run(f"{mark} & disown")
     executor.close()

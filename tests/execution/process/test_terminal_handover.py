@@ -25,7 +25,7 @@ from tests.support.programs import needs
 
 
 class UserTerminal:
-    """The user's terminal as a pty, and the user: reads the screen, types keys."""
+    """The user's terminal as a pty, with methods to read the screen and to type keys."""
 
     def __init__(self, rows: int = 30, columns: int = 100) -> None:
         self.master, self.terminal = pty.openpty()
@@ -70,7 +70,7 @@ class UserTerminal:
 
 
 class Run(threading.Thread):
-    """A command in a thread of its own, as the runtime runs it."""
+    """A command in its own thread, as the runtime runs it."""
 
     def __init__(self, executor: CommandExecutor, command: str, **options: Any) -> None:
         super().__init__(daemon=True)

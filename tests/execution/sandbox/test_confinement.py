@@ -1,4 +1,4 @@
-"""Each sandbox refuses what it promises, and terminal, state, jobs and limits work inside it."""
+"""Each sandbox refuses what it promises; terminal, state, jobs and limits work inside it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind, probe
 from tests.support.executing import KINDS, outside_tmp, sandbox_round, timed_out
 
 LONG = 100_000 + os.getpid()
-"""Seconds that no other process sleeps, so that it can be found among all."""
+"""A number of seconds that no other process sleeps, so that the process can be found."""
 
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home outside of /tmp, where sandboxes have their own."""
+    """Return a home outside of /tmp, because sandboxes have a private /tmp."""
     with outside_tmp() as home:
         yield home
 
@@ -111,7 +111,7 @@ def test_state_exit_codes_and_the_terminal_work_inside(shell: CommandExecutor) -
 
 
 def running() -> list[str]:
-    """The command lines of all processes."""
+    """Return the command lines of all processes."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

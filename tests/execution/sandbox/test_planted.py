@@ -1,4 +1,4 @@
-"""What steers other tools in a workspace is kept where mounts can, and shown where they cannot."""
+"""Files that configure other tools: write-protected where mounts can, else reported as changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def changed(box: Sandbox, *commands: str) -> list[str]:
-    """What the commands left in the workspace that steers other tools, as `path how`."""
+    """Return the configuration of other tools that the commands changed, as `path how`."""
     before = box.search().states
     with open_executor(box.workspace, NOBODY, sandbox=box) as executor:
         for command in commands:
@@ -118,7 +118,7 @@ def test_nothing_that_runs_by_itself_is_left_unseen(box: Sandbox, work: Path, at
 
 
 def steering(work: Path) -> dict[str, str]:
-    """Every file but git's objects, index and samples, by content."""
+    """Return the contents of every file except git's objects, index and samples."""
     return {
         str(path): str(path.readlink()) if path.is_symlink() else path.read_text()
         for path in work.rglob("*")

@@ -1,4 +1,4 @@
-"""What the sandboxes must refuse: attacks from inside, each through the library's face."""
+"""Attacks from inside that the sandboxes must refuse, each through the public interface."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ground:
         return replace(box, **more)
 
     def run(self, workspace: Path, *commands: str, **more: tuple[str, ...]) -> list[CommandResult]:
-        """The results of commands in a sandbox round `workspace`."""
+        """Return the results of commands in a sandbox around `workspace`."""
         with open_executor(workspace, sandbox=self.box(workspace, **more)) as executor:
             return [executor.run(command, timeout=60) for command in commands]
 
@@ -356,7 +356,7 @@ def test_what_the_host_process_runs_cannot_be_written_below_a_workspace(ground: 
 
 @contextmanager
 def outside_process() -> Iterator[subprocess.Popen[bytes]]:
-    """A process outside that does nothing, ended with the test however that ends."""
+    """Yield a process outside that does nothing and is ended with the test."""
     with subprocess.Popen(["sleep", "4242"]) as process:
         try:
             yield process
@@ -375,7 +375,7 @@ def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground)
     ):
         port = server.getsockname()[1]
         assert f"{victim.pid}" in executor.run("ps -e -o pid=").text.split()
-        # The whole table may be longer than what is kept of an output.
+        # The whole table may be longer than the output that is kept.
         assert executor.run(f"grep -q ':{port:04X} ' /proc/net/tcp").exit_code == 0
         code = f'import socket; socket.create_connection(("127.0.0.1", {port}))'
         for attack in (python(code), f"kill -9 {victim.pid}", "echo x > made", "touch ~/x"):

@@ -1,4 +1,4 @@
-"""What a new shell cannot simply be told: `$!`, statuses of a pipe, traps, job numbers."""
+"""Shell state that has to be emulated in a new shell: `$!`, PIPESTATUS, traps, job numbers."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ CASES = [
     ("a complaint of a long command", [
         (f": {'x' * 130_000}\nnosuch", "bash: line 2: nosuch: command not found"),
     ]),
-    # Not beside one shell: that may have forgotten %1 by the time it is to wait for it.
+    # Not compared with one shell: that may have forgotten %1 by the time it is to wait for it.
     ("jobs by number", [
         ("sleep 610 &", ""),
         ("sleep 620 &", ""),

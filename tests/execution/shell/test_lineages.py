@@ -1,4 +1,4 @@
-"""Two lineages of shell state: what a sandboxed command leaves never reaches a command outside."""
+"""Two lineages of shell state: state of a sandboxed command never reaches a command outside."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.executing import KINDS, PATIENCE, outside_tmp, private_folder
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home outside of /tmp, where sandboxes have their own."""
+    """Return a home outside of /tmp, because sandboxes have a private /tmp."""
     with outside_tmp() as home:
         (home / "work").mkdir()
         yield home
@@ -231,11 +231,11 @@ def test_a_state_that_is_too_large_is_left_and_that_is_said(shells: Shells) -> N
 
 
 FIELDS = 23
-"""Of a dump, each ended by a NUL."""
+"""Fields of a dump, each ended by a NUL."""
 
 
 def dump(fields: Sequence[bytes]) -> bytes:
-    """A complete dump of these fields, as a program in a sandbox may write it."""
+    """Return a complete dump of these fields, as a program in a sandbox may write it."""
     return b"\0begin\0" + b"".join(field + b"\0" for field in fields) + b"end\0"
 
 

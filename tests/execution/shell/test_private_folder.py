@@ -1,4 +1,4 @@
-"""The executor's own folder: made where there is room, gone when nobody needs it."""
+"""The executor's own folder: created where there is space, removed when no process needs it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def is_free(lock: Path) -> bool:
-    """Whether nobody holds `lock`, not even by a copy of its descriptor."""
+    """Return whether no process holds `lock`, not even through a copy of its descriptor."""
     with lock.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,14 +73,14 @@ def test_a_folder_that_nobody_is_left_to_remove_goes_with_the_next_executor(
     supervisor = int(said(killed))
     said(living)
     left, used = Path(said(killed)), Path(said(living))
-    # Not even a moment to tidy up: stopped, the supervisor cannot see its host's end.
+    # The supervisor is stopped, so it cannot see its host's end and cannot clean up.
     os.kill(supervisor, signal.SIGSTOP)
     killed.kill()
     finish(killed)
     os.kill(supervisor, signal.SIGKILL)
     another = tmp_path / "kogniterm-1-abcdefgh"
     another.mkdir()
-    # What it forked for its next command has not always let go of the folder yet.
+    # The process it forked for its next command may not have released the folder yet.
     until(lambda: is_free(left / "held"))
     assert left.exists()
 

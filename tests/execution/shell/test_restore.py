@@ -1,4 +1,4 @@
-"""State carried between commands: any value survives, scripts behave as when run whole."""
+"""State carried between commands: any value survives, and scripts behave as when run whole."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def executor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandExecut
 
 
 def octal(value: bytes) -> str:
-    """A bash word for any bytes, made without quoting."""
+    """Return a bash word for any bytes, without quoting."""
     return "$'" + "".join(f"\\{byte:03o}" for byte in value) + "'"
 
 
@@ -266,11 +266,11 @@ def test_a_damaged_dump_is_refused(data: bytes) -> None:
     assert read_dump(b"\0begin\0" + data, previous, {}) is None
 
 
-# --- resource limits, where raising one is not everybody's to try ---------------------------------
+# --- resource limits, where raising one may not be permitted -------------------------------------
 
 
 def limits(soft: str, hard: str) -> bytes:
-    """What the kernel says of a process with these limits of open files."""
+    """Return /proc's table of limits for a process with these limits of open files."""
     heads = ("Limit", "Soft Limit", "Hard Limit", "Units")
     rows = (heads, ("Max open files", soft, hard, "files"))
     return "".join(f"{a:<26}{b:<21}{c:<21}{d:<10}\n" for a, b, c, d in rows).encode()

@@ -1,4 +1,4 @@
-"""`kogniterm run` with a person at the terminal: shown, asked, obeyed."""
+"""`kogniterm run` with a user at the terminal: approvals and the model's questions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ROWS, COLUMNS = 24, 60
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody at a terminal with a program on it; `wait` gives the program's exit status."""
+    """A user at a terminal with a program on it; `wait` returns the program's exit status."""
 
     terminal: pexpect.spawn[str] | pexpect.fdpexpect.fdspawn[str]
     wait: Callable[[], int | None]
 
     def sees(self, words: str) -> None:
-        """Read on until `words` are there."""
+        """Read on until `words` are shown."""
         self.terminal.expect_exact(words)
 
     def says(self, line: str) -> None:
@@ -46,7 +46,7 @@ class Person:
         self.terminal.send(key)
 
     def ended(self) -> int | None:
-        """Read to the program's end; its exit status."""
+        """Read to the program's end; return its exit status."""
         self.terminal.expect(pexpect.EOF)
         status = self.wait()  # `close` would hang up on a program that has not quite ended
         self.terminal.close()
@@ -61,7 +61,7 @@ def start(
     stdin: Path | None = None,
     out: Path | None = None,
 ) -> Person:
-    """`kogniterm WORDS` on a terminal with keys waiting for it; see `tests.support.forge`."""
+    """Start `kogniterm WORDS` on a terminal with `typed_ahead` keys; see `tests.support.forge`."""
     master, terminal = pty.openpty()
     os.write(master, typed_ahead)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -76,7 +76,7 @@ def start(
 
 
 def start_line(shell: Shell, line: str) -> Person:
-    """A shell's line on a terminal, in a process of its own as a person starts it."""
+    """Run a shell command line on a terminal, in its own process, without the forge."""
     child = pexpect.spawn(
         "/bin/sh",
         ["-c", line],
@@ -196,7 +196,7 @@ def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: s
     model = shell.script(ASKING)
     person = start(shell, "run", "go", "--model", model, "--plan", "never", term=term)
     person.sees("Which one?")
-    person.sees("right")  # its number before it may be coloured
+    person.sees("right")  # the number before it may be coloured
     person.sees(ANSWER)
     person.says("2")
     person.sees("What name?")
@@ -229,7 +229,7 @@ def test_a_session_is_picked_by_words_of_its_title(shell: Shell) -> None:
     for title in ("mend the parser of the very long name " * 3, "write the manual"):
         shell.run("run", title, "--model", model)
     person = start(shell, "resume", "--model", model)
-    person.sees("…")  # what is longer than the terminal is wide is cut
+    person.sees("…")  # text wider than the terminal is truncated
     person.sees("[1] ")
     person.says("nowhere to be found")
     person.sees("No title contains: nowhere to be found")
