@@ -1,4 +1,4 @@
-"""Whole turns: a scripted model, the real graph, journal and executor, a person made of code."""
+"""Whole turns: a scripted model, the real graph, journal and executor, and a scripted user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ E = TypeVar("E")
 
 @dataclass
 class Person:
-    """Decides as told, one decision a question; remembers what it was asked."""
+    """A user who gives prepared decisions, one per question, and records what was asked."""
 
     decisions: list[Callable[[ActionRequest], Decision]] = field(default_factory=list)
     asked: list[tuple[ActionRequest, RiskReport, Verdict]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Person:
         return self.decisions.pop(0)(request)
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
-        """As told; a plan about which nothing was told is approved."""
+        """Return the prepared review, or approve the plan if there is none."""
         self.plans.append((plan, previous))
         return self.reviews.pop(0)(plan) if self.reviews else PlanReview("approve", plan, "person")
 
@@ -65,7 +65,7 @@ def change_to(command: str) -> Callable[[ActionRequest], Decision]:
 
 @dataclass
 class Flow:
-    """One session and everything its sinks were told."""
+    """One session and every event its sinks received."""
 
     folder: Path
     environ: dict[str, str]
@@ -101,7 +101,7 @@ class Flow:
         return [event for event in self.events if isinstance(event, kind)]
 
     async def until(self, wanted: Callable[[Any], bool]) -> None:
-        """Wait until an event like this was told."""
+        """Wait until such an event was received."""
         async with asyncio.timeout(120):  # a guard against hanging, not a measure
             while not any(wanted(event) for event in self.events):
                 self.news.clear()
@@ -113,7 +113,7 @@ class Flow:
 
     @property
     def shown(self) -> list[str]:
-        """What the model saw, message by message."""
+        """The text of every message that the model received."""
         assert self.session is not None
         return [message.text for message in self.session.state.messages]
 
@@ -123,7 +123,7 @@ MakeFlow = Callable[..., Flow]
 
 @pytest.fixture
 async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
-    """Make flows that share one state folder; `decisions` put a person in front."""
+    """Make flows that share one state folder; with `decisions` a user answers the questions."""
     made: list[Flow] = []
     work = tmp_path / "work"
     work.mkdir()

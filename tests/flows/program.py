@@ -1,4 +1,4 @@
-"""The real program beside a flow: in its folders, with its model, nobody in front of it."""
+"""The real program beside a flow: in its folders, with its model, unattended."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from tests.support.forge import Forge, Started
 
 
 def start(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:
-    """`kogniterm WORDS`; `faults` as KOGNITERM_FAULTS has them."""
+    """Start `kogniterm WORDS`; `faults` as KOGNITERM_FAULTS has them."""
     environ = {**flow.environ, **({"KOGNITERM_FAULTS": faults} if faults else {})}
     return forge.start(words, environ=environ, folder=flow.folder, scratch=flow.folder.parent)
 
 
 def start_run(forge: Forge, flow: Flow, *words: str, faults: str = "") -> Started:
-    """`kogniterm run WORDS` with the flow's model."""
+    """Start `kogniterm run WORDS` with the flow's model."""
     model = str(flow.flags["model"])
     return start(forge, flow, "run", "--no-sandbox", "--model", model, *words, faults=faults)
 
 
 def replayed(forge: Forge, flow: Flow, *words: str) -> tuple[int, dict[str, Any]]:
-    """Exit status and report of `kogniterm replay WORDS`, of the last session without any."""
+    """Return exit status and report of `kogniterm replay WORDS`, by default of the last session."""
     started = start(forge, flow, "replay", *(words or ("last",)), "--json")
     status = started.wait()
     assert started.out.read_text().startswith("{"), started.said

@@ -1,4 +1,4 @@
-"""Replies that cannot be used, of every provider's real client, through whole turns."""
+"""Unusable replies, from every provider's real client, through whole turns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODELS = {
 
 
 def ended(finish: str, text: str = "") -> Prepare:
-    """A reply of Gemini that ended for this reason."""
+    """Return a reply of Gemini that ended for this reason."""
     parts = [{"text": text}] if text else []
     return lambda fake: fake.raw(event(candidate(parts, finish)))
 
@@ -41,7 +41,7 @@ LONG = "longer than 2000000 characters"
 
 
 def one_line(fake: FakeGemini) -> None:
-    """An event that is longer than any client should read before it can be looked at."""
+    """Send one event longer than a client should buffer."""
     fake.raw(b'data: {"text": "', *[b"x" * 1_000_000] * 20)
 
 
@@ -88,7 +88,7 @@ BAD: dict[tuple[str, str], tuple[Prepare, str]] = {
     ("ollama", "empty"): (words("ollama", ""), "it was empty"),
     ("ollama", "cut"): (words("ollama", "On and on", "length"), "output limit"),
 }
-"""What each provider sends, and what of it the next request tells the model."""
+"""The reply of each provider, and the part of the error that the next request tells the model."""
 OVERFLOWS: dict[tuple[str, str], Prepare] = {
     ("google_genai", "refused"): lambda fake: fake.fail(
         400, "The input token count (1048577) exceeds the maximum number of tokens allowed."
@@ -103,7 +103,7 @@ OVERFLOWS: dict[tuple[str, str], Prepare] = {
 
 
 def flow_of(provider: str, make_flow: MakeFlow, fake: FakeGemini) -> Flow:
-    """A session with the provider's real client; nobody is there to be asked."""
+    """Return an unattended flow with the provider's real client."""
     kind = {"google_genai": "google"}.get(provider, provider)
     keys = {} if provider == "ollama" else {f"{kind}_api_key": "a-key-of-the-user"}
     address = {"openai": f"{fake.url}/v1"}.get(provider, fake.url)
@@ -162,7 +162,7 @@ async def test_a_request_that_is_refused_as_too_long_is_made_shorter(
     assert (answer.exit_code, answer.text) == (0, "Shorter.")
     _, refused_one, shorter = fake_gemini.requests
     assert len(shorter.raw) < len(refused_one.raw) * 0.8
-    # From here on the history itself is short: what follows is not refused again.
+    # From here on the history itself is short, so no later request is refused.
     answers(provider, fake_gemini, "- Facts were given.")
     answers(provider, fake_gemini, "Third.")
     answer = await flow.run("third")

@@ -1,4 +1,4 @@
-"""Budgets hold whatever eats them: calls, commands, time, output; and can be raised on the way."""
+"""Budgets hold for calls, commands, time and output, and can be raised during a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request in words to forget something: found, shown, asked about, gone with proof."""
+"""Requests in words to forget: found, shown, asked about, removed with proof."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_MODEL = "replies: [{text: I was asked.}]"
 
 
 class Asked:
-    """Answers every question with the answer at `place`; remembers what was asked."""
+    """A user who answers every question with the answer at `place` and records the questions."""
 
     def __init__(self, place: int) -> None:
         self.place = place

@@ -1,4 +1,4 @@
-"""Images named in an input: shown once, kept once, and dropped with a word about it."""
+"""Images named in an input: sent once, stored once, and dropped with a notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person adds to a turn: words while it runs, and files named in the input."""
+"""Additions to a turn: messages sent while it runs, and files named in the input."""
 
 from __future__ import annotations
 

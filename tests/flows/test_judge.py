@@ -1,4 +1,4 @@
-"""Steps that only judgement can check: a model call of its own decides, by a quote that stands."""
+"""Steps checked by a judge: a separate model call decides, and must quote its evidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAY = f"  - run: cat greeting\n{COMPLETE}"
 
 
 def verdict(word: str, quote: str = "", reason: str = "It greets") -> str:
-    """A judge's reply in a script."""
+    """Return a judge's reply in a script."""
     text = json.dumps({"verdict": word, "quote": quote, "reason": reason})
     return f"  - {{when: {{purpose: judge}}, text: '{text}'}}\n"
 
@@ -35,7 +35,7 @@ def verdict(word: str, quote: str = "", reason: str = "It greets") -> str:
 async def judged(
     make_flow: MakeFlow, replies: str, greeting: str = "Hello, dear world!\n", **flags: object
 ) -> tuple[Flow, Answer, list[ModelRequest]]:
-    """The flow of a turn on the plan, its answer, and what the judge was asked."""
+    """Return the flow of a turn on the plan, its answer, and the requests to the judge."""
     flow = make_flow(f"replies:\n{replies}  - {{text: All verified!, repeat: 2}}\n", **flags)
     (flow.folder / "greeting").write_text(greeting)
     session = flow.open()

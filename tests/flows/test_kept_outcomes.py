@@ -1,4 +1,4 @@
-"""An outcome that the database cannot take is kept beside it, and enters the journal once."""
+"""An outcome that the database cannot store is spooled to a file and enters the journal once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.flows.program import replayed, start, start_run
 from tests.support.databases import postgres_server, postgres_url
 from tests.support.forge import Forge, Started, until
 
-# Read before a test's environment is made: it keeps nothing that is not its own.
+# Read before the environment of a test is prepared, which removes this variable.
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
 __all__ = ["postgres_server", "postgres_url"]
 
@@ -47,13 +47,13 @@ def spools(flow: Flow) -> list[Path]:
 
 
 def kept(flow: Flow) -> str:
-    """The outcome that is kept, as text."""
+    """Return the spooled outcome as text."""
     (file,) = spools(flow)
     return file.read_bytes().rstrip(b"\0").decode()
 
 
 def outcomes(flow: Flow) -> list[str]:
-    """How each outcome in the journal says that it ended."""
+    """Return the status of each outcome in the journal."""
     database = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "kogniterm.db"
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute("SELECT payload FROM records WHERE kind = 'outcome'").fetchall()
@@ -145,7 +145,7 @@ def test_an_outcome_that_can_be_kept_nowhere_is_unknown(make_flow: MakeFlow, for
 
 
 def test_a_file_that_may_not_grow_keeps_what_ended(make_flow: MakeFlow, forge: Forge) -> None:
-    """A limit between what the intent needs and what the outcome needs."""
+    """The limit is between the size the intent needs and the size the outcome needs."""
     replies = [{"run": "echo ran >>count; seq 1 4000", "purpose": "Count"}, {"text": "Done."}]
     flow = make_flow(json.dumps({"replies": replies}))
     data = Path(flow.environ["KOGNITERM_DATA_DIR"])
@@ -218,11 +218,11 @@ async def test_a_kept_outcome_is_forgotten_and_deleted_with_the_rest(
     assert spools(flow) == []
 
 
-# --- a server that is away ---------------------------------------------------------------------
+# --- a server that is unreachable ---------------------------------------------------------------
 
 
 class HangingUp:
-    """A PostgreSQL server behind a socket of its own, which can hang up and be silent."""
+    """A proxy of the PostgreSQL server that can close its connections and stop listening."""
 
     def __init__(self, url: str, folder: Path) -> None:
         real = unquote(url.split("host=")[1].split("&")[0])
@@ -282,7 +282,7 @@ WAITING = (
 
 
 def cut_off(forge: Forge, flow: Flow, server: HangingUp) -> Started:
-    """A run whose server went away during its command, and which has said so."""
+    """Start a run, disconnect the server during its command, and wait until the run reports it."""
     flow.environ["KOGNITERM_DATABASE_URL"] = server.url
     started = start_run(forge, flow, "-y", "--output=stream-json", "count")
     until(lambda: (flow.folder / "began").exists() or started.gone)

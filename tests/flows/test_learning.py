@@ -1,4 +1,4 @@
-"""What is learnt from turns: approved commands as examples; and models without tool calls."""
+"""Learning from turns: approved commands as examples; and models without tool calls."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow, tmp_path: 
     assert learned(tmp_path) == []
 
 
-# --- what plans teach -------------------------------------------------------------------------
+# --- examples learned from plans ---------------------------------------------------------------
 
 SHIP = """
 replies:

@@ -1,4 +1,4 @@
-"""What a tool reaches through a link: judged, shown and refused as what it leads to."""
+"""Tools that reach a file through a link: classified, shown and refused as the link's target."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_folder_that_became_a_link_after_the_question_is_a_refusal(
 async def test_a_link_in_the_middle_of_a_command_is_not_undone_through(
     make_flow: MakeFlow, outside: Path
 ) -> None:
-    """What a command changed behind a link is outside, and undoing does not go there."""
+    """A file changed through a link is outside the workspace, so undo does not touch it."""
     flow = make_flow('{"replies": [{"run": "echo mine > link/a.txt"}, {"text": "Done."}]}', [yes])
     (flow.folder / "link").symlink_to(outside)
     await flow.run()

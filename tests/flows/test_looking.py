@@ -1,4 +1,4 @@
-"""Images that the model looks at by itself, with read_file."""
+"""Images that the model opens with read_file."""
 
 from __future__ import annotations
 

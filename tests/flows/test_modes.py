@@ -1,4 +1,4 @@
-"""Modes belong to the process that runs a turn: no session brings a permission back with it."""
+"""Modes belong to the process that runs a turn: resuming a session restores no permission."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW_MANUAL = "It now asks before commands again"
 
 
 async def left_in_auto(make_flow: MakeFlow) -> str:
-    """The id of a session that a process with `--auto-approve` has worked in."""
+    """Return the id of a session that a process with `--auto-approve` has worked in."""
     flow = make_flow("replies: [{text: Hello.}]", approval_mode="auto", plan="never")
     await flow.run()
     assert flow.session is not None
@@ -25,7 +25,7 @@ async def left_in_auto(make_flow: MakeFlow) -> str:
 
 
 def plain(make_flow: MakeFlow, script: str = ACT, **flags: object) -> Flow:
-    """A flow without any flag about modes, and nobody to ask."""
+    """Return an unattended flow without any flag about modes."""
     flow = make_flow(script, decisions=[], **flags)
     flow.person = None
     return flow
@@ -46,7 +46,7 @@ async def test_a_resumed_session_begins_in_manual(make_flow: MakeFlow, way: str)
     elif way in ("import", "copy"):
         session_id = import_lines(store, list(export_lines(store, session_id)), as_new=True).id
     flow.close()
-    # What the first resume wrote must not be what keeps the second one safe.
+    # A second session is prepared, because the first resume recorded its own mode.
     if way in ("last", "id"):
         session_id = await left_in_auto(make_flow)
     session = flow.open("last" if way == "last" else session_id)

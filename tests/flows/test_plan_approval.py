@@ -1,4 +1,4 @@
-"""A plan waits until the person has looked at it: approved, edited, rejected, asked again."""
+"""A plan waits until the user has reviewed it: approved, edited, rejected, asked again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans in whole turns: only made, given as a file, edited by a person, resumed, and budgets."""
+"""Plans in whole turns: only made, given as a file, edited by a user, resumed, and budgets."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ replies:
 
 
 def watch(flow: Flow) -> list[int]:
-    """The estimated size of each request the session makes from now on."""
+    """Return a list that receives the estimated size of each further request of the session."""
     sizes: list[int] = []
     session = flow.session or flow.open()
     model = session.modes.model

@@ -32,7 +32,7 @@ def acted(flow: Flow) -> bool:
 
 
 def asked_for(flow: Flow) -> list[object]:
-    """The records that only an action leaves."""
+    """Return the records that only an action leaves."""
     assert flow.session is not None
     bodies = [record.body for record in flow.session.journal.records()]
     return [body for body in bodies if isinstance(body, Requested | Judged | Intent)]
@@ -163,7 +163,7 @@ async def test_a_turn_that_only_plans_stays_one_when_it_is_resumed(
     answer = await flow.run(None)
     assert (answer.stop, answer.exit_code) == ("plan_only", 0)
     assert not acted(flow)
-    # It was that turn only.
+    # It applied to that turn only.
     flow.close()
     flow = make_flow(f"replies: [{ACT}, {{text: Done.}}]")
     flow.open("last")

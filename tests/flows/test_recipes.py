@@ -1,4 +1,4 @@
-"""Recipes: checked before anything runs, run through the same approval, executor and journal."""
+"""Recipes: validated before anything runs; run through the same approval, executor and journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a kill: what is known is told, nothing runs twice, and the session goes on where it was."""
+"""After a kill: known outcomes are reported, nothing runs twice, and the session continues."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANSWER = "replies: [{text: Told.}]"
 
 @dataclass(frozen=True)
 class Program:
-    """Starts the real program in a flow's folders, with nobody in front of it."""
+    """Starts the real program in a flow's folders, unattended."""
 
     forge: Forge
 
@@ -34,7 +34,7 @@ class Program:
         return start_run(self.forge, flow, *words, faults=faults)
 
     def kill(self, flow: Flow, faults: str, *words: str) -> None:
-        """A task that a fault kills in the middle."""
+        """Run a task that a fault kills in the middle."""
         started = self.start(flow, *(words or ("-y",)), "count", faults=faults)
         assert started.wait() == -signal.SIGKILL, started.said
 
@@ -52,7 +52,7 @@ def count(flow: Flow) -> int:
 async def resumed(
     flow: Flow, wish: RecoveryChoice | None = None
 ) -> tuple[Answer, list[tuple[Intent, str]]]:
-    """Go on with the open turn; `wish` answers for the person, None means that nobody is there."""
+    """Continue the open turn; `wish` is the user's recovery choice, None means unattended."""
     asked: list[tuple[Intent, str]] = []
 
     async def recover(intent: Intent, output: str) -> RecoveryChoice:
@@ -167,7 +167,7 @@ async def test_a_person_says_what_becomes_of_an_unknown_command(
     assert told in flow.shown[2]
     assert "Output up to then:\nshown" in flow.shown[2]
     assert flow.person is not None
-    # Auto mode must not run again by itself what the person did not want run again.
+    # Auto mode must not run again what the user decided not to run again.
     assert len(flow.person.asked) == (0 if wish == "again" else 1)
     assert count(flow) == 2
 
@@ -184,7 +184,7 @@ async def test_the_output_up_to_a_real_kill_is_shown(make_flow: MakeFlow, progra
 
 
 def outputs(flow: Flow) -> str:
-    """All command output that reached the disk."""
+    """Return all command output that reached the disk."""
     folder = Path(flow.environ["KOGNITERM_DATA_DIR"]) / "outputs"
     return "".join(file.read_text() for file in folder.rglob("*.log"))
 
@@ -287,7 +287,7 @@ async def test_a_signal_ends_the_tree_and_closes_the_journal(
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""A recorded session played again: it is the same, or the first difference is named."""
+"""Replay of a recorded session: it is the same, or the first difference is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user and the model are told of commands in the sandbox, through whole turns."""
+"""Reports of sandboxed commands to the user and to the model, through whole turns."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def script(*commands: str) -> str:
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """A kind of sandbox that works here."""
+    """Return a kind of sandbox that works here."""
     return require_sandbox(request.param).kind
 
 
 def told(flow: Flow) -> list[str]:
-    """What the model was shown of each command."""
+    """Return the result of each command as the model received it."""
     return [text for text in flow.shown if "[exit " in text]
 
 
@@ -40,7 +40,7 @@ async def test_what_other_tools_act_on_is_shown_and_recorded(
     plant = (
         "python3 -c \"import os; os.mkdir('.vs' + 'code');"
         " open('.vs' + 'code/tasks.json', 'w')\""
-    )  # what policy does not see
+    )  # policy does not see this
     flow = make_flow(script(plant, "python3 -c 'print(1)' > harmless"), sandbox=kind)
     await flow.run()
     notices = [str(event.text) for event in flow.of(events.Notice)]

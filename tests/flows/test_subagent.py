@@ -1,4 +1,4 @@
-"""Sub-agents: their own history and budget, only a result comes back, side by side."""
+"""Sub-agents: own history and budget, only a result returns, and several run in parallel."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ replies:
 
 
 def agents(flow: Flow) -> list[str]:
-    """Who asked, action by action."""
+    """Return the task of the agent behind each proposed action."""
     return [event.request.agent_task for event in flow.of(events.ActionProposed)]
 
 
@@ -172,7 +172,7 @@ async def test_it_edits_and_runs_through_the_same_approval(make_flow: MakeFlow) 
 
 
 def say(flow: Flow, words: str) -> Callable[[ActionRequest], Decision]:
-    """Approves, and steers the turn before that."""
+    """Return a decision that steers the turn and then approves."""
 
     def decide(request: ActionRequest) -> Decision:
         assert flow.session is not None

@@ -1,4 +1,4 @@
-"""Tools that reach the person, memory and background jobs, through whole turns."""
+"""Tools that involve the user, memory and background jobs, through whole turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust given and taken back in a running session: it holds at once, and the prefix stays."""
+"""Trust granted and revoked in a running session: effective at once, with an unchanged prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spine, arrow by arrow: one input to its answer, whatever people and commands do."""
+"""A whole turn, step by step: one input to its answer, for all decisions and results."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
         summary.add(event)
     assert seen == ["allow"] * 3
     assert answer.exit_code == 3
-    # It was judged anew when it was proposed again, and then ran.
+    # It was classified again when it was proposed again, and then ran.
     assert [result.text.strip() for result in flow.results] == ["evil", "evil"]
     first = summary.final(answer)["commands"][0]
     assert (first["status"], first["decided_by"]) == ("refused", "start check")
@@ -377,7 +377,7 @@ replies:
 
 
 async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object) -> None:
-    """The scripted model's own check: each request starts with the one before it."""
+    """The scripted model checks that each request starts with the one before it."""
     flow = make_flow(PLAN)
     seen: list[tuple[str, ...]] = []
     session = flow.open()

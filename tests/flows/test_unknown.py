@@ -1,5 +1,4 @@
-"""Unknown stays unknown: however often the process is killed, the same command is not run again
-unless the user wants it."""
+"""An unknown outcome stays unknown after any number of kills, until the user decides."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def ended(forge: Forge, flow: Flow, *words: str) -> tuple[int, str]:
 
 
 async def unknown(make_flow: MakeFlow, forge: Forge) -> None:
-    """A session whose only command was cut off behind its effect, and the turn ended."""
+    """Prepare a session whose only command was killed after its effect, and whose turn ended."""
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     status, said = ended(forge, make_flow(TOLD), "--resume=last")
     assert status == 3, said
@@ -68,7 +67,7 @@ def test_many_crashes_in_a_row(make_flow: MakeFlow, forge: Forge, kills: int) ->
     kill(forge, make_flow(COUNTED), "kill:before-outcome", "count")
     for _ in range(kills - 1):
         kill(forge, make_flow(COUNTED), "kill:after-outcome", "--resume=last")
-        # Each crash leaves an open turn behind; the next process goes on with it.
+        # Each crash leaves an open turn, which the next process continues.
     flow = make_flow(COUNTED)
     status, said = ended(forge, flow, "--resume=last")
     assert status == 3, said
@@ -124,7 +123,7 @@ async def test_another_command_runs(make_flow: MakeFlow, forge: Forge) -> None:
     assert status == 0, said
 
 
-# --- ways to another session ------------------------------------------------------------------
+# --- transfers to another session -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["compaction", "fork", "fork before it", "import"])

@@ -1,4 +1,4 @@
-"""The command that adds a package is the one for the environment that KogniTerm runs in."""
+"""The suggested install command is the one for the environment that KogniTerm runs in."""
 
 from __future__ import annotations
 

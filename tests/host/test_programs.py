@@ -1,4 +1,4 @@
-"""Programs of the host process come from system folders, whatever PATH says."""
+"""Programs of the host process come from system folders, whatever PATH contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A repository that would run programs for whoever looks at it."""
+"""Repositories whose configuration would run programs when git inspects them."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_hooks_of_the_user_do_not_count(
 def verdict(
     folder: Path, command: str, *, boxed: bool = False, mode: ApprovalMode = "auto"
 ) -> Verdict:
-    """What becomes of `command` in auto mode with `--no-sandbox`, or in a sandbox."""
+    """Return the verdict on `command` in auto mode with `--no-sandbox`, or in a sandbox."""
     box = Sandbox("bubblewrap", str(folder), str(folder)) if boxed else None
     policy = PolicyService(
         str(folder),
@@ -180,7 +180,7 @@ def verdict(
 
 
 def modes_of(approval: ApprovalMode) -> SessionModes:
-    """The modes of a session that asks a model of no size in particular."""
+    """Return the modes of a session whose model has an arbitrary size."""
     info = ModelInfo("scripted:x", "scripted", 32_000, 1_000)
     return SessionModes(cast(Model, SimpleNamespace(info=info)), approval)
 
@@ -383,7 +383,7 @@ HOSTILE = """[core]
 
 
 def make_hostile(folder: Path) -> Path:
-    """Make a repository in which everything names a program that leaves the file `ran`."""
+    """Make a repository whose settings all name a program that creates the file `ran`."""
     git(folder, "init", "-q")
     for name in ("a.txt", "sub/b.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -406,7 +406,7 @@ def make_hostile(folder: Path) -> Path:
 
 
 def plain_git_runs(folder: Path, ran: Path) -> bool:
-    """Whether `git status`, as a user types it, runs the repository's programs."""
+    """Return whether `git status`, as a user types it, runs the repository's programs."""
     subprocess.run(["git", "status"], cwd=folder, check=False, capture_output=True)
     return ran.exists()
 

@@ -1,4 +1,4 @@
-"""What is kept out of the process: compared with the real libraries, and seen in real runs."""
+"""Libraries that are not loaded: stand-ins compared with the real ones, and real runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ print(json.dumps([status, sorted(sys.modules)]))
 
 
 def python(code: str, *words: str, **environ: str) -> str:
-    """What `code` prints in a process of its own, where the environment asks for tracing."""
+    """Return the output of `code` in its own process, with tracing on in the environment."""
     traced = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": "http://127.0.0.1:1"}
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
@@ -57,14 +57,14 @@ def python(code: str, *words: str, **environ: str) -> str:
 
 
 def loaded(*words: str, home: Path, **environ: str) -> tuple[int, set[str]]:
-    """The exit status of `kogniterm WORDS`, and the modules that it loaded."""
+    """Return the exit status of `kogniterm WORDS`, and the modules that it loaded."""
     said = python(RUN, *words, HOME=str(home), **environ)
     status, modules = json.loads(said.splitlines()[-1])
     return status, set(modules)
 
 
 def assert_kept_out(modules: set[str]) -> None:
-    """A new release that asks LangSmith for more, or uses the server's client, fails here."""
+    """Check that LangSmith and its SDK are loaded without the parts that are never used."""
     assert {"langsmith", "langsmith.run_helpers", "langgraph_sdk"} <= modules
     assert not modules & {"langsmith.client", "langsmith.schemas", "langgraph_sdk.client"}
 
@@ -98,7 +98,7 @@ def test_a_run_with_gemini_loads_none_of_it(tmp_path: Path, fake_gemini: FakeGem
 
 
 def test_a_run_is_traced_by_the_real_class() -> None:
-    """A tracer of langchain-core makes objects of LangSmith's class where it is really used."""
+    """langchain-core's tracer uses LangSmith's real class when tracing is on."""
     said = [python(before + TRACED) for before in ("", KEEP_OUT)]
     assert said[0] == said[1]
     assert "langsmith.run_trees" in said[0]

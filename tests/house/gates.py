@@ -1,4 +1,4 @@
-"""The gates: each takes a source tree and returns its violations, one sentence each.
+"""Architecture gates: each takes a source tree and returns its violations, one sentence each.
 
 The rules stand in docs/architecture.md. There is no list of exemptions: a gate that is in the
 way is changed here, for everybody, with the reason.
@@ -17,11 +17,11 @@ MAX_FUNCTION = 60
 MAX_COMPLEXITY = 15
 MAX_PUBLIC_METHODS = 20
 MAX_SIBLINGS = 15
-"""Modules in one folder; what outgrows it is divided into rooms named after what they do."""
+"""Modules in one folder; a folder with more is divided by topic."""
 MIN_LINES = 60
 """A shorter module with a single importer is merged into it."""
 SEAMS = ("kogniterm.__main__",)
-"""Shorter modules that stand alone on purpose."""
+"""Short modules that stay separate on purpose."""
 SAME_NAME = ("kogniterm.cli.verbs", "kogniterm.ui.commands")
 """Modules named after the word that a user types, which may repeat."""
 
@@ -117,7 +117,7 @@ LIGHT_ROOTS = (
     "kogniterm.approval",
     "kogniterm.execution",
 )
-"""What starts, or is embedded, without paying for a library it may never use."""
+"""Modules that start, or are embedded, without loading a library they may never use."""
 
 READS_ENVIRONMENT = ("kogniterm.settings",)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
@@ -129,7 +129,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def layers(tree: Tree) -> list[str]:
-    """Rules 1 and 2: imports point right, and rooms do not import each other."""
+    """Return imports that point left, or from one room to another (rules 1 and 2)."""
     found = []
     for module in tree:
         for item in module.imports:
@@ -146,7 +146,7 @@ def layers(tree: Tree) -> list[str]:
 
 
 def unknown_parts(tree: Tree) -> list[str]:
-    """Every module stands in a room or layer that the design knows."""
+    """Return modules outside of the rooms and layers that the design knows."""
     known = {part for layer in LAYERS for part in layer}
     return [
         f"{module.path}: {_part(module.name)} is in no layer"
@@ -156,17 +156,17 @@ def unknown_parts(tree: Tree) -> list[str]:
 
 
 def agent_cannot_act(tree: Tree) -> list[str]:
-    """Rule 3: the agent thinks; nothing it reaches can run, approve, show or store."""
+    """Return what the agent reaches that can run, approve, show or store (rule 3)."""
     return _reaches(tree, ("kogniterm.agent",), AGENT_MAY_NOT_REACH)
 
 
 def pure_parts(tree: Tree) -> list[str]:
-    """Rule 4: approval, text, types and errors do nothing but compute."""
+    """Return imports of impure modules in approval, text, types and errors (rule 4)."""
     return _reaches(tree, PURE, IMPURE)
 
 
 def package_owners(tree: Tree) -> list[str]:
-    """Rule 5: one owner per library."""
+    """Return imports of libraries outside of their owner (rule 5)."""
     return [
         f"{module.at(item.line)}: {item.root} belongs to {', '.join(OWNERS[item.root])}"
         for module in tree
@@ -176,7 +176,7 @@ def package_owners(tree: Tree) -> list[str]:
 
 
 def light_roots(tree: Tree) -> list[str]:
-    """Rule 7: what starts first imports no heavy library."""
+    """Return heavy libraries that the first modules of a start import (rule 7)."""
     found = []
     for root in LIGHT_ROOTS:
         if root not in tree.modules:
@@ -191,12 +191,12 @@ def light_roots(tree: Tree) -> list[str]:
 
 
 def no_cycles(tree: Tree) -> list[str]:
-    """No module imports itself through others; lazy imports and those for types count."""
+    """Return import cycles; lazy imports and those for types count."""
     return [f"circular import: {' -> '.join(cycle)}" for cycle in _cycles(_graph(tree))]
 
 
 def full_folders(tree: Tree) -> list[str]:
-    """Rule 8: a folder has at most fifteen modules; those of the package itself are fixed."""
+    """Return folders with more than fifteen modules, except the package itself (rule 8)."""
     counts = Counter(m.path.parent for m in tree if m.path.stem != "__init__")
     return [
         f"{folder}: {count} modules, {MAX_SIBLINGS} are the most"
@@ -206,7 +206,7 @@ def full_folders(tree: Tree) -> list[str]:
 
 
 def full_classes(tree: Tree) -> list[str]:
-    """Rule 8: a class has at most twenty public methods."""
+    """Return classes with more than twenty public methods (rule 8)."""
     found = []
     for module in tree:
         for node in ast.walk(module.tree):
@@ -223,7 +223,7 @@ def full_classes(tree: Tree) -> list[str]:
 
 
 def small_modules(tree: Tree) -> list[str]:
-    """Rule 8: a small module with a single importer is merged into it."""
+    """Return small modules with a single importer, into which they should be merged (rule 8)."""
     graph = _graph(tree)
     importers = Counter(target for targets in graph.values() for target in targets)
     return [
@@ -237,7 +237,7 @@ def small_modules(tree: Tree) -> list[str]:
 
 
 def repeated_names(tree: Tree) -> list[str]:
-    """The name of a module means one thing, except for the words that a user types."""
+    """Return module names that occur twice, except for the words that a user types."""
     homes: dict[str, list[Module]] = {}
     for module in tree:
         if not module.path.stem.startswith("__"):
@@ -250,7 +250,7 @@ def repeated_names(tree: Tree) -> list[str]:
 
 
 def unused_names(tree: Tree) -> list[str]:
-    """Every public name has a user in the product, or stands in docs/library.md."""
+    """Return public names that the product does not use and docs/library.md does not list."""
     used = _library_words(tree)
     for module in tree:
         used |= _words_used(module.tree)
@@ -265,7 +265,7 @@ def unused_names(tree: Tree) -> list[str]:
 
 
 def environment_owner(tree: Tree) -> list[str]:
-    """Rule 6: only settings reads the environment."""
+    """Return reads of the environment outside of settings (rule 6)."""
     names = {"environ", "environb", "getenv", "getenvb"}
     found = []
     for module in _outside(tree, READS_ENVIRONMENT):
@@ -280,7 +280,7 @@ def environment_owner(tree: Tree) -> list[str]:
 
 
 def tool_message_owner(tree: Tree) -> list[str]:
-    """Rule 6: only agent/messages builds a ToolMessage."""
+    """Return places other than agent/messages that build a ToolMessage (rule 6)."""
     return [
         f"{module.at(node.lineno)}: a ToolMessage is built in agent/messages"
         for module in _outside(tree, BUILDS_TOOL_MESSAGES)
@@ -290,7 +290,7 @@ def tool_message_owner(tree: Tree) -> list[str]:
 
 
 def stream_owners(tree: Tree) -> list[str]:
-    """Rule 6: no print anywhere; standard streams belong to the screens."""
+    """Return calls of print, and uses of standard streams outside of the screens (rule 6)."""
     found = []
     for module in tree:
         for node in ast.walk(module.tree):
@@ -303,7 +303,7 @@ def stream_owners(tree: Tree) -> list[str]:
 
 
 def broad_except(tree: Tree) -> list[str]:
-    """Rule 6: everything is caught only at the named borders; cleaning up and raising is fine."""
+    """Return handlers of all exceptions that do not raise again, except at the borders (rule 6)."""
     found = []
     for module in _outside(tree, BROAD_EXCEPT):
         for node in ast.walk(module.tree):
@@ -319,7 +319,7 @@ def broad_except(tree: Tree) -> list[str]:
 
 
 def reasons_for_exceptions(tree: Tree) -> list[str]:
-    """A silenced check says why, on its line."""
+    """Return silenced checks without a reason on their line."""
     silencer = re.compile(
         r"#\s*(noqa\b(:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*)?|type:\s*ignore(\[[^]]*\])?)"
     )
@@ -333,7 +333,7 @@ def reasons_for_exceptions(tree: Tree) -> list[str]:
 
 
 def sizes(tree: Tree) -> list[str]:
-    """Rule 8: function and complexity limits."""
+    """Return functions that are too long or too complex (rule 8)."""
     found = []
     for module in tree:
         for node in _functions(module.tree):
@@ -380,7 +380,7 @@ def docstrings(tree: Tree) -> list[str]:
 
 
 def complexity(function: ast.AST) -> int:
-    """McCabe's number: one, and one for every branch."""
+    """Return McCabe's number: one, and one for every branch."""
     branches = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler)
     cases = (ast.match_case,)
     return 1 + sum(isinstance(node, branches + cases) for node in ast.walk(function))
@@ -410,7 +410,7 @@ ALL = (
 
 
 def _part(name: str) -> str:
-    """The room or layer module of `name`: the word after the package."""
+    """Return the room or layer module of `name`: the word after the package."""
     return name.partition(".")[2].partition(".")[0]
 
 
@@ -433,7 +433,7 @@ def _reaches(tree: Tree, start: tuple[str, ...], forbidden: tuple[str, ...]) -> 
 
 
 def _graph(tree: Tree) -> dict[str, set[str]]:
-    """The modules of ours that each module imports, whenever and for whatever."""
+    """Return the modules of the package that each module imports, lazily or for types too."""
     return {
         module.name: {
             home
@@ -445,7 +445,7 @@ def _graph(tree: Tree) -> dict[str, set[str]]:
 
 
 def _words_used(tree: ast.AST) -> set[str]:
-    """The names that a module reads, of attributes too, and the words that its strings are."""
+    """Return the names and attributes that a module reads, and its strings that are words."""
     words: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -458,13 +458,13 @@ def _words_used(tree: ast.AST) -> set[str]:
 
 
 def _library_words(tree: Tree) -> set[str]:
-    """The words of the page about the library, where the checkout has one."""
+    """Return the words of the page about the library, if the checkout has one."""
     page = tree.root / "docs" / "library.md"
     return set(re.findall(r"\w+", page.read_text("utf-8"))) if page.is_file() else set()
 
 
 def _cycles(graph: dict[str, set[str]]) -> Iterator[list[str]]:
-    """Strongly connected groups of two and more (Tarjan's algorithm, 1972)."""
+    """Yield strongly connected groups of two and more (Tarjan's algorithm, 1972)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -496,7 +496,7 @@ def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _text(node: ast.AST) -> str:
-    """The text of `node` where it is a docstring, or one that stands below an assignment."""
+    """Return the text of `node` if it is a docstring, or a string below an assignment."""
     value = node.value if isinstance(node, ast.Expr) else None
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 

@@ -1,4 +1,4 @@
-"""A source tree as the gates see it: modules, their syntax trees, and who imports whom."""
+"""A source tree for the gates: modules, their syntax trees, and their imports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE = "kogniterm"
 
 @dataclass(frozen=True)
 class Import:
-    """One import: the module meant, and when it happens."""
+    """One import: the imported module, and when the import happens."""
 
     target: str
     line: int
@@ -43,7 +43,7 @@ class Module:
 
 
 class Tree:
-    """All modules below `root`, which holds the package folder."""
+    """All modules below `root`, which contains the package folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -55,7 +55,7 @@ class Tree:
         return iter(self.modules.values())
 
     def home(self, target: str) -> str | None:
-        """The module of ours that `target` names, or None for somebody else's."""
+        """Return the module of the package that `target` names, or None for another library."""
         while target:
             if target in self.modules:
                 return target
@@ -68,7 +68,7 @@ class Tree:
         return {m.name: tuple(i for i in m.imports if not i.typing_only) for m in self}
 
     def reach(self, start: Iterable[str], *, lazy: bool) -> dict[str, str]:
-        """Every module and library reached from `start`, with the module that imports it.
+        """Return every module and library reached from `start`, with the module that imports it.
 
         Importing `a.b.c` runs the `__init__` of `a` and `a.b` too.
         """

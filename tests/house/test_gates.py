@@ -1,4 +1,4 @@
-"""The package passes every gate, and every gate has been seen to fail."""
+"""The package passes every gate, and every gate detects a planted violation."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_types_for_the_checker_alone_do_not_count_as_reached(tmp_path: Path) -> 
 
 
 def plant(root: Path) -> None:
-    """A small package in which every rule holds."""
+    """Write a small package in which every rule holds."""
     files = {
         "__init__.py": "",
         "errors.py": "from kogniterm import types\n",

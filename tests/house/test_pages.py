@@ -1,4 +1,4 @@
-"""Pages that are made from tables say what the tables say."""
+"""Generated pages are up to date, and agree with the parsers and settings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_example_names_every_setting_and_is_a_file_we_would_accept(tmp_path:
 
 
 def test_every_setting_is_read_by_somebody() -> None:
-    """A setting that nothing reads is a promise nobody keeps."""
+    """A setting that nothing reads would have no effect."""
     reads = ""
     for file in (ROOT / "kogniterm").rglob("*.py"):
         if "settings" not in file.parts:
@@ -91,7 +91,7 @@ def test_every_module_of_a_verb_is_in_the_table() -> None:
 
 
 def test_a_verb_is_described_once() -> None:
-    """The table's line and the verb's own parser say the same."""
+    """The table's line and the verb's own parser use the same description."""
     from kogniterm.cli.main import build_parser
 
     for verb in options.VERBS:
@@ -123,7 +123,7 @@ def calls(text: str) -> Iterator[list[str]]:
 
 
 def unknown_words(words: list[str]) -> Iterator[str]:
-    """Yield what the command line has not: the verbs, actions and options of a call."""
+    """Yield the verbs, actions and options of a call that the command line does not have."""
     path = ""
     flags = dict(FLAGS[""])
     left = iter(words)
@@ -148,7 +148,7 @@ FLAGS = {
 }
 """By verb and action (`/memory/add`): each option, and whether it takes a value."""
 HOLDERS = {path.rpartition("/")[0] for path in FLAGS if path}
-"""What is followed by a verb or an action."""
+"""Places that are followed by a verb or an action."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -51,7 +51,7 @@ print("\\n".join(sorted(entered)))
 
 
 def entered_by_a_turn(folder: Path) -> list[str]:
-    """The modules of a turn with one command, from the input to the answer."""
+    """Return the modules of a turn with one command, from the input to the answer."""
     script = folder / "script.yaml"
     script.write_text("replies: [{run: echo one, purpose: Look}, {text: Done.}]", encoding="utf-8")
     environ = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}

@@ -17,24 +17,24 @@ ALL_ROWS = {
     "docs/commands.md": r"^\| (`/[^|]*(?:\\\|[^|]*)*) \|",
     "docs/keys.md": r"^\| ((?!key\b|command\b|-)[^|`]+) \| ",
 }
-"""Pages of which every row of every table is a promise of its own."""
+"""Pages in which every table row is a separate promise."""
 _SITS = re.compile(r"\b(open_terminal|terminal: RealTerminal)\b")
-"""How a test gets a real terminal: it opens one, or a fixture of its module has opened it."""
+"""Ways to get a real terminal: a test opens one, or a fixture of its module has opened it."""
 Rows = dict[str, str | list[str] | dict[str, str]]
 
 
 def listed() -> dict[str, Rows]:
-    """The list: by page, what is promised and which tests show it."""
+    """Return the list: by page, the promises and the tests that show them."""
     return tomllib.loads(LIST.read_text("utf-8"))
 
 
 def flat(text: str) -> str:
-    """A text without what wrapping and quoting do to it."""
+    """Return a text without line breaks and quoting marks."""
     return re.sub(r"\s+", " ", text.replace("`", ""))
 
 
 def sections(page: str) -> dict[str, str]:
-    """The text of a page below each of its headings."""
+    """Return the text of a page below each of its headings."""
     text = (ROOT / page).read_text("utf-8")
     fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
     text = fences.sub(lambda block: block[0].replace("\n#", "\n #"), text)
@@ -43,7 +43,7 @@ def sections(page: str) -> dict[str, str]:
 
 
 def shown_by(row: str | list[str] | dict[str, str]) -> list[str]:
-    """The tests that a row names."""
+    """Return the tests that a row names."""
     if isinstance(row, dict):
         return [row["test"]] if "test" in row else []
     return [row] if isinstance(row, str) else row

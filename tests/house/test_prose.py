@@ -83,7 +83,7 @@ def unknown_commands(page: Path, text: str) -> Iterator[str]:
 
 @cache
 def known_places() -> dict[str, Place]:
-    """Return everywhere the words of the command line lead, by path."""
+    """Return every place of the command line by its path."""
     return {place.path: place for place in places()}
 
 

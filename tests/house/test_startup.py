@@ -1,4 +1,4 @@
-"""What is loaded when: the price of a start is a property of the code, not of a stopwatch."""
+"""Modules loaded at start, checked by name instead of by time."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from kogniterm.__main__ import main
 sys.exit(main())
 '''
 ALLOWED = {"prompt_toolkit", "wcwidth", "_distutils_hack"}
-"""prompt_toolkit and what it needs; the last is put there by an installed setuptools."""
+"""prompt_toolkit and its dependencies; the last is added by an installed setuptools."""
 
 
 def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
-    """Third-party packages loaded as the prompt is written; `before` runs ahead of KogniTerm."""
+    """Return third-party packages loaded at the prompt; `before` runs ahead of KogniTerm."""
     program, notes = folder / "watch.py", folder / "notes.json"
     program.write_text(before + WATCH, encoding="utf-8")
     environ = {

@@ -1,4 +1,4 @@
-"""What the tests of memory share: both databases in turn, a clock that is moved by hand."""
+"""Fixtures of the memory tests: both databases in turn, and a clock moved by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass
 class HandClock:
-    """A clock that only moves when told to."""
+    """A clock that moves only when told to."""
 
     time: float = 1_700_000_000.0
 
@@ -45,7 +45,7 @@ OpenMemory = Callable[..., Memory]
 
 @pytest.fixture
 def open_here(location: Path | str, clock: HandClock, tmp_path: Path) -> Iterator[OpenMemory]:
-    """Opens the memory of somebody at `location`; all are closed in the end."""
+    """Yield a function that opens a user's memory at `location`; close all at the end."""
     with ExitStack() as stack:
 
         def open_one(user: str = "ana", project: str | None = "shop", **more: Any) -> Memory:
@@ -58,5 +58,5 @@ def open_here(location: Path | str, clock: HandClock, tmp_path: Path) -> Iterato
 
 @pytest.fixture
 def memory(open_here: OpenMemory) -> Memory:
-    """Ana's memory in the project "shop"."""
+    """Return Ana's memory in the project "shop"."""
     return open_here()

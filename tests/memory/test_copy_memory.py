@@ -1,4 +1,4 @@
-"""Everything of one person goes to another database as it is, and back."""
+"""Copying a user's memory to another database and back preserves everything."""
 
 from __future__ import annotations
 

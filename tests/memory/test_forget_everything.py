@@ -81,17 +81,17 @@ def test_no_byte_of_the_words_stays_anywhere(
     (session,) = store.sessions()
     store.save_draft(session.id, f"and the {WORDS.upper()}")
     store.close()
-    # What screens and the local model leave behind, as they write it.
+    # Files of the screens and of the local model, in their formats.
     (data / "history").write_text(f"\n# 2026-01-01 00:00:00\n+tell me of the {WORDS}\n")
     (data / "examples.jsonl").write_text(json.dumps({"task": WORDS.title()}) + "\n")
     (data / "logs").mkdir(exist_ok=True)
     (data / "logs" / "kogniterm.log.1").write_text(f"asked about {WORDS}\n")
-    # What a crash and a damaged database leave behind.
+    # Files that remain after a crash and after damage to the database.
     (data / "kogniterm.db.damaged-20260101-000000").write_bytes(b"\0SQL" + WORDS.encode() + b"\0")
     left = tmp_path / "tmp" / f"kogniterm-{NO_PROCESS}-abcd_123"
     left.mkdir(parents=True)
     (left / "enter-1").write_text(f"declare TASK='{WORDS}'\n")
-    # What was written for the person, and what they wrote themselves.
+    # Exports for the user, and files that the user wrote.
     for name, action in (("talk.md", "export"), ("talk.jsonl", "export"), ("bug.jsonl", "report")):
         kind = ["--format", "markdown"] if name.endswith(".md") else []
         kogniterm("sessions", action, "last", *kind, "--to", name)
@@ -120,12 +120,12 @@ def test_no_byte_of_the_words_stays_anywhere(
     for line in (f"{config}/commands/ask.md, line 2", f"{work}/KOGNITERM.md, line 3"):
         assert f"Not changed, because you wrote it: {line}" in forgotten
     assert "fragments of the text in the damaged database" in forgotten
-    # What the person changed since, and what they copied, is theirs.
+    # Files that the user changed or copied since belong to the user.
     assert _holds(work / "talk.jsonl")
     assert _holds(work / "edited.md")
     kogniterm("audit", "verify")
     assert "[forgotten]" in kogniterm("sessions", "show", "last")
-    # It is not learnt again by being in the project's own files, which are the person's.
+    # Project files, which belong to the user, are not learned again.
     assert WORDS in (work / "notes.txt").read_text()
     assert kogniterm("memory", "list", "--all") == ""
 

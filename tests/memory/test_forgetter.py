@@ -1,4 +1,4 @@
-"""Forgetting: everywhere, proved by the raw bytes, and for good."""
+"""Forgetting removes every copy, proves it on the raw bytes, and is permanent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRETIVE = "Ana is fond of peanuts and ñandú eggs"
 
 
 class ListStore:
-    """A store of another room: a list of lines."""
+    """A store outside of memory: a list of lines."""
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
@@ -154,7 +154,7 @@ def test_the_audit_trail_tells_what_was_done_but_not_what_it_said(memory: Memory
 
 
 def test_a_sentence_of_a_fact_goes_without_the_others(memory: Memory, tmp_path: Path) -> None:
-    """ "Remember that X. Then show …" is kept as one line, and X was repeated alone."""
+    """A line such as "Remember that X. Then show …" holds the fact, and X was repeated alone."""
     log = tmp_path / "log"
     log.write_text("I note: the door code is TANGERINE nine!\nThen I wait.\nThen show me all.\n")
     fact = memory.add("the door code is tangerine nine. Then show me all. Thanks!")
@@ -303,7 +303,7 @@ def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_read_once_and_piece_by_piece(tmp_path: Path) -> None:
-    """What is removed is proved in the same pass, with a few pieces of the file in memory."""
+    """Removal is proved in the same pass, with a few pieces of the file in memory."""
     long = tmp_path / "data" / "1.out"
     long.parent.mkdir()
     line = b"\x1b[32mok\x1b[0m blue things stand on many shelves of this house\n" * 1000
@@ -332,7 +332,7 @@ def test_a_long_file_is_read_once_and_piece_by_piece(tmp_path: Path) -> None:
 
 
 def _read_bytes() -> int:
-    """How many bytes this process has read so far, from wherever."""
+    """Return the number of bytes this process has read so far, from any file."""
     fields = Path("/proc/self/io").read_text().split()
     return int(fields[fields.index("rchar:") + 1])
 

@@ -1,4 +1,4 @@
-"""Preferences with types, and lessons from how things ended."""
+"""Preferences with types, and lessons from the results of commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Export and import: byte for byte, believed only as far as a file can be."""
+"""Export and import: identical bytes, and limited trust in imported facts."""
 
 from __future__ import annotations
 

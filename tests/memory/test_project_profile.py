@@ -1,4 +1,4 @@
-"""Looking at a project folder: what is found, what is never touched, and how little is redone."""
+"""The profile of a project folder: what is found, what is never read, and what is cached."""
 
 from __future__ import annotations
 

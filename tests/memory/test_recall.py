@@ -1,4 +1,4 @@
-"""What a turn gets to see: budgets, order, quoting, citations, and the person's switch."""
+"""Facts given to a turn: budgets, order, quoting, citations, and the user's switch."""
 
 from __future__ import annotations
 

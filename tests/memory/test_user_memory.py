@@ -1,4 +1,4 @@
-"""The library face: add, search, forget, and nobody else's facts."""
+"""The library interface: add, search, forget, and no access to other users' facts."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_the_database_and_the_key_are_for_the_owner_only(tmp_path: Path) -> None
 
 
 def test_a_killed_forget_is_whole_or_not_at_all(tmp_path: Path) -> None:
-    """Whatever the moment: a fact, its history and its tombstone go together or stay together."""
+    """At any moment of a kill, a fact, its history and its tombstone stay or go together."""
     script = (
         "import sys\n"
         "from kogniterm.memory import open_memory\n"
@@ -254,7 +254,7 @@ def test_row_security_holds_without_any_condition(
         with open_memory(postgres_url, user="ben", **more) as ben:
             for table in (*TABLES, LEDGER):
                 rows = ben.sql.execute(f"SELECT user_id FROM {table}")
-                # The ledger is begun when a memory is first opened, and counts as a write.
+                # The ledger is created when a memory is first opened, which counts as a write.
                 assert rows == ([("ben",)] if table in ("memory_clock", LEDGER) else []), table
             assert ben.sql.run("DELETE FROM facts") == 0
             assert ben.sql.run("UPDATE facts SET text = 'x'") == 0

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the models room."""
+"""Fixtures of the model tests."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.fake_gemini import FakeGemini
 
 @pytest.fixture
 def pauses() -> Pauses:
-    """The pauses between tries, taken in no time."""
+    """Return pauses between retries that take no time."""
     return Pauses()
 
 
 @pytest.fixture
 async def open_gemini(fake_gemini: FakeGemini, pauses: Pauses) -> AsyncIterator[OpenGemini]:
-    """Opens Gemini models that talk to `fake_gemini`; closes them after the test."""
+    """Yield a function that opens Gemini models on `fake_gemini`; close them after the test."""
     opened: list[GeminiModel] = []
 
     def open_one(name: str = "gemini-2.5-flash", url: str = "", **more: Any) -> GeminiModel:

@@ -1,4 +1,4 @@
-"""Retries, deadline and the shape of a call, whatever the provider."""
+"""Retries, deadline and the sequence of events of a call, for any provider."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Step = ModelEvent | ModelError
 
 
 def attempts(*plans: list[Step]) -> Callable[[], AsyncGenerator[ModelEvent, None]]:
-    """One attempt after the other, each yielding its events or raising its error."""
+    """Return a factory of attempts, each of which yields its events or raises its error."""
     left = list(plans)
 
     async def attempt() -> AsyncGenerator[ModelEvent, None]:
@@ -115,7 +115,7 @@ async def test_a_pause_that_passes_the_deadline_is_not_made(pauses: Pauses) -> N
 
 
 async def test_the_deadline_does_not_cancel_whoever_listens() -> None:
-    """The listener is busy beyond the deadline; it gets an error, not a cancellation."""
+    """The consumer is busy beyond the deadline; it gets an error, not a cancellation."""
     caller = Caller("m", ModelOptions(deadline=0.05))
     events = caller.call(attempts([AnswerDelta("a"), AnswerDelta("b"), DONE]))
     assert await anext(events) == AnswerDelta("a")

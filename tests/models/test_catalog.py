@@ -1,4 +1,4 @@
-"""Costs are computed from a dated table; what is not in it is unknown, not free."""
+"""Costs are computed from a dated table; a model that is not in it has no known cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The docs of the models room say what the code does."""
+"""The documentation of models agrees with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings: what is kept, what comes back, and where a new run leaves the old one."""
+"""Recordings: what is stored, what is replayed, and where a new run diverges."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recorded(tmp_path: Path) -> tuple[RecordingModel, Path]:
 
 
 async def session(model: object) -> list[object]:
-    """The same three calls, and what came of them."""
+    """Make the same three calls, and return their events."""
     first = await ask(model, "go", tools=TOOLS)
     answer = ToolMessage("out", tool_call_id=first.message.tool_calls[0]["id"])
     history = [HumanMessage("go"), first.message, answer]

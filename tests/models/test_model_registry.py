@@ -1,4 +1,4 @@
-"""From a name to a model, or to the one sentence that says what is missing."""
+"""Opening a model by its name, or an error that names what is missing."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_the_default_is_gemini_with_a_key() -> None:
 
 
 def run_without(packages: list[str], code: str) -> str:
-    """Run `code` in a Python that does not find `packages`; its standard output."""
+    """Run `code` in a Python that does not find `packages`; return its standard output."""
     hide = f"""
 import importlib.abc, importlib.util, sys
 class Hidden(importlib.abc.MetaPathFinder):
@@ -223,7 +223,7 @@ def test_a_compatible_service_needs_a_named_model() -> None:
 
 @pytest.fixture
 def ollama() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """The address of a server that lists models as Ollama does, and its list."""
+    """Yield the address of a server that lists models as Ollama does, and its list."""
     models: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -327,7 +327,7 @@ async def test_light_models_are_preloaded_and_closed_without_a_word(tmp_path: Pa
 
 
 class Closing:
-    """A model of which only the end counts."""
+    """A model that counts how often it is closed."""
 
     def __init__(self, name: str) -> None:
         self.info = ModelInfo(name, "closing", 1, 1)

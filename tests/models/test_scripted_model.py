@@ -1,4 +1,4 @@
-"""Scripts: what they can say, when they say it, and what is wrong with a broken one."""
+"""Scripts: possible replies, their conditions, and errors in a broken one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tool calls as text: one form, read strictly, repaired once, never completed."""
+"""Tool calls as text: one form, parsed strictly, repaired once, never completed."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_call_cut_anywhere_is_no_call(length: int) -> None:
 
 
 class Remembering(ScriptedModel):
-    """Also keeps the requests it was asked with."""
+    """A scripted model that records its requests."""
 
     def __init__(self, *texts: str, chunk: int | None = None) -> None:
         usage = TokenCounts(input=10, output=5)

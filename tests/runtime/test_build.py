@@ -1,4 +1,4 @@
-"""Keys in a project's folder: seen, said, and not used."""
+"""Keys in a project's `.env`: detected, reported, and not used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kogniterm.runtime.build import keys_not_read, open_session
 
 
 def told(tmp_path: Path, content: str | None, **given: str) -> str:
-    """What is said in a folder whose `.env` has this content."""
+    """Return the notice about a folder whose `.env` has this content."""
     environ = {"HOME": str(tmp_path / "home"), **given}
     folder = tmp_path / "project"
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a person may do to a plan step by step, and what stays as it is."""
+"""Edits of a plan's steps by a user, and the parts that they do not change."""
 
 from __future__ import annotations
 

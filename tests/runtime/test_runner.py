@@ -1,4 +1,4 @@
-"""Stopping a command: heard even when it comes before the command does."""
+"""Stopping a command, also when the stop comes before the command has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything here runs on both databases."""
+"""Both databases in turn for every test of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head file: what a crash can leave is accepted, what it cannot is not, and it stays small."""
+"""The head file accepts every state a crash can leave, rejects others, and stays small."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_session_that_never_got_its_first_record_is_no_fault(tmp_path: Path, p
 
 
 def test_facts_that_were_not_committed_are_no_fault(tmp_path: Path) -> None:
-    """The head file is told first; the commit then fails, or the process dies before it."""
+    """The head file is written first; the commit then fails, or the process dies before it."""
     path = tmp_path / "kogniterm.db"
     store_at(path).close()
     with open_memory(path, user="ana", project="shop") as memory:
@@ -219,7 +219,7 @@ def test_on_a_server_each_machine_vouches_for_what_it_wrote(
             "UPDATE sessions SET snapshot = NULL, turns = 1, "
             "updated = (SELECT max(time) FROM records)"
         )
-        assert sound(here)  # it never knew of the second turn
+        assert sound(here)  # it has no record of the second turn
         assert not sound(there)
         execute.execute("DELETE FROM records WHERE seq > 5")
         assert not sound(here)

@@ -58,7 +58,7 @@ def test_tampering_is_found_where_it_happened(
 def test_replacing_content_under_its_old_hash_needs_a_record_that_says_so(
     store: SessionStore, session: str
 ) -> None:
-    """The way content is forgotten, used by somebody who only wants to change it."""
+    """Content is forgotten in this way, and somebody could use it to change the content."""
     from kogniterm.sessions.journal.codec import payload_digest
 
     ((salt, payload),) = store.database.execute("SELECT salt, payload FROM records WHERE seq = 7")

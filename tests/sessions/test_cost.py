@@ -1,4 +1,4 @@
-"""What a turn writes does not depend on how long the session is; bytes, not times."""
+"""The bytes written by a turn do not depend on the length of the session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ StoreWith = Callable[[int], SessionStore]
 
 @pytest.fixture(scope="module")
 def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The two databases; tests work on copies, for writing takes longer than all they do."""
+    """Write the two databases once; tests use copies, because writing is slow."""
     folder = tmp_path_factory.mktemp("written")
     for turns in (SHORT, LONG):
         write_store(folder / f"{turns}.db", turns)
@@ -36,7 +36,7 @@ def written_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store_with(written_once: Path, tmp_path: Path) -> StoreWith:
-    """Opens a store with one session of so many turns."""
+    """Return a function that opens a store with one session of so many turns."""
 
     def open_one(turns: int) -> SessionStore:
         copy = shutil.copy(written_once / f"{turns}.db", tmp_path)
@@ -63,7 +63,7 @@ def write_store(path: Path, turns: int) -> None:
 
 
 def written() -> int:
-    """Bytes this process has handed to the kernel."""
+    """Return the bytes this process has passed to the kernel."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("wchar")))
 
@@ -83,13 +83,13 @@ def bytes_per_turn(store: SessionStore, turns: int) -> float:
 def test_bytes_written_per_turn_do_not_grow(store_with: StoreWith) -> None:
     short = bytes_per_turn(store_with(SHORT), SHORT)
     long = bytes_per_turn(store_with(LONG), LONG)
-    # Merges of the search index and checkpoints fall where they fall, hence the half; a write
-    # that grew with the session would be several times as large here.
+    # Merges of the search index and checkpoints happen at any time, hence the half; a write that
+    # grew with the session would be several times as large here.
     assert long < short * 1.5
 
 
 class Counting:
-    """A database that counts the rows it gave away."""
+    """A database that counts the rows it returned."""
 
     def __init__(self, inner: Database) -> None:
         self._inner = inner
@@ -105,7 +105,7 @@ class Counting:
 
 
 def rows_read_after_a_crash(store: SessionStore, turns: int) -> int:
-    """How many rows a start reads to go on after a process died in the middle of a turn."""
+    """Return how many rows a start reads after a process died in the middle of a turn."""
     journal = store.open("s")
     write(journal, command_turn(turns + 1))
     write(journal, command_turn(turns + 2)[:4])

@@ -25,7 +25,7 @@ PAGE, HEADER = 4096, 100
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with sessions, and nothing beside it."""
+    """Return a database file with sessions, and nothing beside it."""
     path = tmp_path_factory.mktemp("sound") / "kogniterm.db"
     store = SessionStore(Database(path, SESSIONS), version="1.0")
     for number in range(COUNT):
@@ -40,7 +40,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def survivors(path: Path) -> Recovery | None:
-    """Open `path` as a start of the program does, read all that is there, and go on working."""
+    """Open `path` as a start of the program does, read everything, and continue to work."""
     content = path.read_bytes()
     store, recovery = open_store(path, user="ana", version="1.0")
     for info in store.sessions():
@@ -72,13 +72,13 @@ def test_a_file_cut_anywhere_is_opened_or_recovered(sound: Path, tmp_path: Path)
         folder.mkdir()
         copy = folder / sound.name
         copy.write_bytes(content[:length])
-        # A file of one byte is a new one to SQLite; one byte from the end may say nothing.
+        # SQLite takes a file of one byte for a new one; one byte from the end may hold no data.
         quiet = {0, 1, len(content) - 1}
         assert survivors(copy) is not None or length in quiet, length
 
 
 def roots(path: Path) -> dict[str, int]:
-    """Table or index → its first page, from 1."""
+    """Return the first page of each table and index, counted from 1."""
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT name, rootpage FROM sqlite_master WHERE rootpage > 0")
         return {str(name): int(page) for name, page in rows}
@@ -112,7 +112,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture(scope="module")
 def left_behind(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a killed process left: a database with its write-ahead log beside it."""
+    """Return the folder that a killed process left: a database with its write-ahead log."""
     folder = tmp_path_factory.mktemp("killed")
     copy = folder / sound.name
     shutil.copy(sound, copy)

@@ -1,4 +1,4 @@
-"""Forgotten words are gone from every place, and the journal still proves itself."""
+"""Forgotten words are removed everywhere, and the journal still proves itself."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_nothing_of_the_words_stays_and_the_chain_holds(
 ) -> None:
     report = forget(store, [SECRET])
     assert len(report.records[session]) >= 5
-    output.unlink()  # files are cleaned by whoever joins all stores
+    output.unlink()  # files are cleaned by the code that joins all stores
     checked = verify(store.database, session)
     assert checked.intact
     assert checked.forgotten == report.records[session]

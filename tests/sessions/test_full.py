@@ -1,4 +1,4 @@
-"""A disk that fills up in the middle of the work, wherever that is."""
+"""A disk that becomes full at any point of the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a shared database must promise: everybody sees their own rows and nobody else's."""
+"""Requirements of a shared database only: each user sees their own rows and no others."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_record_is_written_once_though_the_connection_breaks_before_its_commit
 def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
     postgres_url: str, postgres_server: Path
 ) -> None:
-    # A short name: the address of a socket has room for some hundred bytes.
+    # A short name: the address of a socket is limited to about a hundred bytes.
     with TemporaryDirectory() as folder, Wire(postgres_server, Path(folder)) as wire:
         through = postgres_url.replace(
             quote(str(postgres_server), safe=""), quote(str(wire.folder), safe="")
@@ -191,13 +191,13 @@ def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
 
 
 def backend_pid(store: SessionStore) -> int:
-    """The server's process for the store's connection."""
+    """Return the process of the server that serves the store's connection."""
     ((pid,),) = store.database.execute("SELECT pg_backend_pid()")
     return int(pid)
 
 
 def kinds(store: SessionStore, key: str) -> list[str]:
-    """The kinds of a session's records, in order."""
+    """Return the kinds of a session's records, in order."""
     rows = store.database.execute(
         "SELECT kind FROM records WHERE session_id = ? ORDER BY seq", (key,)
     )
@@ -205,8 +205,10 @@ def kinds(store: SessionStore, key: str) -> list[str]:
 
 
 class Wire:
-    """Stands between a client and the server; can hang up when a commit has been done and its
-    answer is on the way. The client finds its socket in `folder`."""
+    """A proxy between a client and the server, whose socket is in `folder`.
+
+    It can disconnect after a commit, while the answer is on its way.
+    """
 
     def __init__(self, server: Path, folder: Path) -> None:
         self.folder = folder
@@ -245,7 +247,7 @@ class Wire:
                 thread.start()
 
     def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
-        """One connection: each side's bytes to the other, until one of them hangs up."""
+        """Copy each side's bytes of one connection to the other, until one of them disconnects."""
         committing = False
         with contextlib.suppress(OSError):
             while True:
@@ -304,7 +306,7 @@ def test_there_and_back_again_without_loss(postgres_url: str, tmp_path: Path) ->
 def test_moving_to_a_server_and_working_there_from_the_command_line(
     postgres_url: str, forge: Forge, tmp_path: Path
 ) -> None:
-    """As a person does it: copy, compare, then go on with the address configured."""
+    """The steps of a user: copy, compare, then continue with the address configured."""
     here = SessionStore(Database(tmp_path / "data" / "kogniterm.db", SESSIONS), version="1.0")
     session = with_a_session(here, "Count the carrots")
     here.close()

@@ -1,4 +1,4 @@
-"""Comparing two runs, and the one file that a bug report is."""
+"""Comparison of two runs, and the file of a bug report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.conversation import command_turn, write
 
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
-    """One database is enough here; what is compared and reported is the same on both."""
+    """Return a store of one database; comparison and reports are the same on both."""
     return SessionStore(Database(tmp_path / "a.db", SESSIONS), version="1.0")
 
 

@@ -1,4 +1,4 @@
-"""A damaged database is noticed, kept, and everything that can be read is carried over."""
+"""A damaged database is detected and kept, and everything readable is carried over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = 4096
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A database with sessions, and a table of another room beside them."""
+    """Return a database with sessions, and a table of another room beside them."""
     path = tmp_path / "kogniterm.db"
     store = SessionStore(Database(path, SESSIONS), version="1.0")
     for number in range(COUNT):
@@ -56,7 +56,7 @@ def facts(path: Path) -> int:
 
 
 def page_of(path: Path, needle: bytes) -> int:
-    """The offset of the first page that holds `needle`."""
+    """Return the offset of the first page that holds `needle`."""
     return path.read_bytes().index(needle) // PAGE * PAGE
 
 
@@ -125,7 +125,7 @@ def test_changed_content_is_noticed_though_the_structure_is_sound(path: Path) ->
 
 
 def test_random_damage_never_costs_a_traceback_or_the_file(path: Path) -> None:
-    """200 random bytes overwritten, again and again with other seeds."""
+    """Overwrites 200 random bytes, repeatedly, with different seeds."""
     original = path.read_bytes()
     for seed in range(12):
         chance = random.Random(seed)

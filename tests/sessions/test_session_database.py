@@ -1,4 +1,4 @@
-"""Databases of every older schema are brought up to date with what is in them, on both kinds."""
+"""Databases of every older schema are migrated with their content, on both kinds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def steps_of(location: Path | str) -> tuple[Migration, ...]:
 
 
 def fill_as_the_first_version_did(connection: Any, mark: str) -> None:
-    """One session of two turns in the columns of schema 1."""
+    """Insert a session of two turns in the columns of schema 1."""
     bodies: list[RecordBody] = [SessionOpened("old", "/home/ana", "0.1", "m")]
     bodies += command_turn(1, "Count the carrots") + command_turn(2)
     marks = ", ".join([mark] * 9)

@@ -1,4 +1,4 @@
-"""Export, import, fork and copy: nothing lost, nothing made up."""
+"""Export, import, fork and copy lose nothing and add nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.language import in_spanish
 
 @pytest.fixture
 def session(store: SessionStore) -> str:
-    """A session of three turns, closed."""
+    """Return the id of a closed session of three turns."""
     journal = store.create(folder="/home/ana/niño", model="scripted:a")
     for turn in (1, 2, 3):
         write(journal, command_turn(turn, f"Tarea número {turn}: ¿cuántos?", output="ñ\x00\n"))
@@ -44,7 +44,7 @@ def session(store: SessionStore) -> str:
 
 @pytest.fixture
 def other(tmp_path: Path) -> SessionStore:
-    """Another, empty database."""
+    """Return another, empty database."""
     return SessionStore(Database(tmp_path / "other.db", SESSIONS), version="1.0")
 
 

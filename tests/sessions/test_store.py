@@ -18,7 +18,7 @@ from tests.support.conversation import command_turn, write
 
 
 def closed(store: SessionStore, task: str, **options: str) -> str:
-    """A session of one turn, closed; its id."""
+    """Record a closed session of one turn; return its id."""
     journal = store.create(folder="/home/ana", model="scripted:a")
     write(journal, command_turn(1, task, **options))  # type: ignore[arg-type]
     journal.close()

@@ -1,4 +1,4 @@
-"""Learning from the person's words: when, from what, and what becomes of it."""
+"""Extraction of facts from the user's words: when, from which text, and with what result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ for number in range(500):
 
 
 class SayingModel:
-    """A model that says what it is told to, in order, and keeps what it was asked."""
+    """A model that gives prepared replies, in order, and records its requests."""
 
     info = ModelInfo("saying", "test", 8000, 1000)
 
@@ -64,7 +64,7 @@ class SayingModel:
 
 @pytest.fixture
 def location(tmp_path: Path) -> Path:
-    """SQLite alone: what is learnt is decided above the database."""
+    """Return a SQLite location only, because extraction does not depend on the database."""
     return tmp_path / "state" / "kogniterm.db"
 
 
@@ -92,7 +92,7 @@ def reply(*facts: Mapping[str, Any], **more: Any) -> str:
 async def extract(
     memory: Memory, messages: Sequence[Message], *facts: Mapping[str, Any]
 ) -> Extraction:
-    """One extraction, of enough messages to be due, in which the model proposes `facts`."""
+    """Run one extraction, with enough messages to be due, in which the model proposes `facts`."""
     session = f"session {next(SESSIONS)}"
     last = messages[-1].seq
     answers = [Message(last + number, "model", "All right.") for number in range(1, EVERY + 1)]
@@ -399,7 +399,7 @@ def test_extraction_is_due_every_four_messages_not_on_every_turn() -> None:
 
 @given(st.lists(st.sampled_from(["person", "model", "tool"]), max_size=60))
 def test_the_cursor_never_misses_and_never_rereads(roles: list[Any]) -> None:
-    """Whatever the roles: every message is read exactly once by the time the session ends."""
+    """For any roles, every message is read exactly once by the time the session ends."""
     messages = [Message(seq, role, "words") for seq, role in enumerate(roles, start=1)]
     notes = SessionNotes("s1", cursor=0, last_used=0.0)
     read: list[int] = []
@@ -475,7 +475,7 @@ async def test_two_processes_do_not_move_the_cursor_back(open_here: OpenMemory) 
 
 
 def by_tool(memory: Memory, session: str, text: str, quote: str) -> None:
-    """What the model's own tool has stored during the turn."""
+    """Store a fact as the model's own tool does during the turn."""
     memory.remember(
         Candidate(text=text, project=memory.project, origin=Origin(session, None, quote)),
         who="model",

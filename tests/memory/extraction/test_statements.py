@@ -1,4 +1,4 @@
-"""What is said outright: wishes, standing rules and corrections, with a model and without."""
+"""Explicit statements: requests, standing rules and corrections, with a model and without."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAID = DATA / "said.txt"
 
 @pytest.fixture
 def location(tmp_path: Path) -> Path:
-    """SQLite alone: what is learnt is decided above the database."""
+    """Return a SQLite location only, because extraction does not depend on the database."""
     return tmp_path / "state" / "kogniterm.db"
 
 
 async def without_model(memory: Memory, *said: str, session: str = "s1") -> list[str]:
-    """What is active after each of `said` was a turn of one session without a model."""
+    """Return the active facts after each of `said` was a turn of one session without a model."""
     messages: list[Message] = []
     for seq, text in enumerate(said, start=1):
         messages.append(person(seq, text))
@@ -33,7 +33,7 @@ async def without_model(memory: Memory, *said: str, session: str = "s1") -> list
     return [fact.text for fact in memory.facts("active")]
 
 
-# --- wishes ---
+# --- requests ---
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def pairs(mark: str) -> list[tuple[str, str]]:
 async def test_an_update_passes_and_an_unrelated_fact_does_not(
     memory: Memory, updates: str, others: str
 ) -> None:
-    """Through the whole of an extraction in which the model calls every pair an update."""
+    """Runs the whole extraction, with a model that calls every pair an update."""
     outcomes: dict[str, list[bool]] = {updates: [], others: []}
     for mark, replaced in outcomes.items():
         for number, (old, new) in enumerate(pairs(mark)):
@@ -255,7 +255,7 @@ async def test_an_update_passes_and_an_unrelated_fact_does_not(
                 session, [person(seq, new) for seq in range(1, 5)]
             )
             assert result is not None
-            # What was said outright goes when the user agrees; the change names what would go.
+            # A stated fact is replaced only if the user agrees; the change names the replaced fact.
             replaced.append(any(one.replaced is not None for one in result.changes))
             ids = [one.id for one in memory.facts()]
             memory.repository.delete(ids, now=memory.clock.now(), who="test")
@@ -342,7 +342,7 @@ async def test_a_wish_in_pasted_text_is_no_reason_to_ask_a_model(memory: Memory)
     "said", ["a. b. " * 100_000, " " * 1_000_000, "no, " * 100_000, "remember that a, " * 50_000]
 )
 def test_a_huge_message_is_heard_at_its_ends(said: str) -> None:
-    """Each took minutes when it was read whole, for the patterns go back and forth."""
+    """Reading the whole message took minutes, because the patterns backtrack."""
     whole = f"Remember that tea is at four. {said}\nRemember that we meet on Mondays"
     found = [one.text for one in statements.memory_requests(whole)]
     assert (found[0], found[-1]) == ("tea is at four.", "we meet on Mondays")

@@ -1,4 +1,4 @@
-"""Search by meaning watched from outside: what it writes, and whom it tries to reach."""
+"""Search by meaning, observed from outside: the files it writes and the hosts it contacts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for name in sys.argv[1:]:
     except ModuleNotFoundError:
         print("absent:", name)
 """
-"""The extras' packages, as the product loads them; each is loaded, and none of them asked."""
+"""Imports the extras' packages as the product loads them, without using any of them."""
 
 PACKAGES = (
     "xllamacpp",
@@ -47,7 +47,7 @@ _REACHED = re.compile(r"\b(?:connect|sendto|sendmsg|sendmmsg)\(.*sa_family=AF_IN
 
 
 def watched(place: Path, script: str, *arguments: str) -> tuple[list[str], set[str]]:
-    """The calls by which `script` tried to reach an address, and the files in its home after it.
+    """Return the calls with which `script` tried to reach an address, and the files in its home.
 
     The kernel tells, so native code is watched too; and there is no network it could use.
     """
@@ -69,7 +69,7 @@ def watched(place: Path, script: str, *arguments: str) -> tuple[list[str], set[s
 
 
 def test_the_watch_sees_a_name_that_is_looked_up(tmp_path: Path) -> None:
-    """What the other tests rely on: an attempt is seen, whether or not there is a network."""
+    """The other tests depend on this: an attempt is seen with or without a network."""
     script = (
         "import socket\n"
         "with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:\n"

@@ -1,4 +1,4 @@
-"""How well facts are found: our own small set, with a floor that a worse ranking falls under."""
+"""Search quality on a small set of facts, with minimum values that a worse ranking misses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.memory.conftest import DATA, OpenMemory
 
 
 def questions() -> tuple[dict[str, str], list[tuple[set[str], str]]]:
-    """Facts by name, and questions with the names of the facts that answer them."""
+    """Return facts by name, and questions with the names of the facts that answer them."""
     facts: dict[str, str] = {}
     asked: list[tuple[set[str], str]] = []
     for line in (DATA / "conversations.txt").read_text(encoding="utf-8").splitlines():

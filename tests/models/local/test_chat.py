@@ -1,4 +1,4 @@
-"""The model behind the protocol: what needs no weights, then the real 0.5B."""
+"""The model behind the protocol: first without weights, then the real 0.5B."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHELL = ToolSpec("execute_command", "Run a command.", {"type": "object"}, "comma
 
 
 async def ask(model: LocalModel, *messages: BaseMessage) -> Reply:
-    """The reply to `messages`, which must be the last event."""
+    """Return the reply to `messages`, which must be the last event."""
     return await last(model, ModelRequest(messages, (SHELL,), "create_plan"))
 
 
 async def last(model: LocalModel, request: ModelRequest) -> Reply:
-    """The stream's last event."""
+    """Return the stream's last event."""
     events = [event async for event in model.stream(request)]
     assert isinstance(events[-1], Reply)
     streamed = "".join(event.text for event in events[:-1] if isinstance(event, AnswerDelta))
@@ -42,7 +42,7 @@ def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def unloaded(tmp_path: Path) -> LocalModel:
-    """A model whose file is no model: whatever works with it needs no weights."""
+    """Return a model whose file is invalid, for code that needs no weights."""
     file = tmp_path / "not-a-model.gguf"
     file.write_bytes(b"no weights here")
     return open_local(weights_file=file)

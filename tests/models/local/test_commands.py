@@ -1,4 +1,4 @@
-"""Proposals for one part of a request, and the reasons against a command seen from its text."""
+"""Proposals for one part of a request, and doubts about a command derived from its text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Write = Callable[[Prompt], Awaitable[Completion]]
 
 
 def replies(*texts: str) -> tuple[Write, list[Prompt]]:
-    """A completion that gives `texts` in order, and the prompts it was given."""
+    """Return a completion that gives `texts` in order, and the list of prompts it receives."""
     prompts: list[Prompt] = []
 
     async def write(prompt: Prompt) -> Completion:
@@ -38,12 +38,12 @@ def replies(*texts: str) -> tuple[Write, list[Prompt]]:
 
 
 def begun(request: str) -> TurnSoFar:
-    """A turn in which nothing ran yet."""
+    """Return a turn in which nothing has run yet."""
     return turn_so_far([HumanMessage(request)])
 
 
 def failed(request: str, command: str) -> TurnSoFar:
-    """A turn whose first command failed."""
+    """Return a turn whose first command failed."""
     call = {"name": "execute_command", "args": {"command": command}, "id": "x"}
     said = ToolMessage("no\n[exit 1]", tool_call_id="x", artifact={"exit_code": 1})
     return turn_so_far([HumanMessage(request), AIMessage("", tool_calls=[call]), said])

@@ -1,4 +1,4 @@
-"""Talk is answered, knowledge is marked, requests are split where they say so."""
+"""Small talk is answered, knowledge is marked, and requests are split at their conjunctions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORK_TASKS = [task for task in tasks() if task.kind in WORK]
 
 
 async def nothing(prompt: Prompt) -> Completion:
-    """No model: what is decided here is decided without one."""
+    """Fail if called: these tests need no model."""
     raise AssertionError(prompt)
 
 

@@ -1,4 +1,4 @@
-"""The published result: complete, well computed, and what the page says."""
+"""The published result: complete, correctly computed, and equal to the page."""
 
 from __future__ import annotations
 

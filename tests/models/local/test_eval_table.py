@@ -1,4 +1,4 @@
-"""The table of tasks: every check fails on the untouched folder and passes when done right."""
+"""The table of tasks: every check fails on the untouched folder and passes on the solution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker process: faults of the library told in a sentence, nothing left behind."""
+"""The worker process: library faults become one error message, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ runtime.preload()
 print("started", flush=True)
 sys.stdin.read()
 """
-# What the library looks like to the worker, as far as the worker uses it; `fault` is its body.
+# The part of the library that the worker uses; `fault` is the body of its completion.
 BROKEN_LIBRARY = """
 import os
 class Threads: n_threads = 0; poll = 0
@@ -44,13 +44,13 @@ class Server:
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that the worker imports in place of the native library."""
+    """Return the path of a file that the worker imports in place of the native library."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path / "xllamacpp.py"
 
 
 async def complete(file: Path) -> list[str | Finished]:
-    """Everything one small completion gives."""
+    """Return all events of one small completion."""
     runtime = Runtime(file, context=256)
     try:
         return [event async for event in runtime.complete(Prompt("a", 4))]
@@ -121,7 +121,7 @@ async def test_closed_between_two_words_its_reader_ends_quietly(
     hand_over = loop.call_soon_threadsafe
 
     def close_and_hand_over(*args: Any) -> asyncio.Handle:
-        """Called by the reader with a line in hand, before it asks for the next one."""
+        """Close the runtime when the reader hands over a line, before it asks for the next one."""
         readers.append(threading.current_thread())
         runtime.close()
         return hand_over(*args)

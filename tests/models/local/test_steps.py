@@ -1,4 +1,4 @@
-"""The next step and the answer, folded from the messages of a turn."""
+"""The next step and the answer, derived from the messages of a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding, verifying, removing and pulling weights; the disk and concurrent pulls."""
+"""Finding, verifying, removing and pulling weights; full disks and concurrent pulls."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_stamp_is_trusted_only_while_size_and_time_fit(
     file.write_bytes(content)
     assert find(entry, tmp_path) == file
     before = file.stat()
-    # The same size and time: the stamp vouches for it, and nothing is hashed.
+    # With the same size and time the stamp is trusted, and nothing is hashed.
     file.write_bytes(content[:-1] + b"?")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert find(entry, tmp_path) == file
@@ -170,7 +170,7 @@ def test_remove_frees_everything(entry: Weights, content: bytes, tmp_path: Path)
     assert state_of(entry, folder).state == "missing"
 
 
-# --- killed, full, at the same time --------------------------------------------------------------
+# --- killed, full disk, concurrent pulls ---------------------------------------------------------
 
 
 def test_killed_pull_goes_on_where_it_stopped(
@@ -209,7 +209,7 @@ def test_concurrent_pulls_fetch_once(
         if now.done == 60_000 and not second.is_alive():
             second.start()
             waiting.wait()
-            # Only now may the first go on: the cut connection is resumed.
+            # Only now may the first continue: the cut connection is resumed.
             server.hold_after = None
             server.let_go.set()
 

@@ -1,4 +1,4 @@
-"""The real Gemini client against a Gemini endpoint on 127.0.0.1: what works."""
+"""The real Gemini client with a Gemini endpoint on 127.0.0.1: successful calls."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def test_leaving_the_stream_closes_the_connection(
 async def test_the_server_is_told_the_deadline_not_the_longest_silence(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
-    """Told the silence, the provider would end every reply that takes longer as a whole."""
+    """If told the idle limit, the provider would end every reply that takes longer in total."""
     fake_gemini.say("x")
     await ask(open_gemini(deadline=77.0, idle=5.0))
     assert fake_gemini.last.headers["X-Server-Timeout"] == "77"

@@ -1,4 +1,4 @@
-"""The real Gemini client against a Gemini endpoint on 127.0.0.1: what goes wrong."""
+"""The real Gemini client with a Gemini endpoint on 127.0.0.1: failures."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ async def test_silence_beyond_the_deadline_ends_the_call_and_the_connection(
 ) -> None:
     fake_gemini.hang(pieces, *TEXTS)
     deadline = 0.5
-    while not fake_gemini.requests:  # a busy machine may need longer to ask at all
+    while not fake_gemini.requests:  # a busy machine may need longer to send the request
         deadline *= 2
         with pytest.raises(ModelTimeoutError, match=f"within {deadline:g} s"):
             await ask(open_gemini(deadline=deadline))
@@ -300,7 +300,7 @@ async def test_silence_beyond_the_deadline_ends_the_call_and_the_connection(
 async def test_the_deadline_covers_a_trickle_too(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
-    """Each piece comes in time, the reply never ends: a read timeout alone would not notice."""
+    """Each piece comes in time and the reply never ends, so a read timeout alone does not help."""
     fake_gemini.trickle(event(candidate([{"text": "."}])), every=0.05)
     with pytest.raises(ModelTimeoutError):
         await ask(open_gemini(deadline=1.5))
@@ -372,7 +372,7 @@ async def test_a_long_message_of_the_provider_is_shortened(
 async def test_half_a_character_in_a_reply_does_not_break_the_session(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
-    """JSON can hold a lone surrogate, which no file or terminal takes; it becomes U+FFFD."""
+    """JSON can hold a lone surrogate, which no file or terminal accepts; it becomes U+FFFD."""
     fake_gemini.raw(event(candidate([{"text": "a\ud83d b"}], "STOP")))
     heard = await ask(open_gemini())
     assert heard.text == heard.message.text == "a\ufffd b"

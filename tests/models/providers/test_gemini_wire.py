@@ -1,4 +1,4 @@
-"""The requests sent: those of the plain client, converted once, growing at their end only."""
+"""Request bodies: equal to the plain client's, converted once, growing only at the end."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def test_a_growing_session_sends_what_the_plain_client_sends(
 
 
 def _session(steps: int) -> list[list[BaseMessage]]:
-    """The histories a session of `steps` tool calls asks with, on the same message objects."""
+    """Return the histories of each request in a session of `steps` tool calls, sharing messages."""
     history: list[BaseMessage] = [SystemMessage("Be brief."), HumanMessage("work")]
     asked = [list(history)]
     for number in range(steps):
@@ -202,7 +202,7 @@ async def test_one_body_is_the_beginning_of_the_next(
 async def test_the_client_gets_only_what_is_new(
     open_gemini: OpenGemini, fake_gemini: FakeGemini
 ) -> None:
-    """The promise behind flat steps: the client's work does not grow with the history."""
+    """The client's work per step does not grow with the history."""
     fake_gemini.answer_with(lambda _: text_answer("ok"))
     model = open_gemini()
     counting = Counting(model)
@@ -213,7 +213,7 @@ async def test_the_client_gets_only_what_is_new(
 
 
 class Counting:
-    """Counts the messages the client under `model` is handed, from its own callbacks."""
+    """A counter of the messages that the client under `model` receives, from its own callbacks."""
 
     def __init__(self, model: Any) -> None:
         from langchain_core.callbacks import AsyncCallbackHandler

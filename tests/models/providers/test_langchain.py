@@ -1,4 +1,4 @@
-"""The real clients of OpenAI, Anthropic and Ollama against a server on 127.0.0.1."""
+"""The real clients of OpenAI, Anthropic and Ollama with a server on 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def open_one(fake_gemini: FakeGemini, pauses: Pauses) -> AsyncIterator[Ope
 
 
 def called(provider: str) -> list[bytes]:
-    """Two calls in one reply, streamed as the provider does it."""
+    """Return two calls in one reply, streamed as the provider does it."""
     command = '{"command": "ls -la", "purpose": "look"}'
     if provider == "openai":
         return openai_stream(

@@ -1,4 +1,4 @@
-"""An image reaches each provider in its own form, once, beside the words it came with."""
+"""An image reaches each provider in its own form, once, beside its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting in files: what is ours is cleaned, what is in use or the person's is named."""
+"""Forgetting in files: KogniTerm's own are cleaned; files in use or of the user are named."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_was_written_is_cleaned_only_while_it_is_unchanged(tmp_path: Path) 
     assert done.untouched == (Mention(changed, 2),)
     assert report.read_text() == "first\nthe [forgotten]      \n"
     assert not recipe.exists()
-    # What was cleaned is still ours: the next words are found in it, too.
+    # A cleaned file still belongs to KogniTerm: the next words are found in it, too.
     assert files.foreseen(["first"]) == (Mention(report, 1),)
 
 

@@ -79,7 +79,7 @@ FORMS: Mapping[str, Callable[[str], str]] = {
 
 @dataclass(frozen=True)
 class Kept:
-    """What is used for a while before something is forgotten."""
+    """Stores filled before something is forgotten."""
 
     memory: Memory
     sessions: SessionStore
@@ -96,7 +96,7 @@ class Kept:
         self.journal.append(NodeRan(NodeUpdate("decide_action", (message,), pending=(request,))))
 
     def remembered(self, text: str) -> None:
-        """The block of a remembered fact, as the journal of the next turn has it."""
+        """Journal the next turn's input with the block of a remembered fact."""
         from kogniterm.memory.recall import recall
 
         fact = self.memory.add(text)
@@ -156,7 +156,7 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
 
 
 def words_for(*cell: str) -> list[str]:
-    """Four words that only this cell has; the last one begins with an accent."""
+    """Return four words unique to this cell; the last one begins with an accent."""
     digits = hashlib.sha256(" ".join(cell).encode()).digest()
     pairs = ["bcdfgklmnprstvz"[one % 15] + "aeiou"[one // 15 % 5] for one in digits]
     first, second, third, fourth = ("".join(pairs[at : at + 4]) for at in (0, 4, 8, 12))
@@ -164,12 +164,12 @@ def words_for(*cell: str) -> list[str]:
 
 
 def plain(raw: bytes) -> bytes:
-    """Bytes without colours, of whatever kind, and in lower case."""
+    """Return the bytes without colour sequences, in lower case."""
     return re.sub(rb"(?:\x1b|\\+u001b)[\[(][0-9;]*[A-Za-z]", b"", raw).lower()
 
 
 def everything(location: Path | str, *folders: Path) -> bytes:
-    """The bytes of all files, and of all rows of all tables."""
+    """Return the bytes of all files, and of all rows of all tables."""
     parts = [
         file.read_bytes() + str(file).encode()
         for folder in folders

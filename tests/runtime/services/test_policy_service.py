@@ -1,4 +1,4 @@
-"""Variables that hold data which was read stay suspect, whichever side of a sandbox read it."""
+"""Variables filled from data stay untrusted, whether read inside or outside of a sandbox."""
 
 from __future__ import annotations
 

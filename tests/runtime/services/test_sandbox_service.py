@@ -1,4 +1,4 @@
-"""What the sandbox of a session notes between commands."""
+"""State that the sandbox of a session keeps between commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of files that decide what a command runs."""
+"""Hashes of files that decide what a command runs."""
 
 from __future__ import annotations
 

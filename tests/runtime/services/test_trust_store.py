@@ -1,4 +1,4 @@
-"""A project folder has no effect before it is trusted, and none again after it changed."""
+"""A project folder has no effect before it is trusted, nor after it changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record bodies survive being written and read; the bytes are canonical; the hash covers all."""
+"""Record bodies survive encoding and decoding; the bytes are canonical; the hash covers all."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_what_is_written_is_read_back(body: RecordBody) -> None:
 
 
 def test_what_older_versions_wrote_belongs_to_the_main_agent() -> None:
-    """Bytes as they stand in journals from before there were sub-agents in them."""
+    """The bytes are those of journals from before there were sub-agents."""
     request = '{"arguments":{},"call_id":"c1","command":"ls","id":"r1","tool":"execute_command"}'
     node = decode("node", f'{{"update":{{"node":"execute_tool","pending":[{request}]}}}}')
     assert isinstance(node, NodeRan)
@@ -222,7 +222,7 @@ def test_a_renamed_tool_has_its_present_name_wherever_a_record_names_it() -> Non
     assert isinstance(body, NodeRan)
     asked, answered = body.update.messages
     assert isinstance(asked, AIMessage)
-    assert asked.tool_calls == [{**call, "name": "ask_user"}]  # what the model gave stays
+    assert asked.tool_calls == [{**call, "name": "ask_user"}]  # the reply of the model stays
     assert asked.content == [{**content[0], "name": "ask_user"}]
     assert answered.name == "ask_user"
     assert body.update.pending == (replace(request, tool="ask_user"),)

@@ -1,4 +1,4 @@
-"""What goes wrong at a named point leaves the session as it was before that point."""
+"""A failure at a named point leaves the session as it was before that point."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_record_that_could_not_be_written_was_never_there(
         except kind:
             failed += 1
             assert journal.state is before
-            journal.append(body)  # the disk has room again
+            journal.append(body)  # the disk has space again
     assert failed == 1
     assert fold(journal.records()) == journal.state
     journal.close()
@@ -58,7 +58,7 @@ def test_a_record_that_could_not_be_written_was_never_there(
 
 
 def test_a_command_whose_intent_cannot_be_written_does_not_start(database: Database) -> None:
-    """`append` is what stands between the approval and the run: it raises, nothing is started."""
+    """`append` stands between the approval and the run: it raises, and nothing is started."""
     store = SessionStore(database, version="1.0", fault=armed("full:written-intent"))
     journal = store.create(folder="/", model="m")
     write(journal, command_turn(1)[:5])

@@ -1,4 +1,4 @@
-"""What an appended record promises, on both databases."""
+"""Guarantees of an appended record, on both databases."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_request_is_started_once_and_ends_once(store: SessionStore) -> None:
 def test_a_writer_that_was_overtaken_cannot_start_a_command(
     store: SessionStore, open_database: object
 ) -> None:
-    """As when a machine slept through the end of its lease and another took the session over."""
+    """As when a machine sleeps beyond the end of its lease and another takes the session over."""
     assert callable(open_database)
     frozen = store.create(folder="/home/ana", model="scripted:a")
     store.database.execute("DELETE FROM leases")

@@ -1,4 +1,4 @@
-"""The file that keeps outcomes for a database that cannot take them."""
+"""The file that stores outcomes while the database cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of all processes and machines one drives a session; a dead one does not keep it."""
+"""One process on one machine owns a session; a dead one does not keep it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sys.stdin.read()
 @pytest.mark.parametrize(
     ("holder", "expired", "gone"),
     [
-        (ME, True, False),  # our own machine knows that we live, however silent we were
+        (ME, True, False),  # same machine: the process lives, though silent
         (Holder(ME.host, ME.boot, ME.pid, "another start"), False, True),  # the number was reused
         (Holder(ME.host, ME.boot, 2**22 + 1, "1"), False, True),  # no such process
         (Holder(ME.host, "boot0/pid:[1]", ME.pid, ME.started), False, True),  # before the reboot
@@ -105,7 +105,7 @@ def test_another_machine_takes_over_only_after_silence(store: SessionStore, sess
     store.database.execute("UPDATE leases SET expires = 0")
     journal = store.open(session)
     assert journal.taken_from == far
-    left.close()  # the machine wakes up; its end does not end the new holder's lease
+    left.close()  # the machine wakes up; closing keeps the new holder's lease
     with pytest.raises(SessionBusyError):
         there.open(session)
     journal.close()
