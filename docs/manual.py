@@ -20,13 +20,13 @@ EXIT_STATUS = (
     ("0", "done"),
     ("1", "not done, or an unexpected error"),
     ("2", "wrong usage or settings"),
-    ("3", "an action was refused, or needed approval and nobody could be asked"),
+    ("3", "an action was refused, or needed approval when no user was available"),
     ("4", "a limit was reached: steps, time, tokens, money, commands or output"),
     ("5", "the model or its provider failed"),
-    ("130", "interrupted; 128 + n for any other signal n"),
+    ("130", "interrupted by Ctrl-C; 128 + n for another signal n"),
 )
 FILES = (
-    ("~/.config/kogniterm/config.toml", "settings; kogniterm config path names the file in use"),
+    ("~/.config/kogniterm/config.toml", "settings; kogniterm config path shows the file in use"),
     ("~/.config/kogniterm/.env", "keys and settings as NAME=value"),
     ("~/.config/kogniterm/policy.toml", "your approval rules"),
     ("~/.config/kogniterm/commands/NAME.md", "your slash commands"),
@@ -53,54 +53,55 @@ configuration folder (`kogniterm config path`):
 description: Review a branch against main
 arguments: BRANCH
 ---
-Look at `git diff main...$1` and name what could go wrong.
+Look at `git diff main...$1` and list what could go wrong.
 ```
 
-- **The text** goes to the model as if you had typed it, with the files that it names as `@FILE`.
+- **The text** is sent to the model as if you had typed it, with the files that it names as
+  `@FILE`.
 - **The block at the top** is optional. It describes the command in `/help` and in completion.
-- **Arguments:** `$ARGUMENTS` stands for everything after the name, `$1` to `$9` for its words. A
-  text with neither gets the arguments as a last paragraph.
+- **Arguments:** `$ARGUMENTS` is replaced by everything after the name, `$1` to `$9` by its words.
+  If the text contains none of these, the arguments are added as a last paragraph.
 - **Names** consist of small letters, digits, `-` and `_`. Built-in names cannot be replaced.
 
-A project can bring commands in `.kogniterm/commands`. They work only while the folder is trusted
-(`/trust`). They are read when a session opens and when you trust the folder. After a change, the
-folder has to be trusted again.
+A project can have commands in `.kogniterm/commands`. They work only while you trust the folder
+(`/trust`). They are read when a session opens and when you trust the folder. After a change, you
+are asked to trust the folder again.
 """
 KEYS_HEAD = """# Keys
 
 <!-- Generated from the tables that bind the keys by `make docs`; do not edit by hand. -->
 
-To see the keys at the prompt, type `/keys`. `/keys vi` switches to vi keys. The tables below hold
-in both modes.
+To see the keys at the prompt, type `/keys`. `/keys vi` switches to vi keys. The tables
+below apply to both.
 
-You can type while a turn runs: Enter queues the line, Ctrl-S sends it to the running turn
-before its next step, and Ctrl-T stops the turn and sends it at once.
+You can type while a turn runs: Enter queues the line for after the turn, Ctrl-S sends it to the
+running turn before its next step, and Ctrl-T stops the turn and sends the queued lines at once.
 """
 APPROVAL_KEYS = """\
-**When a key answers.** A key answers only when it is pressed alone: half a second after the
-question was drawn and after the last key, and followed by half a second without another key. Until
-then it is marked in the row of keys. The row has brackets while keys work. A command longer than
-the screen has to be read to its end first. A dangerous command needs the whole word (`yes` or
-`sí`, in every language) on an empty line.
+**When a key answers.** A key answers only when it is pressed alone: at least half a second after
+the question was drawn and after the last key, and with no other key in the next half second. During
+that half second the key is highlighted. The keys have brackets while they can answer. A command
+longer than the screen has to be scrolled to its end first. A dangerous command needs the whole word
+(`yes` or `sí`, in every language) on an empty line.
 
-**Typing at a question.** Every other key begins a text on the input line:
+**Typing at a question.** Any other key starts a text on the input line:
 
-- Enter rejects with this text as the reason, and a slash command runs.
-- Esc puts the text aside until the question is answered.
-- Words never approve. `n` or `no` with Enter rejects.
+- Enter rejects the command with this text as the reason. A slash command is run instead.
+- Esc sets the text aside until the question is answered.
+- Text never approves. `n` or `no` with Enter rejects.
 
 With `TERM=dumb`, in screen-reader mode and in `kogniterm run`, type the same letters, or their
-whole words, on a line of their own. These rules hold at every question of KogniTerm.
+whole words, on a line of their own. These rules apply to every question from KogniTerm.
 """
 MODEL_QUESTION = """\
-The model may ask you what only you can decide. Answer with a number, with the arrows, or in your
-own words on the input line; the first answer is selected at the start, and Enter sends it. At
-questions of KogniTerm's own, Enter alone selects nothing. Nothing is sent before you could see the
-question. If KogniTerm was killed at the question, you are asked again when the session is resumed.
-If nobody can be asked, the model is told so, and `kogniterm run` ends with status 3.
+The model can ask you to decide something. Answer with a number, with the arrows, or with a text on
+the input line. The first answer is selected at the start, and Enter sends it; at KogniTerm's own
+questions, Enter alone selects nothing. Keys typed before the question is shown do not answer it. If
+KogniTerm is killed at the question, you are asked again when the session is resumed. If no user is
+available, the model is informed, and `kogniterm run` ends with status 3.
 """
 TAKEN_OVER = """\
-While you type into a running command (vim, ssh, a password prompt), every key goes to it but these.
+While you type into a running command (vim, ssh, a password prompt), it gets every key except these:
 
 | key | what it does |
 |---|---|
@@ -111,13 +112,13 @@ Ctrl and press G G D within 1.5 seconds |
 INPUT_LINE = """## On the input line
 
 - `/NAME` runs a [slash command](commands.md).
-- `!COMMAND` runs a command of your own; the model sees it at its next turn.
+- `!COMMAND` runs a command of your own. The model sees it and its output at its next turn.
 - `@FILE` adds a file's text, without secrets and shortened in the middle if it is long. Tab
   completes the name: names that begin with what you typed come first, and source files before
   others. Files that git ignores are not offered.
 - `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md#images). You
-  can also drop the file on the terminal, or add the image on the clipboard with Ctrl-V.
-- `@jobs` adds what the background jobs printed, `@job:ID` what one of them printed.
+  can also drop the file on the terminal, or paste an image from the clipboard with Ctrl-V.
+- `@jobs` adds the output of all background jobs, `@job:ID` that of one job.
 """
 
 
@@ -138,7 +139,10 @@ def _row(command: Command) -> str:
 def keys_page() -> str:
     """Return the text of docs/keys.md."""
     approving = "[Plans](plans.md#approving-a-plan) explains when a plan waits for you.\n"
-    others = "Questions about trust, undo, forgetting, and commands whose outcome is unknown.\n"
+    others = (
+        "These keys answer questions about trust, `/undo` and `/forget`, about commands whose "
+        "outcome is\nunknown, and about a plan with mistakes. Each question shows its own keys.\n"
+    )
     parts = [KEYS_HEAD, "## At the prompt\n", _keys("prompt"), INPUT_LINE]
     parts += ["## At an approval\n", _keys("question"), APPROVAL_KEYS]
     parts += ["## At a plan\n", approving, _keys("plan")]

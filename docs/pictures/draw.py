@@ -24,7 +24,7 @@ PATIENCE = 60.0
 
 
 class Terminal:
-    """A tmux session that can be typed into and looked at."""
+    """A tmux session that takes keys and shows its screen."""
 
     def __init__(self, name: str, command: str) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE
         while words not in Text.from_ansi(self.screen()).plain:
             if time.monotonic() > deadline:
-                raise SystemExit(f"never saw {words!r}:\n{self.screen()}")
+                raise SystemExit(f"{words!r} did not appear on the screen:\n{self.screen()}")
             time.sleep(0.1)
         return self.screen()
 
@@ -50,7 +50,7 @@ class Terminal:
         """Wait for a question, pause as a user who reads it, and approve it."""
         self.until(question)
         screen = self.until("[y] ")
-        time.sleep(1.0)  # keys typed before a question could be read do not answer it
+        time.sleep(1.0)  # a key answers only after half a second without keys
         self.keys("y")
         return screen
 
@@ -84,12 +84,12 @@ def main() -> None:
         )
         try:
             terminal.until("/help")
-            terminal.keys("the tests fail, find out why and mend it", "Enter")
-            terminal.answer("Work on this plan?")
+            terminal.keys("the tests fail; find out why and fix it", "Enter")
+            terminal.answer("Start this plan?")
             save(terminal.answer("Run the test suite"), "approval")
             terminal.answer("edit /")
             terminal.answer("Check s3")
-            save(terminal.until("brings it back"), "answer")
+            save(terminal.until("restores it"), "answer")
         finally:
             terminal.close()
 

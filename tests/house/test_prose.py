@@ -16,9 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kogniterm"
 WORDS = Path(__file__).with_name("words.txt")
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-LATER = ("keys.md",)
-"""Pages made from tables that still have listed words."""
-EDITED = [page for page in PAGES if page.name not in LATER]
 LONGEST = 350
 _FENCE = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`[^`\n]+`|\]\([^)\n]*\)")
@@ -134,7 +131,7 @@ def test_lines_of_prose_are_short(page: Path) -> None:
     assert list(long_lines(page, page.read_text("utf-8"))) == []
 
 
-@pytest.mark.parametrize("page", EDITED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_words_are_plain(page: Path) -> None:
     assert list(banned_words(page, page.read_text("utf-8"))) == []
 
