@@ -1,4 +1,4 @@
-"""The test suite's own promises: the network is closed, the environment is clean."""
+"""Guarantees of the test suite: the network is closed, and the environment is clean."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_program_counts_only_where_everybody_finds_it(
         (tmp_path / folder / "planted").touch(mode)
     monkeypatch.setenv("PATH", f"{tmp_path}/own:{tmp_path}/covered:{os.environ['PATH']}")
     assert installed("sh")
-    assert not installed("planted")  # on PATH, but in no folder of the system
+    assert not installed("planted")  # on PATH, but in no system folder
     assert not installed("no-such-program")
 
 
@@ -76,7 +76,7 @@ SKIPS_BY_ITSELF = re.compile(
 
 
 def test_tests_name_the_programs_they_need_with_the_one_helper() -> None:
-    """Only then the end of a run can tell which programs would let them run."""
+    """Otherwise the end of a run could not name the programs that skipped tests need."""
     for planted in (
         "pytest.mark.skipif(shutil.which('x') is None, reason='y')",
         "pytest.skip(f'{name} is not installed')",

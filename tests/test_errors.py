@@ -1,4 +1,4 @@
-"""What the system has against something, told in a person's words."""
+"""Error messages for the user, without technical detail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stable faces do what docs/library.md shows."""
+"""The stable interfaces work as docs/library.md shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log file: private, redacted, one record a line, quiet on the screen."""
+"""The log file: private, redacted, one record per line, and nothing on the screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = "sk-do-not-log-me"
 def _restore() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    # A program that ran in this process before has left it on, and once on it does nothing more.
+    # A program that ran in this process before left the capture on; a second call has no effect.
     logging.captureWarnings(False)
     yield
     for handler in [h for h in root.handlers if h not in handlers]:

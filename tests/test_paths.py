@@ -1,4 +1,4 @@
-"""Where files are kept: the XDG rules and our own overrides."""
+"""Locations of files: the XDG rules and KogniTerm's own overrides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make` and CI run around the tests: programs are offered, hidden, and an account made."""
+"""Scripts of `make` and CI around the tests: offered and hidden programs, and a test account."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Machine = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """Makes the environment of a machine that has only what is named; apt-get writes down words."""
+    """Return a function that makes the environment of a machine with only the named programs."""
 
     def make(*programs: str, user: int, apt: bool = True, fails: bool = False) -> dict[str, str]:
         folder = tmp_path / "bin"
@@ -122,7 +122,7 @@ def test_an_installation_that_fails_is_said(machine: Machine) -> None:
 
 
 def ci(name: str, *arguments: str) -> str:
-    """What a script of CI prints; skips the test where the kernel does not let it work."""
+    """Return the output of a script of CI; skip the test where the kernel does not support it."""
     done = subprocess.run(
         [sys.executable, str(ROOT / ".ci" / name), *arguments], capture_output=True, text=True
     )

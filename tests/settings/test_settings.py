@@ -1,4 +1,4 @@
-"""Settings: which layer wins, where a value came from, and the sentence for every mistake."""
+"""Settings: precedence of layers, sources of values, and error messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = "sk-super-secret-value-0123456789"
 
 
 class Home:
-    """A person's folders, and the environment that leads to them."""
+    """A user's folders, and the environment that points to them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

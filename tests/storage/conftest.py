@@ -1,4 +1,4 @@
-"""The one connection class runs on both databases."""
+"""Both databases in turn for the connection class."""
 
 from __future__ import annotations
 

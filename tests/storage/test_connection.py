@@ -1,4 +1,4 @@
-"""What the connection that every room uses promises, on both databases."""
+"""Guarantees of the connection class, on both databases."""
 
 from __future__ import annotations
 

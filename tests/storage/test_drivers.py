@@ -1,4 +1,4 @@
-"""What the one door to the databases promises: modes, pragmas, errors, migrations."""
+"""Opening databases: modes, pragmas, errors, migrations."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_database_held_by_another_process_is_a_clear_error(tmp_path: Path) -> 
 
 
 def test_a_new_database_that_another_program_makes_just_now_is_waited_for(tmp_path: Path) -> None:
-    """SQLite itself refuses at once here, however long it was told to wait."""
+    """SQLite itself fails at once here, regardless of its timeout."""
     path = tmp_path / "a.db"
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -104,7 +104,7 @@ with closing(open_sqlite(Path(sys.argv[1]))) as connection:
 def test_a_process_that_leaves_does_not_take_the_log_from_another(
     tmp_path: Path, look: str
 ) -> None:
-    """Rooms open the same file each for itself; that must not cost SQLite its locks."""
+    """Each room opens the same file itself, which must not release SQLite's locks."""
     path = tmp_path / "a.db"
 
     def another() -> int:

@@ -1,1 +1,1 @@
-"""Helpers that several test rooms share."""
+"""Helpers that the tests of several packages share."""

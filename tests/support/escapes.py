@@ -1,4 +1,4 @@
-"""Random attempts to get out of a sandbox, and a check that nothing outside of it changed.
+"""Random attempts to escape from a sandbox, and a check that nothing outside of it changed.
 
 Run as a program: `python -m tests.support.escapes PLACE KIND LAYOUT SEED ROUNDS`. It builds a home,
 a workspace and an outside in PLACE, runs hostile commands inside the sandbox with harmless ones
@@ -37,7 +37,7 @@ LAYOUTS = ("project", "home", "temporary")
 """The workspace is a folder of the home, the home itself, or a folder below /tmp."""
 SECRET = "the-private-key"
 IN_A_ROW = 5
-"""Attempts in one session: what they leave makes later ones slow."""
+"""Attempts in one session; the state they leave makes later ones slow."""
 IN_SECONDS = 5.0
 
 FILES = (
@@ -99,14 +99,14 @@ REACH = (
     "cp {secret} {name}; cat {name}",
     "cat /proc/{victim}/environ; cat /proc/{victim}/root{secret}",
 )
-"""Processes, sockets, mounts and secrets."""
+"""Access to processes, sockets, mounts and secrets."""
 
 OUTSIDE = (
     "true", "ls >/dev/null", "cd .", "echo hi", "printf '%s\\n' hi", "test -d .", "[ -n a ]",
     "cat /dev/null", "type cat >/dev/null", "(exit 3)", "for i in 1 2; do :; done", "trap -p",
     "read -r x </dev/null", "x=1; y=$x", "command -v sh", "bash -c true", "hash", "pwd",
 )  # fmt: skip
-"""Harmless commands that a user approved: they run outside, with nothing of the inside."""
+"""Harmless commands that a user approved: they run outside, without state from inside."""
 PROGRAMS = ("git", "ls", "cat", "cd", "test", "echo", "sh", "bash", "printf", "true", "trap")
 CONNECT_PATH = (
     "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{socket}')\" ; "
@@ -128,15 +128,17 @@ class World:
     socket: Path
     port: int
     reached: list[str] = field(default_factory=list)
-    """The connections that came from inside."""
+    """The connections that were made from inside."""
 
     @property
     def secret(self) -> Path:
         return self.home / ".ssh" / "id_rsa"
 
     def picture(self) -> dict[str, str]:
-        """Everything outside the workspace, by content; a home that is the workspace: its hidden
-        names, and the names at its top."""
+        """Return everything outside the workspace, by content.
+
+        Of a home that is the workspace: its hidden names, and the names at its top.
+        """
         found: dict[str, str] = {}
         for path in _walk(self.place):
             inside = path.is_relative_to(self.workspace)
@@ -152,7 +154,7 @@ class World:
 
 @contextmanager
 def world(place: Path, layout: str) -> Iterator[World]:
-    """Build the folders, start the victim and the listeners; end them."""
+    """Build the folders, start the victim and the listeners; end them afterwards."""
     home, outside = place / "home", place / "outside"
     for folder in (home / ".ssh", home / ".config" / "kogniterm", home / "stuff", outside):
         folder.mkdir(parents=True)
@@ -188,7 +190,7 @@ def world(place: Path, layout: str) -> Iterator[World]:
 
 
 def attempts(found: World, executor: CommandExecutor, chance: random.Random) -> Iterator[str]:
-    """Hostile commands without end."""
+    """Yield hostile commands without end."""
     outside = ("victim.txt", "../home/.bashrc", "../home/.ssh/authorized_keys")
     private = private_folder_of(executor)
     while True:
@@ -220,7 +222,7 @@ def attempts(found: World, executor: CommandExecutor, chance: random.Random) -> 
 
 
 def attack(place: Path, kind: str, layout: str, seed: int, rounds: int) -> dict[str, object]:
-    """Make `rounds` attempts; return how many were made and what got out, by attempt."""
+    """Make `rounds` attempts; return how many were made and what escaped, by attempt."""
     chance = random.Random(f"{kind} {layout} {seed}")
     escaped: list[str] = []
     with world(place, layout) as found:
@@ -252,10 +254,10 @@ def _try(
     chance: random.Random,
     before: Mapping[str, str],
 ) -> list[str]:
-    """Run the commands in the sandbox, each before a harmless one outside; what got out."""
+    """Run the commands in the sandbox, each before a harmless one outside; return the escapes."""
     for command in commands:
         executor.sandbox = box
-        # What it left may slow later commands of the sandbox down, and may only do that.
+        # The attempt may slow down later commands of the sandbox, and may do nothing else.
         said = executor.run(command, timeout=IN_SECONDS).text
         executor.sandbox = None
         harmless = chance.choice(OUTSIDE)
@@ -272,7 +274,7 @@ def _try(
 
 
 def _host_looks(found: World, command: str) -> None:
-    """What the host does beside commands: look at effects and at the repository's settings."""
+    """Inspect effects and the repository's settings, as the host does besides running commands."""
     preview(classify(f"rm -r {found.workspace}/sub; {command}"), str(found.workspace))
     runs = [GitRun(found.workspace)]
     settings_that_run(runs, reading=False)

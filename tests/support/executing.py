@@ -1,4 +1,4 @@
-"""Running commands in tests: one after the other, with time limits that hold on a slow machine."""
+"""Running commands in tests, one by one, with time limits that hold on a slow machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 60.0
 
 
 def run_each(folder: Path, steps: Iterable[tuple[str, str]]) -> list[CommandResult]:
-    """The results of commands that one person gives one after the other.
+    """Return the results of commands that one user gives one after the other.
 
     Each step is a command and the text the model must see, blanks around it aside.
     """
@@ -35,7 +35,7 @@ def run_each(folder: Path, steps: Iterable[tuple[str, str]]) -> list[CommandResu
 
 
 class Sink:
-    """A watcher that remembers."""
+    """A sink that records its events."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -62,7 +62,7 @@ KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 
 @contextmanager
 def outside_tmp() -> Iterator[Path]:
-    """A folder outside of /tmp, where sandboxes have their own."""
+    """Yield a folder outside of /tmp, because sandboxes have a private /tmp."""
     place = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
     try:
         yield place
@@ -71,28 +71,28 @@ def outside_tmp() -> Iterator[Path]:
 
 
 def sandbox_round(kind: SandboxKind, workspace: Path, home: Path) -> Sandbox:
-    """A sandbox of this kind; where none works the test is skipped."""
+    """Return a sandbox of this kind around a folder; skip the test where none works."""
     program = require_sandbox(kind).program
     return Sandbox(kind, str(workspace), str(home), program=program)
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended may still wait to be collected."""
+    """Return whether the process runs; one that has ended may still wait to be reaped."""
     state = process_state(pid)
     return state is not None and state.state not in "ZX"
 
 
 def private_folder_of(executor: CommandExecutor) -> Path:
-    """The folder with what the executor's shells read and write."""
+    """Return the folder with the files that the executor's shells read and write."""
     return Path(executor.temporary_folder).parent
 
 
 def timed_out(
     executor: CommandExecutor, command: str, arrived: Callable[[CommandResult], bool]
 ) -> CommandResult:
-    """The result of `command`, ended by its time limit where it hangs.
+    """Return the result of `command`, ended by its time limit where it hangs.
 
-    How long it takes to get there is the machine's affair: the limit grows until it has `arrived`.
+    The time until then depends on the machine, so the limit grows until it has `arrived`.
     """
     limit = 0.5
     while True:

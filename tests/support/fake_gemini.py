@@ -1,4 +1,4 @@
-"""A Gemini endpoint on 127.0.0.1 that answers from a queue and remembers what it was asked.
+"""A Gemini endpoint on 127.0.0.1 that answers from a queue and records its requests.
 
 Standard library only, so that tests and benchmarks of every room can use it. Point the real
 client at `url`; queue one answer per expected request:
@@ -70,7 +70,7 @@ def candidate(
     usage: dict[str, Any] | None = None,
     model: str = "gemini-2.5-flash",
 ) -> dict[str, Any]:
-    """One stream chunk in the API's own form."""
+    """Return one stream chunk in the API's own form."""
     found: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
     if finish:
         found["finishReason"] = finish
@@ -100,7 +100,7 @@ class FakeGemini:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    # --- what to answer ---
+    # --- answers ---
 
     def queue(self, answer: Answer) -> None:
         with self._lock:
@@ -117,15 +117,15 @@ class FakeGemini:
         self.queue(call_answer(*calls, **more))
 
     def parts(self, *parts: dict[str, Any], finish: str = "STOP", **more: Any) -> None:
-        """Raw parts, one chunk each; the last one carries finish reason and usage."""
+        """Queue raw parts, one chunk each; the last one carries finish reason and usage."""
         self.queue(parts_answer(parts, finish=finish, **more))
 
     def chunks(self, *payloads: dict[str, Any], ending: str = "done") -> None:
-        """Whole chunks in the API's form."""
+        """Queue whole chunks in the API's form."""
         self.queue(Answer(tuple(event(payload) for payload in payloads), ending=ending))
 
     def raw(self, *data: bytes, ending: str = "done") -> None:
-        """Bytes as they are."""
+        """Queue bytes as they are."""
         self.queue(Answer(data, ending=ending))
 
     def fail(
@@ -138,7 +138,7 @@ class FakeGemini:
         retry_after: float | str | None = None,
         retry_delay: str | None = None,
     ) -> None:
-        """An error in the API's form; `retry_delay` adds a RetryInfo detail such as "7s"."""
+        """Queue an error in the API's form; `retry_delay` adds a RetryInfo detail such as "7s"."""
         details: list[dict[str, Any]] = []
         if reason:
             details.append({"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason})
@@ -151,16 +151,16 @@ class FakeGemini:
         self.queue(Answer((body,), status=status, headers=headers))
 
     def raw_failure(self, status: int, body: object) -> None:
-        """An error with a body of one's own: a JSON error object, or text of a proxy."""
+        """Queue an error with any body: a JSON error object, or text of a proxy."""
         data = body if isinstance(body, str) else json.dumps({"error": body})
         self.queue(Answer((data.encode(),), status=status))
 
     def raw_body(self, status: int, body: str, headers: dict[str, str] | None = None) -> None:
-        """Any response that is no stream."""
+        """Queue any response that is not a stream."""
         self.queue(Answer((body.encode(),), status=status, headers=headers or {}))
 
     def trickle(self, chunk: bytes, every: float) -> None:
-        """The same chunk again and again, `every` so many seconds, until the client leaves."""
+        """Send the same chunk repeatedly, `every` so many seconds, until the client disconnects."""
         self.queue(Answer((chunk,), ending="trickle", every=every))
 
     def cut(self, after: int, *texts: str) -> None:
@@ -168,17 +168,17 @@ class FakeGemini:
         self.queue(Answer(text_answer(*texts).chunks[:after], ending="cut"))
 
     def hang(self, after: int, *texts: str) -> None:
-        """Stream `after` chunks of `texts`, then stay silent until the client leaves."""
+        """Stream `after` chunks of `texts`, then stay silent until the client disconnects."""
         self.queue(Answer(text_answer(*texts).chunks[:after], ending="hang"))
 
-    # --- what was asked ---
+    # --- requests ---
 
     @property
     def last(self) -> Seen:
         return self.requests[-1]
 
     def take(self, seen: Seen) -> Answer:
-        """The answer to `seen` (called by the handler's threads)."""
+        """Return the answer to `seen` (called by the handler's threads)."""
         with self._lock:
             self.requests.append(seen)
             if self._answers:
@@ -216,11 +216,11 @@ class FakeGemini:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # Test processes end with keep-alive connections open; their threads must not hold them up.
+    # Test processes end with keep-alive connections open; their threads must not delay the end.
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that leaves in the middle is an everyday thing here."""
+        """Ignore clients that disconnect in the middle, which tests do on purpose."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -242,7 +242,7 @@ def call_answer(
     usage: dict[str, Any] | None = None,
     model: str = "gemini-2.5-flash",
 ) -> Answer:
-    """Function calls, one chunk each; `signature` goes with the first, as Gemini 3 does."""
+    """Return function calls, one chunk each; `signature` goes with the first, as Gemini 3 does."""
     parts: list[dict[str, Any]] = [{"text": text}] if text else []
     for number, (name, arguments) in enumerate(calls):
         part: dict[str, Any] = {"functionCall": {"name": name, "args": arguments}}

@@ -1,8 +1,8 @@
-"""Starts the real program many times for the price of one: imports are made once, then forked.
+"""Starts the real program many times with one import: modules are loaded once, then forked.
 
 `Forge` runs this file as a server of its own. For each start it forks a child that becomes
 `kogniterm WORDS` with an environment, a folder, input and output files of its own, in a process
-group of its own, and tells its number and, in the end, its exit status (-N for a signal). The
+group of its own, and reports its number and, at the end, its exit status (-N for a signal). The
 child runs the same `main` as the console script; only the time for imports is saved. On a terminal
 it leads a session of its own and the terminal is its controlling one. It does not outlive the test
 process.
@@ -59,7 +59,7 @@ PRELOADED = (
 
 @dataclass
 class Started:
-    """A running program; `out` and `err` are the files that hold what it said."""
+    """A running program; `out` and `err` are the files of its output."""
 
     pid: int
     out: Path
@@ -67,11 +67,11 @@ class Started:
     forge: Forge
 
     def wait(self) -> int:
-        """Its exit status once it has ended; -N when signal N ended it."""
+        """Return its exit status once it has ended; -N when signal N ended it."""
         return self.forge.wait()
 
     def send(self, number: int) -> None:
-        """Send it a signal; nothing happens when it has just ended."""
+        """Send it a signal; do nothing when it has just ended."""
         try:
             os.kill(self.pid, number)
         except ProcessLookupError:
@@ -79,7 +79,7 @@ class Started:
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended; `wait` still has to be called."""
+        """True when it has ended; `wait` still has to be called."""
         try:
             state = Path(f"/proc/{self.pid}/stat").read_text()
         except OSError:
@@ -92,7 +92,7 @@ class Started:
 
 
 class Forge:
-    """One server; one program at a time."""
+    """A server that runs one program at a time."""
 
     def __init__(self) -> None:
         root = Path(__file__).parents[2]
@@ -106,7 +106,7 @@ class Forge:
         )
         self._count = 0
         self._running: Started | None = None
-        self.answer()  # it is ready
+        self.answer()  # wait until it is ready
 
     def start(
         self,
@@ -162,13 +162,13 @@ class Forge:
         return self._running
 
     def wait(self) -> int:
-        """The exit status of the running program, once it has ended."""
+        """Return the exit status of the running program, once it has ended."""
         status = int(self.answer()["status"])
         self._running = None
         return status
 
     def settle(self) -> None:
-        """End what a failed test left running, so that the next one finds no trace of it."""
+        """End programs that a failed test left running, so that the next test is not affected."""
         if self._running is not None:
             self._running.send(signal.SIGKILL)
             self.wait()
@@ -225,7 +225,7 @@ def _say(answer: object) -> None:
 
 
 def _streams(order: dict[str, Any]) -> tuple[int, int, int]:
-    """Standard input, output and error; whoever waits may look at their files at once."""
+    """Open standard input, output and error, so that the caller may read the files at once."""
     writing = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     opened: dict[str, int] = {}
     if "terminal" in order:
@@ -237,7 +237,7 @@ def _streams(order: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def _become(order: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
-    """The forked child: the program, as if it had been started from a shell."""
+    """Run the program in the forked child, as if it had been started from a shell."""
     status = 70
     try:
         if "terminal" in order:
@@ -270,7 +270,7 @@ def _become(order: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that another process does to the disk; nothing else tells of it."""
+    """Wait for a change that another process makes, by polling: there is no event for it."""
     deadline = time.monotonic() + 120  # a guard against hanging, not a measure
     while not holds():
         if time.monotonic() > deadline:

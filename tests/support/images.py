@@ -7,7 +7,7 @@ import zlib
 
 
 def png(width: int = 4, height: int = 3) -> bytes:
-    """A red PNG."""
+    """Return a red PNG."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -21,7 +21,7 @@ def png(width: int = 4, height: int = 3) -> bytes:
 
 
 def jpeg(width: int, height: int, profile: int = 40_000) -> bytes:
-    """A JPEG whose frame header stands behind a large colour profile, fill bytes and tables."""
+    """Return a JPEG whose frame header follows a large colour profile, fill bytes and tables."""
     app = b"\xff\xe1" + struct.pack(">H", profile + 2) + b"\xff\xc0" * (profile // 2)
     table = b"\xff\xc4" + struct.pack(">H", 19) + b"\0" * 17
     frame = b"\xff\xff\xc2" + struct.pack(">HBHH", 17, 8, height, width) + b"\0" * 20
@@ -29,12 +29,12 @@ def jpeg(width: int, height: int, profile: int = 40_000) -> bytes:
 
 
 def gif(width: int, height: int) -> bytes:
-    """The beginning of a GIF."""
+    """Return the beginning of a GIF."""
     return b"GIF89a" + struct.pack("<HH", width, height) + b"\0" * 20
 
 
 def webp(form: str, width: int, height: int) -> bytes:
-    """The beginning of a WebP: lossy (`VP8 `), lossless (`VP8L`) or extended (`VP8X`)."""
+    """Return the beginning of a WebP: lossy (`VP8 `), lossless (`VP8L`) or extended (`VP8X`)."""
     if form == "VP8X":
         body = b"\0" * 4 + (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
     elif form == "VP8L":

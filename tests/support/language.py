@@ -1,4 +1,4 @@
-"""What a person reads in the other language."""
+"""Output in the other language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kogniterm.ui.locale import use_language
 
 @contextmanager
 def in_spanish() -> Iterator[None]:
-    """Everything that is told meanwhile is told in Spanish."""
+    """Use Spanish for all messages within the block."""
     use_language("es")
     try:
         yield

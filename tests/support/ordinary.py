@@ -37,10 +37,10 @@ class _Sets(ctypes.Structure):
 
 @contextmanager
 def ordinary() -> Iterator[None]:
-    """Root is refused in this thread, and those it starts, what anybody else is refused.
+    """Withdraw root's privileges over files in this thread, and in those it starts.
 
-    The capabilities stay permitted and come back at the end; programs that are started have
-    them all the same. For everybody but root nothing changes.
+    The capabilities stay permitted and are restored at the end; programs that are started
+    still have them. For users other than root nothing changes.
     """
     header, sets = _Header(_VERSION_3, 0), (_Sets * 2)()
     _call(_libc.capget, ctypes.byref(header), sets)
@@ -55,12 +55,12 @@ def ordinary() -> Iterator[None]:
 
 
 def become_ordinary(*reachable: Path, accounts: Path | None = None) -> None:
-    """Turn this process, freshly forked, into one of the ordinary user; raises OSError.
+    """Turn this process, freshly forked, into one of the ordinary user; raise OSError on failure.
 
-    Where the interpreter, the project or one of the folders `reachable` lies in a folder that only
-    root may enter (a home with mode 0700), the process gets a view of the disk in which just these
-    can be reached. The file `accounts` takes the place of /etc/passwd in it.
-    Does nothing for whoever is not root.
+    If the interpreter, the project or one of the folders `reachable` lies in a folder that only
+    root may enter (a home with mode 0700), the process gets a view of the disk in which only these
+    can be reached. The file `accounts` replaces /etc/passwd in it.
+    Does nothing if the user is not root.
     """
     if os.geteuid() != 0:
         return
@@ -77,9 +77,9 @@ def become_ordinary(*reachable: Path, accounts: Path | None = None) -> None:
 
 
 def own_view() -> None:
-    """Give this process a view of the disk that it can change for itself alone; raises OSError.
+    """Give this process a private view of the disk that it can change; raise OSError on failure.
 
-    Without privileges it stands in a namespace of users where it is who it was.
+    Without privileges it enters a user namespace in which it keeps its user and group.
     """
     user, group = os.geteuid(), os.getegid()
     _call(_libc.unshare, _CLONE_NEWNS | (_CLONE_NEWUSER if user != 0 else 0))
@@ -91,13 +91,13 @@ def own_view() -> None:
 
 
 def cover(files: Iterable[Path]) -> None:
-    """Let nothing be found under the names of `files` in this process's own view of the disk."""
+    """Hide the contents of `files` in this process's own view of the disk."""
     for file in {path.resolve() for path in files}:
         _mount(b"/dev/null", str(file), b"", _MS_BIND)
 
 
 def hand_over(*folders: Path) -> None:
-    """Give folders with all that is in them to the ordinary user, and let them be reached."""
+    """Give folders and their contents to the ordinary user, and make them reachable."""
     if os.geteuid() != 0:
         return
     for folder in folders:
@@ -110,13 +110,13 @@ def hand_over(*folders: Path) -> None:
 
 
 def _needed() -> list[Path]:
-    """The interpreter, its environment and the project."""
+    """Return the folders of the interpreter, its environment and the project."""
     found = (Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2])
     return [path.resolve() for path in found]
 
 
 def _closed_folders(needed: Iterable[Path]) -> dict[Path, list[Path]]:
-    """Folders that only root may enter, each with what of `needed` is below it."""
+    """Return folders that only root may enter, each with the paths of `needed` below it."""
     closed: dict[Path, list[Path]] = {}
     for path in needed:
         for parent in reversed(path.parents):

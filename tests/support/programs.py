@@ -25,7 +25,7 @@ from kogniterm.execution.sandbox.confinement import Probe, SandboxKind, probe
 from kogniterm.host.programs import find_program
 
 needs = pytest.mark.needs
-"""The mark of a test that is skipped where one of the named programs is missing."""
+"""Mark of a test that is skipped where one of the named programs is missing."""
 _REASON = re.compile(r"needs (.+), not installed")
 
 
@@ -70,7 +70,7 @@ def missing_line(reasons: Iterable[str]) -> str:
 
 
 def require_sandbox(kind: SandboxKind | Literal["auto"]) -> Probe:
-    """Return what works; skip the running test where this kind of sandbox does not.
+    """Return the sandbox kind that works; skip the running test where this one does not.
 
     `auto` is any kind. It is tried without a terminal.
     """

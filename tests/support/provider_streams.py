@@ -1,4 +1,4 @@
-"""What OpenAI, Anthropic and Ollama stream, as bytes for the fake server to send."""
+"""Streams of OpenAI, Anthropic and Ollama, as bytes for the fake server to send."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def openai_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[bytes]:
-    """Server-sent events of a chat completion: one a delta, then finish, usage and DONE."""
+    """Return server-sent events of a chat completion: deltas, finish, usage and DONE."""
 
     def chunk(choices: list[dict[str, Any]], **more: Any) -> bytes:
         body = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
@@ -30,7 +30,7 @@ def openai_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[
 def openai_call(
     index: int, call_id: str | None, name: str | None, arguments: str
 ) -> dict[str, Any]:
-    """The delta of a piece of a tool call."""
+    """Return the delta of a piece of a tool call."""
     function = {"arguments": arguments, **({"name": name} if name else {})}
     piece: dict[str, Any] = {"index": index, "function": function}
     if call_id:
@@ -39,7 +39,7 @@ def openai_call(
 
 
 def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> list[bytes]:
-    """Server-sent events of a message: `{"text": …}` or `{"name": …, "json": …}` blocks."""
+    """Return server-sent events of `{"text": …}` or `{"name": …, "json": …}` blocks."""
 
     def event(kind: str, **body: Any) -> bytes:
         data = json.dumps({"type": kind, **body})
@@ -77,7 +77,7 @@ def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> 
 
 
 def ollama_stream(*messages: dict[str, Any], done: str | None = "stop") -> list[bytes]:
-    """Lines of a chat: one a message piece, then the counts."""
+    """Return lines of a chat: one per message piece, then the counts."""
     base = {"model": "m", "created_at": "2026-01-01T00:00:00Z"}
     lines = [
         {**base, "message": {"role": "assistant", "content": "", **message}, "done": False}
@@ -91,7 +91,7 @@ def ollama_stream(*messages: dict[str, Any], done: str | None = "stop") -> list[
 
 
 def spoken(provider: str, *texts: str, finish: str = "") -> list[bytes]:
-    """A whole reply of text, streamed as the provider does it."""
+    """Return a whole reply of text, streamed as the provider does it."""
     if provider == "openai":
         return openai_stream(*({"content": text} for text in texts), finish=finish or "stop")
     if provider == "anthropic":

@@ -31,14 +31,14 @@ from tests.support.picture import Picture
 PATIENCE_SECONDS = float(os.environ.get("KOGNITERM_TEST_PATIENCE", "240"))
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 FRAME_SECONDS = 1.0
-"""How long a terminal waits for the end of a frame that was begun."""
+"""Seconds a terminal waits for the end of a frame that was begun."""
 User = Literal["current", "ordinary"]
 _PROMPT = "[ready {status}]$ "
 _READY = re.compile(r"^\[ready (\d+)\]\$$")
 
 
 class RealTerminal:
-    """An interactive bash on a PTY of its own, standing in `folder` with the home `home`.
+    """An interactive bash on its own PTY, standing in `folder` with the home `home`.
 
     Both folders are given to the ordinary user when `user` asks for one.
     """
@@ -73,13 +73,13 @@ class RealTerminal:
         os.write(self.master, keys.encode())
 
     def type(self, text: str, *, every: float) -> None:
-        """Press one key after the other, `every` seconds apart, drawing what comes meanwhile."""
+        """Press one key after the other, `every` seconds apart, and draw the output meanwhile."""
         for key in text:
             self.send(key)
             self.pause(every)
 
     def pause(self, seconds: float) -> None:
-        """Let time pass at the keyboard, drawing what comes meanwhile."""
+        """Wait at the keyboard and draw the output meanwhile."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if not self._read(left):
@@ -90,7 +90,7 @@ class RealTerminal:
         self.send(command + "\r")
 
     def run(self, command: str) -> tuple[int, str]:
-        """Type a command line, wait for the shell's next prompt: exit status and what came."""
+        """Type a command line and wait for the next prompt; return exit status and output."""
         before = len(self._prompts())
         marker = len(self.text.splitlines())
         self.start(command)
@@ -99,7 +99,7 @@ class RealTerminal:
         return self._prompts()[-1], "\n".join(lines[marker:-1])
 
     def status(self) -> int:
-        """Wait for the shell's prompt; the exit status of what ran."""
+        """Wait for the shell's prompt; return the exit status of the command before it."""
         self.until(self._at_prompt)
         return self._prompts()[-1]
 
@@ -112,7 +112,7 @@ class RealTerminal:
 
     @property
     def text(self) -> str:
-        """Scrollback and screen."""
+        """The scrollback and the screen."""
         return self._picture.text
 
     @property
@@ -129,7 +129,7 @@ class RealTerminal:
                 raise AssertionError(f"never: {test}\n{self.text}")
 
     def close(self) -> None:
-        """Hang up, and end the shell with whatever is left of its session."""
+        """Hang up, and end the shell and everything left of its session."""
         with suppress(OSError):
             os.close(self.master)
         with suppress(ProcessLookupError):
@@ -145,7 +145,7 @@ class RealTerminal:
         return bool(lines) and _READY.match(lines[-1].strip()) is not None
 
     def _read(self, seconds: float) -> bool:
-        """Take what is there, waiting at most `seconds` for it; False at the end."""
+        """Read the available bytes, waiting at most `seconds`; return False at the end."""
         if not select.select([self.master], [], [], seconds)[0]:
             if time.monotonic() > self._heard + FRAME_SECONDS:
                 self._picture.give_up_frame()
@@ -161,18 +161,18 @@ class RealTerminal:
         return bool(data)
 
     def _answer(self, data: bytes) -> None:
-        """Say where the cursor is, as a terminal does when it is asked."""
+        """Report the cursor position when the program asks for it, as a terminal does."""
         for _ in range(data.count(b"\x1b[6n")):
             self.send(f"\x1b[{max(1, len(self.shown))};1R")
 
 
 def words(*arguments: str) -> str:
-    """The arguments as one command line for `start` or `run`."""
+    """Return the arguments as one command line for `start` or `run`."""
     return shlex.join(arguments)
 
 
 def _prompt_lines(text: str) -> list[str]:
-    """The prompts in `text`, without what was typed behind them."""
+    """Return the prompts in `text`, without the commands typed after them."""
     return re.findall(r"^\[ready \d+\]\$", text, re.MULTILINE)
 
 
@@ -190,7 +190,7 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _become_shell(folder: Path, environment: Mapping[str, str], user: User) -> NoReturn:
-    """In the forked child, which leads a session on the PTY: become the user, then bash."""
+    """Become the user, then bash, in the forked child that leads a session on the PTY."""
     try:
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)

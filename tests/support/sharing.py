@@ -1,4 +1,4 @@
-"""Which tests run in one worker of pytest-xdist, one after the other: those that share something.
+"""Assignment of tests to workers of pytest-xdist: tests that share something run in one worker.
 
 xdist's own groups are marks, which its scheduler reads off the names of tests; pytest 9.2 no longer
 lets it write them there.
@@ -16,11 +16,11 @@ TOGETHER = {
     "tests/ui/test_locale.py": "the sentences of the package",
     "tests/sessions/test_cost.py": "long sessions, written",
 }
-"""What the tests of a file share, and what would be made again in every worker."""
+"""Expensive objects that the tests of a file share, which every worker would otherwise make."""
 
 
 class SharingScheduler(LoadScopeScheduling):
-    """Gives workers what shares something first and whole, then all other tests one by one."""
+    """A scheduler that gives out files that share something first and whole, then single tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         return TOGETHER.get(nodeid.partition("::")[0], nodeid)

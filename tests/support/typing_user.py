@@ -1,4 +1,4 @@
-"""What a user does at a real terminal: writes files, starts KogniTerm, answers its questions."""
+"""Actions of a user at a real terminal: writes files, starts KogniTerm, answers its questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kogniterm.ui.screen.paint import SPINNER
 from tests.support.real_terminal import RealTerminal
 
 ARMED_SECONDS = 1.0
-"""How long a user looks at a question before a key is meant for it."""
+"""Seconds that a user looks at a question before pressing a key."""
 _KEYS = re.compile(r"\[(y|s|yes)\]")
 _LINE = re.compile(r"\[(y|s|yes) = .*\]:$", re.DOTALL)
 _NUMBERS = itertools.count(1)
@@ -39,7 +39,7 @@ def running(command: str) -> list[int]:
 
 
 def put(folder: Path, name: str, text: str | bytes) -> Path:
-    """Write a file that belongs to whoever `folder` belongs to."""
+    """Write a file with the owner of `folder`."""
     path = folder / name
     owner = folder.stat()
     for parent in reversed(path.relative_to(folder).parents):
@@ -52,7 +52,7 @@ def put(folder: Path, name: str, text: str | bytes) -> Path:
 
 
 def scripted(terminal: RealTerminal, replies: str) -> str:
-    """Write a script of the model's replies; the name of that model."""
+    """Write a script of the model's replies; return the name of that model."""
     name = f"model-{next(_NUMBERS)}.yaml"
     return f"scripted:{put(terminal.home, name, replies)}"
 
@@ -67,7 +67,7 @@ def open_prompt(terminal: RealTerminal, command: str) -> None:
 def say(terminal: RealTerminal, line: str, then: str = "", *, while_working: bool = False) -> str:
     """Type a line at KogniTerm's prompt; wait for `then` to stand below it, and return that.
 
-    The line is typed when the turn before it has ended, but for `while_working`.
+    The line is typed after the end of the turn before it, unless `while_working` is set.
     """
     if not while_working:
         terminal.until(lambda: not is_working(terminal))
@@ -81,17 +81,17 @@ def say(terminal: RealTerminal, line: str, then: str = "", *, while_working: boo
 
 
 def has_prompt(terminal: RealTerminal) -> bool:
-    """Tell whether KogniTerm's line to type on is on the screen."""
+    """Return whether KogniTerm's input line is on the screen."""
     return any(line.startswith("›") for line in terminal.shown)
 
 
 def is_working(terminal: RealTerminal) -> bool:
-    """Tell whether a turn is running: its status line stands above the prompt."""
+    """Return whether a turn is running: its status line stands above the prompt."""
     return any(line[:1] in SPINNER for line in terminal.shown[-5:] if line)
 
 
 def leave(terminal: RealTerminal) -> int:
-    """Leave KogniTerm's prompt with Ctrl-D when no turn is running any more; the exit status."""
+    """Leave KogniTerm's prompt with Ctrl-D when no turn is running; return the exit status."""
     terminal.until(lambda: not is_working(terminal))
     terminal.send("\x04")
     return terminal.status()
@@ -100,8 +100,8 @@ def leave(terminal: RealTerminal) -> int:
 def press(terminal: RealTerminal, key: str, then: Callable[[], bool]) -> None:
     """Press a key until `then` holds, as a user does.
 
-    Programs lose a key that comes while they draw themselves anew for another size (less, where
-    the signal interrupts its reading), which is not ours to mend.
+    Programs may lose a key that comes while they redraw for another size (as `less` does when
+    the signal interrupts its reading).
     """
     while not then():
         terminal.send(key)
@@ -116,42 +116,42 @@ def say_task(terminal: RealTerminal, line: str, then: str) -> None:
 
 @contextmanager
 def turn_end(terminal: RealTerminal) -> Iterator[None]:
-    """Wait, after what is done inside, for the end of the turn."""
+    """Wait, after the block, for the end of the turn."""
     with anew(terminal, "tokens in, "):
         yield
 
 
 @contextmanager
 def anew(terminal: RealTerminal, text: str) -> Iterator[None]:
-    """Wait, after what is done inside, for `text` to appear once more."""
+    """Wait, after the block, for `text` to appear once more."""
     before = terminal.text.count(text)
     yield
     terminal.until(lambda: terminal.text.count(text) > before)
 
 
 def below(terminal: RealTerminal, line: int) -> str:
-    """What stands from that line of the scrollback on."""
+    """Return the text from that line of the scrollback on."""
     return "\n".join(terminal.text.splitlines()[max(0, line) :])
 
 
 def asked(terminal: RealTerminal, about: str) -> str:
-    """Wait for a question about `about` and look at it; the screen."""
+    """Wait for a question about `about` and look at it; return the screen."""
     terminal.until(lambda: about in screen(terminal) and is_asking(terminal))
     terminal.pause(ARMED_SECONDS)
     return screen(terminal)
 
 
 def is_asking(terminal: RealTerminal) -> bool:
-    """Tell whether a question of approval is open: its keys, or a line that waits for one."""
+    """Return whether an approval question is open: its keys, or a line that waits for one."""
     last = "\n".join(terminal.shown[-4:])
     return bool(_KEYS.search(last) or _LINE.search(last))
 
 
 def answer(terminal: RealTerminal, about: str, key: str) -> str:
-    """Answer a question about `about` with a key; line by line with Enter. What was shown.
+    """Answer a question about `about` with a key, plus Enter in line mode; return its screen.
 
-    It waits until the answer is seen to be taken: the next question may be about the same words,
-    and must not be answered before it is asked.
+    Waits until the answer is accepted: the next question may be about the same words, and must
+    not be answered before it is asked.
     """
     shown = asked(terminal, about)
     terminal.send(key + "\r" if terminal.shown[-1].endswith(":") else key)
@@ -160,16 +160,16 @@ def answer(terminal: RealTerminal, about: str, key: str) -> str:
 
 
 def screen(terminal: RealTerminal) -> str:
-    """The screen as one text."""
+    """Return the screen as one text."""
     return "\n".join(terminal.shown)
 
 
 def result_of(file: Path) -> Any:
-    """The final object that `--output json` or `stream-json` wrote to a file."""
+    """Return the final object that `--output json` or `stream-json` wrote to a file."""
     return json.loads(file.read_text().splitlines()[-1])
 
 
 def holding(folder: Path, words: bytes) -> list[Path]:
-    """The files below `folder` that hold these bytes."""
+    """Return the files below `folder` that contain these bytes."""
     files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
     return [path for path in files if words in path.read_bytes()]

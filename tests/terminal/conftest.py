@@ -1,4 +1,4 @@
-"""Real terminals: as whoever runs the tests, and as an ordinary user."""
+"""Real terminals for the user who runs the tests and for an ordinary user."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 from tests.support.real_terminal import RealTerminal, User
 
 OpenTerminal = Callable[..., RealTerminal]
-"""Opens a `RealTerminal` that is closed at the end of the test; takes what it takes."""
+"""Opens a `RealTerminal` that is closed at the end of the test; takes the same arguments."""
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder outside of /tmp, as a home is: a sandbox has a /tmp of its own."""
+    """Yield a folder outside of /tmp, as a home is, because sandboxes have a private /tmp."""
     folder = Path(tempfile.mkdtemp(prefix="kogniterm-test-", dir="/var/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -27,19 +27,19 @@ def place() -> Iterator[Path]:
 
 
 _ONLY_CURRENT = os.geteuid() != 0 or os.environ.get("KOGNITERM_TEST_USERS") == "current"
-"""CI, which runs every test as an ordinary user before, asks for that when it runs them as root."""
+"""As root, CI asks for the current user only: it ran every test as an ordinary user before."""
 
 
 @pytest.fixture(params=["current"] if _ONLY_CURRENT else ["current", "ordinary"])
 def user(request: pytest.FixtureRequest) -> User:
-    """Who sits at the terminal: without root, whoever runs the tests is an ordinary user."""
+    """Return the user at the terminal; without root only the current one, who is ordinary."""
     chosen: User = request.param
     return chosen
 
 
 @pytest.fixture
 def open_terminal(place: Path) -> Iterator[OpenTerminal]:
-    """Opens terminals in `place`: the home is `place/home`, the folder `place/project`."""
+    """Yield a function that opens terminals with home `place/home` and folder `place/project`."""
     opened: list[RealTerminal] = []
 
     def open_one(**more: Any) -> RealTerminal:

@@ -1,4 +1,4 @@
-"""What was approved is what runs: a file that decides it and changes meanwhile stops the start."""
+"""A command does not start if a file that decides its effect changed after the approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit as its user sees it: what was changed by hand, and a place that is only read."""
+"""The audit at a real terminal: manual changes to the database, and a read-only data folder."""
 
 from __future__ import annotations
 

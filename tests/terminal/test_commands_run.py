@@ -1,4 +1,4 @@
-"""What a command finds when it runs, what it leaves to the next one, and how its end is told."""
+"""Commands at a real terminal: their environment, the state they leave, and their results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TERMINAL = [
 
 
 def done(terminal: RealTerminal, commands: list[str], flags: str = "") -> dict[str, Any]:
-    """Let KogniTerm run the commands one after the other, unattended."""
+    """Let KogniTerm run the commands one after the other, unattended; return the JSON result."""
     replies: list[dict[str, object]] = [{"run": command} for command in commands]
     script = yaml.safe_dump({"replies": [*replies, {"text": "Done."}]})
     model = scripted(terminal, script)

@@ -35,13 +35,13 @@ SCRIPT = """replies:
 
 
 def kept_draft(terminal: RealTerminal) -> str:
-    """What was typed and not sent, as the one session keeps it."""
+    """Return the text that was typed and not sent, as the only session keeps it."""
     with sqlite3.connect(terminal.home / ".local/share/kogniterm/kogniterm.db") as rows:
         return str(rows.execute("SELECT draft FROM sessions").fetchone()[0])
 
 
 def kill(terminal: RealTerminal, command: str) -> None:
-    """End the process of this terminal that was started with `command`, without a warning."""
+    """Kill the process of this terminal that was started with `command`."""
     (pid,) = (pid for pid in running(command) if os.getsid(pid) == terminal.pid)
     os.kill(pid, signal.SIGKILL)
 
@@ -58,7 +58,7 @@ def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
     status, shown = terminal.run("bash die.sh")
     assert status == 137, shown
     terminal.until(lambda: not running(NAP))
-    # With nobody there it stays unknown, and the status says that a person is needed.
+    # Unattended it stays unknown, and the exit status says that a user is needed.
     unattended = f"kogniterm run --resume last --model {model} --output json"
     assert terminal.run(f"{unattended} < /dev/null > out.json")[0] == 3
     result = result_of(terminal.folder / "out.json")
@@ -79,7 +79,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     other.run("kill -9 $(cat pid)")
     terminal.until("Killed")
     terminal.send("stty sane\r")
-    # The session, and where it stood: with what had been printed.
+    # The session and its state are shown, with the output printed so far.
     terminal.start(f"kogniterm resume last --model {model}")
     terminal.until("unknown")
     terminal.until("[c]")
@@ -88,7 +88,7 @@ def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: 
     terminal.send("c")
     terminal.until("I checked: it had begun.")
     assert begun.read_text() == "x\n"
-    # A question that stood open is asked again, and a draft stands on the line again.
+    # An open question is asked again, and a draft is restored to the input line.
     say(terminal, "ask me")
     asked(terminal, "echo asked")
     with anew(terminal, "Killed"):

@@ -1,4 +1,4 @@
-"""The files that a command creates are told at the question, and /undo removes them."""
+"""The question lists the files that a command creates, and /undo removes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random attacks on the sandbox, made from a real terminal: nothing outside may change."""
+"""Random attacks on the sandbox from a real terminal: nothing outside may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder brings is asked about; own commands; files and images named in an input."""
+"""Content of a folder: trust questions; custom commands; files and images named in an input."""
 
 from __future__ import annotations
 
@@ -148,17 +148,17 @@ def test_files_and_images_named_in_an_input_reach_the_model(
     assert "image/png" in sent
     assert "alpha" in sent
     assert secret not in sent
-    # The model looks for itself, and hears that it may.
+    # The model opens the image itself, because it is told that it may.
     fake_gemini.call(("read_file", {"path": "shot.png"}))
     fake_gemini.say("A dot again.")
     status, shown = terminal.run("kogniterm run 'look for yourself'")
     assert (status, "A dot again." in shown) == (0, True)
-    # A rate limit is waited for and said; a wrong key is not tried again.
+    # A rate limit is reported and waited for; a wrong key is not tried again.
     fake_gemini.fail(429, "slow down", retry_after=0)
     fake_gemini.say("At last.")
     status, shown = terminal.run("kogniterm run hi")
     assert (status, "At last." in shown) == (0, True)
-    # A reply that cannot be used goes back with what was wrong, and is told.
+    # An unusable reply is reported, and returned to the model with the reason.
     fake_gemini.chunks({"candidates": []})
     fake_gemini.say("Here I am.")
     status, shown = terminal.run("kogniterm run hi")

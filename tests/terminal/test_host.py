@@ -1,4 +1,4 @@
-"""Nothing that the workspace holds makes KogniTerm itself read, write or run something else."""
+"""Contents of the workspace cannot make KogniTerm itself read, write or run something else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def terminal(open_terminal: OpenTerminal, user: User, place: Path) -> RealTermin
 
 
 def unattended(terminal: RealTerminal, command: str) -> tuple[int, str]:
-    """Run a command whose questions nobody can answer: its exit status, and what it said."""
+    """Run a command unattended; return its exit status and its output."""
     _, said = terminal.run(f"{command} </dev/null 2>&1 | cat; echo status ${{PIPESTATUS[0]}}")
     said, _, status = said.rpartition("status ")
     return int(status), " ".join(said.split())
@@ -77,7 +77,7 @@ def test_the_question_names_what_a_link_leads_to(terminal: RealTerminal, place: 
 def test_programs_of_the_workspace_on_path_are_not_started(
     terminal: RealTerminal, place: Path
 ) -> None:
-    """`.venv/bin` stands first on PATH; a command has put programs there."""
+    """`.venv/bin` stands first on PATH, and a command has put programs there."""
     programs, ran = place / "project" / ".venv" / "bin", place / "project" / "ran"
     programs.mkdir(parents=True)
     for name in PLANTED:

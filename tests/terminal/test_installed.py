@@ -1,4 +1,4 @@
-"""What is installed beside the program, the library's pages, and PostgreSQL."""
+"""Files installed with the program, the examples of the library's pages, and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_postgresql_server_keeps_the_same(
     assert leave(terminal) == 0
     status, shown = terminal.run("kogniterm audit verify && kogniterm storage check")
     assert (status, shown.count("all as they were written")) == (0, 2)
-    # Out of reach: one sentence, without the password.
+    # Unreachable: one error message, without the password.
     url = "postgresql://somebody:secretword@127.0.0.1:1/none"
     status, shown = terminal.run(f"export KOGNITERM_DATABASE_URL={url}")
     marker = len(terminal.text)

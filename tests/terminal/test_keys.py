@@ -1,4 +1,4 @@
-"""The keys of the prompt, and what Ctrl-C, Ctrl-Z, Esc and Ctrl-D do to what runs."""
+"""The keys of the prompt, and the effect of Ctrl-C, Ctrl-Z, Esc and Ctrl-D on running work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ replies:
 
 
 def line(terminal: RealTerminal) -> str:
-    """What stands on the prompt's line."""
+    """Return the text on the prompt's line."""
     prompts = [shown for shown in terminal.shown if shown.startswith("›")]
     return prompts[-1][1:].strip() if prompts else ""
 
@@ -62,7 +62,7 @@ def test_files_are_completed_source_first_and_without_ignored_ones(
     assert offered == ["lib/app.py", "app.md", "main_app.py"]
     terminal.send("\x03")
     on_line(terminal, "")
-    # A tool that ran is shown by what it did, not by its name.
+    # A tool that ran is shown by its effect, not by its name.
     say(terminal, "look at it", "Read app.md")
     terminal.until("Done.")
     assert "read_file" not in terminal.text
@@ -146,7 +146,7 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     put(folder, "one", "")
     terminal.until("The steering was heard.")
     terminal.until("The queue was sent.")
-    # Ctrl-C stops the command and the model is told; the turn goes on.
+    # Ctrl-C stops the command and the model is told; the turn continues.
     start("two")
     say(terminal, "/steer mind the door", while_working=True)
     terminal.pause(0.3)
@@ -157,7 +157,7 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     start("three")
     with anew(terminal, "All right."):
         terminal.send("\x1b")
-    # Ctrl-T stops the turn and sends what waits.
+    # Ctrl-T stops the turn and sends the waiting message.
     start("four")
     terminal.send("at once!\r")
     terminal.pause(0.3)
@@ -187,7 +187,7 @@ def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
     on_line(terminal, "go two")
     terminal.send("\x03")
     on_line(terminal, "")
-    # Twice Esc ends the turn, and what was typed comes back too.
+    # Esc twice ends the turn, and restores the typed text too.
     say(terminal, "think long")
     answer(terminal, "-e thought", "y")
     terminal.until("╭ $ until [ -e thought ]")

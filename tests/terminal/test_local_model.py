@@ -26,7 +26,7 @@ def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTe
     say(terminal, "How many lines does notes.md have?")
     answer(terminal, "notes.md", "y")
     terminal.until(lambda: "╰ " in terminal.text)
-    # One that fails is followed by one more try, which is asked for too.
+    # After a failure there is one more attempt, which needs approval too.
     terminal.until(lambda: "tokens in" in terminal.text or is_asking(terminal))
     if "tokens in" not in terminal.text:
         answer(terminal, "notes.md", "y")

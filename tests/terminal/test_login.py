@@ -26,20 +26,20 @@ CTRL_C = "\x03"
 
 
 def chosen(terminal: RealTerminal, title: str, key: str) -> None:
-    """Answer the list below `title` with a key, once it was looked at."""
+    """Answer the list below `title` with a key, after the pause of a reading user."""
     terminal.until(lambda: title in screen(terminal) and "[1-" in screen(terminal))
     terminal.pause(ARMED_SECONDS)
     terminal.send(key)
 
 
 def entered(terminal: RealTerminal, keys: str) -> None:
-    """Type `keys` at the hidden entry, once it is there."""
+    """Type `keys` at the hidden entry, once it is shown."""
     terminal.until(lambda: terminal.shown[-1].rstrip().endswith("):"))
     terminal.send(keys)
 
 
 def modes(home: Path) -> tuple[int, int]:
-    """The modes of the settings file and of its folder."""
+    """Return the modes of the settings file and of its folder."""
     file = home / ENV_FILE
     return stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
 
@@ -55,13 +55,13 @@ def test_a_first_start_without_a_model_sets_one_up(
     terminal.until("Choose a model to start with")
     for line in ("1 Google Gemini", "2 OpenAI", "3 Anthropic", "MB download", "Not now"):
         terminal.until(line)
-    # Enter takes the first one. A wrong key is tested, and can be entered again.
+    # Enter chooses the first one. A wrong key is tested, and can be entered again.
     chosen(terminal, "Choose a model", "\r")
     terminal.until("Get a key at https://aistudio.google.com/apikey")
     entered(terminal, f"{KEY[::-1]}\r")
     terminal.until("Gemini rejected the API key")
     chosen(terminal, "What now?", "1")
-    # Pasted, with a line break in front of it and behind it.
+    # Pasted, with a line break before and after it.
     entered(terminal, f"\x1b[200~\n {KEY}\n\x1b[201~")
     terminal.send("\r")
     terminal.until("The key works.")
@@ -72,7 +72,7 @@ def test_a_first_start_without_a_model_sets_one_up(
     assert modes(terminal.home) == (0o600, 0o700)
     for secret in (KEY, KEY[::-1]):
         assert secret.encode() not in terminal.raw
-    # It is used, and kept nowhere else.
+    # The key is used, and stored nowhere else.
     fake_gemini.say("Hello, user.")
     say(terminal, "hello", "tokens in, ")
     assert running(KEY) == []
@@ -130,11 +130,11 @@ def test_login_and_logout_change_one_key(
     assert (status, "kogniterm now uses google_genai:" in shown) == (0, True), shown
     assert file.read_text() == f"{before}GOOGLE_API_KEY={KEY}\n"
     assert modes(terminal.home)[0] == 0o600
-    # Where the key comes from is shown, the key itself is not.
+    # The source of the key is shown, the key itself is not.
     for command in ("kogniterm config show --changed", "kogniterm doctor"):
         _status, shown = terminal.run(command)
         assert f"{file}:5" in shown, shown
-    # At the terminal, hidden, without a test; what the environment sets is stronger.
+    # At the terminal: hidden, without a test; the environment takes precedence.
     terminal.start("GOOGLE_API_KEY=from-the-environment kogniterm login gemini --no-test")
     entered(terminal, f"{KEY[::-1]}\r")
     terminal.until("environment GOOGLE_API_KEY also sets this and takes precedence")

@@ -1,4 +1,4 @@
-"""What is remembered, corrected, forgotten with its proof, and undone."""
+"""Memory at a real terminal: stored, corrected, forgotten with proof; and undo."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert "crane" in shown
     assert word not in shown
     assert "zebra" not in shown
-    # The journal lost words, and its chain still holds.
+    # Words were removed from the journal, and its chain is still valid.
     status, shown = terminal.run("kogniterm audit verify")
     assert status == 0, shown
 
@@ -85,7 +85,7 @@ def test_a_sentence_forgets_after_a_question_and_without_a_model(
         assert holding(data, word.encode())
         with anew(terminal, "keep it"):
             say(terminal, said, "KogniTerm asks:")
-        assert terminal.text.count(f": {fact}") == 2  # told when it was added, and asked about
+        assert terminal.text.count(f": {fact}") == 2  # reported when it was added, and asked about
         terminal.pause(ARMED_SECONDS)
         terminal.send("1")
         with anew(terminal, "Proof:"):

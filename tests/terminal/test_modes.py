@@ -1,4 +1,4 @@
-"""Modes at a real terminal: what only plans, what a resumed session may do, what is unknown."""
+"""Modes at a real terminal: plan only, resumed sessions, and commands of unknown outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COUNT = "{run: 'echo ran >>count', purpose: Count}"
 
 
 def script(terminal: RealTerminal, name: str, text: str) -> str:
-    """A scripted model in the home, which the user at the terminal may read."""
+    """Write a scripted model in the home, readable by the user at the terminal; return its name."""
     file = terminal.home / name
     file.write_text(text)
     file.chmod(0o644)
@@ -20,7 +20,7 @@ def script(terminal: RealTerminal, name: str, text: str) -> str:
 
 
 def one_line(terminal: RealTerminal) -> str:
-    """The screen without the breaks that its width makes."""
+    """Return the screen without line breaks."""
     return " ".join(terminal.text.split())
 
 
@@ -68,7 +68,7 @@ def test_what_is_unknown_stays_unknown(
     killed = f"KOGNITERM_FAULTS=kill:before-outcome {words(*run, 'count')}"
     assert terminal.run(killed)[0] == 137
     for _ in range(2):
-        # Nobody is there: a pipe that ends at once.
+        # Unattended: a pipe that ends at once.
         again = f"KOGNITERM_FAULTS=kill:after-outcome {words(*run, '-c')} </dev/null"
         assert terminal.run(again)[0] == 137
     status, said = terminal.run(f"{words(*run, '-c')} </dev/null")

@@ -110,16 +110,16 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     (request,) = fake_gemini.requests
     assert "+beta" in json.dumps(request.contents)
     assert request.headers["x-goog-api-key"] == key
-    # Where standard output is a pipe to the terminal, the answer appears there once.
+    # If standard output is a pipe to the terminal, the answer appears there once.
     fake_gemini.call(("calculate", {"formula": "6*7"}))
     fake_gemini.say("It is forty-two.")
     status, shown = terminal.run("kogniterm run 'how much is it?' | cat")
     assert (status, shown.count("It is forty-two.")) == (0, 1)
-    # Without a key the task is not started: that is a matter of settings.
+    # Without a key the task is not started: this is a configuration error.
     unset = "env -u GOOGLE_API_KEY kogniterm --model google_genai:x"
     status, shown = terminal.run(f"{unset} run 'anything'")
     assert (status, "needs an API key" in shown) == (2, True)
-    # With standard input taken by data, the question still comes to the terminal.
+    # If standard input is data, the question still comes to the terminal.
     fake_gemini.call(("execute_command", {"command": "wc -l notes.txt", "purpose": "Count."}))
     fake_gemini.say("One line.")
     terminal.start("echo 'how long is it?' | kogniterm run --output stream-json > events")
@@ -136,7 +136,7 @@ def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     assert (result["type"], result["answer"], result["stop"]) == ("result", "One line.", "done")
     assert result["commands"][0]["output"] == "1 notes.txt"
     assert result["usage"]["calls"] == 2
-    # A file as standard input is data too, and does not take the terminal away.
+    # A file as standard input is data too, and leaves the terminal for questions.
     fake_gemini.call(("execute_command", {"command": "head -1 notes.txt", "purpose": "Look."}))
     fake_gemini.say("It says beta.")
     terminal.start("kogniterm run 'and this?' < notes.txt > said.txt")
@@ -170,7 +170,7 @@ def test_each_exit_status_means_what_the_page_says(open_terminal: OpenTerminal, 
     status, _, why = reason(f"{run}{wrong} hi")
     assert status == 2
     assert "3: replies[2].txet: unknown key; did you mean text?" in why.replace("\n", "")
-    # Where nobody can be asked nothing runs: without a terminal at all.
+    # Without a terminal nobody can be asked, so nothing runs.
     status, stop, _ = reason(f"setsid -w {run}{two} hi < /dev/null 2> errors")
     assert (status, stop) == (3, "refused")
     assert reason(f"{run}{two} --allow-reads --max-steps 1 hi")[:2] == (4, "budget")

@@ -1,4 +1,4 @@
-"""Plans and recipes: approved, changed, worked on with evidence, kept and run again."""
+"""Plans and recipes: approved, changed, completed with evidence, saved and run again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     say(terminal, "/plan", "Read it")
     say(terminal, "/plan always", "lways")
     assert leave(terminal) == 0
-    # A plan whose steps are all done is a recipe, and another name is its input.
+    # A plan whose steps are all done becomes a recipe, and another name is its input.
     recipe = "kogniterm recipe"
     status, shown = terminal.run(f"{recipe} save greet who=Ann && {recipe} list")
     assert status == 0, shown
@@ -114,7 +114,7 @@ def test_a_plan_is_made_edited_and_given_back(open_terminal: OpenTerminal, user:
     status, shown = terminal.run(f"{run} --plan wrong.yaml")
     assert status == 2
     assert "waht" in shown, shown
-    # Line by line the same is said in words.
+    # In line mode the same is shown as text.
     terminal.start(f"kogniterm run --model {scripted(terminal, PLANNED)} 'greet Ann'")
     terminal.until(lambda: terminal.shown[-1].endswith(":"))
     terminal.pause(ARMED_SECONDS)

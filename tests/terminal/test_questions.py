@@ -14,7 +14,7 @@ from tests.terminal.conftest import OpenTerminal
 
 WORDS = "why do you want this?"
 QUICK, SLOW = (0.02, 0.06), (0.2, 0.4)
-"""Seconds between two keys; slow words are short ones, for only their first keys can answer."""
+"""Seconds between two keys; slow words are short, because only their first keys can answer."""
 ALONE = 1.0
 """Seconds after which a key that was pressed alone has answered."""
 
@@ -23,7 +23,7 @@ SAID = [("yes and why?", every) for every in QUICK] + [("yes", every) for every 
 
 
 def script(project: Path, *replies: dict[str, object], at_end: str = "fail") -> Path:
-    """A scripted model that answers with `replies`."""
+    """Write a scripted model that answers with `replies`; return its file."""
     file = project / "model.yaml"
     file.write_text(json.dumps({"replies": replies, "at_end": at_end}))
     file.chmod(0o644)
@@ -38,7 +38,7 @@ def prompt_at(
     user: User = "current",
     **more: object,
 ) -> RealTerminal:
-    """A prompt in a real terminal whose model answers `said` with `replies`."""
+    """Open a prompt in a real terminal whose model answers `said` with `replies`."""
     terminal = open_terminal(user=user, **more)
     file = script(place / "project", *replies)
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
@@ -166,7 +166,7 @@ def test_a_key_held_down_answers_one_question(open_terminal: OpenTerminal, place
     terminal.until("[y] approve")
     terminal.send("y")
     terminal.until(one.exists)
-    terminal.type("y" * 40, every=0.03)  # what a keyboard repeats begins after a while
+    terminal.type("y" * 40, every=0.03)  # a keyboard repeats a held key after a delay
     terminal.until(f"$ touch {two}")
     terminal.type("y" * 20, every=0.03)
     terminal.pause(ALONE)

@@ -1,4 +1,4 @@
-"""The sandbox as a user meets it: in a real terminal, by doctor, `run -y` and the REPL."""
+"""The sandbox at a real terminal: in doctor, `run -y` and the REPL."""
 
 from __future__ import annotations
 

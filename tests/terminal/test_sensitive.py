@@ -1,4 +1,4 @@
-"""What is told at the prompt and must be nowhere afterwards."""
+"""Sensitive text typed at the prompt, which must not be stored anywhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_secrets_that_are_said_are_in_no_file_below_the_home(
 
 
 def holding_said(folder: Path, piece: bytes) -> list[Path]:
-    """The files that hold `piece`; digits inside a hash or a fraction stand there by chance.
+    """Return the files that contain `piece`, except as a chance part of a hash or a fraction.
 
     Four digits do so in one run of six.
     """
@@ -65,9 +65,9 @@ def test_numbers_in_a_commands_output_are_not_kept(open_terminal: OpenTerminal) 
     status, _ = terminal.run(run)
     assert status == 0
     for number in (b"1111-1111", b"219-09-9999"):
-        # The raw bytes of an output have a file of their own; docs/security.md says so.
+        # The raw bytes of an output have a file of their own, as docs/security.md says.
         kept = [file for file in holding(terminal.home, number) if "outputs" not in file.parts]
         assert kept == []
-    # Only statements for memory are weighed: what a command printed about health stays.
+    # Only statements for memory are checked: output of a command about health is kept.
     health = holding(terminal.home, b"patient has diabetes")
     assert [file for file in health if "outputs" not in file.parts]

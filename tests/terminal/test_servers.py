@@ -1,4 +1,4 @@
-"""Servers that a task starts: what stays when KogniTerm ends, what does not, and who says so."""
+"""Servers that a task starts: which ones continue when KogniTerm ends, and how that is reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FETCH = (
 
 @pytest.fixture
 def port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago."""
+    """Return a port of 127.0.0.1 that was free a moment ago."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         number: int = found.getsockname()[1]
@@ -45,7 +45,7 @@ def port() -> int:
 
 @pytest.fixture
 def server(port: int) -> Iterator[str]:
-    """The command of a server; what runs of it at the end is ended."""
+    """Yield the command of a server; end its processes afterwards."""
     command = f"python3 -m http.server --bind 127.0.0.1 {port}"
     yield command
     for pid in running(command):
@@ -59,15 +59,15 @@ def status_of(port: int) -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether the server takes connections by now."""
+    """Return whether the server accepts connections."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def task(terminal: RealTerminal, flags: str, told: str, *replies: object) -> dict[str, Any]:
-    """Let KogniTerm do it, unattended; returns the JSON result, with what users were told.
+    """Let KogniTerm do the task, unattended; return the JSON result and its messages.
 
-    `told` is what the model has to have been told by then.
+    The model must have been given the text `told` before its last reply.
     """
     last = {"when": {"any_contains": told}, "text": "Served."}
     model = scripted(terminal, json.dumps({"replies": [*replies, last]}))
@@ -116,7 +116,7 @@ def test_the_model_keeps_a_job_and_the_user_can_end_all(
     terminal = open_terminal(user=user, columns=200)
     keep = {"calls": [{"tool": "jobs", "arguments": {"action": "keep", "id": "j1"}}]}
     fetch = {"run": FETCH.format(port=port)}
-    # It logs to its terminal, which goes on to take that.
+    # It logs to its terminal, which continues to accept the output.
     kept = task(
         terminal,
         "--no-sandbox",

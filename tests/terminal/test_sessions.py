@@ -1,4 +1,4 @@
-"""Saved sessions: listed, read, searched, copied, carried elsewhere, replayed and deleted."""
+"""Saved sessions: listed, read, searched, copied, transferred, replayed and deleted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     _, shown = terminal.run(f"{sessions} list")
     assert "what do the notes say?" in shown
     assert "and over here?" in shown
-    # A part of the title names one; words are found by their beginning, without accents.
+    # A part of the title selects one; words are found by their beginning, without accents.
     status, shown = terminal.run(f"{sessions} show 'what do the notes'")
     assert (status, "They speak of a pelícan." in shown) == (0, True)
     _, shown = terminal.run(f"{sessions} search PELICA notes")
@@ -57,7 +57,7 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
     _, shown = terminal.run("kogniterm replay 'The notes' --live; kogniterm storage check")
     assert (terminal.folder / "stamp.txt").read_text() == stamp
     assert "5 sessions" in shown
-    # Deleting asks; nothing of it is left in the database.
+    # Deleting asks first; then nothing of the session is left in the database.
     terminal.run("KOGNITERM_DATA_DIR=$HOME/other kogniterm sessions import one.jsonl")
     assert (terminal.home / "other" / "kogniterm.db").exists()
     terminal.start(f"{sessions} delete 'and over'")
@@ -93,7 +93,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     terminal.until("Session resumed: The copy")
     say(terminal, "/compact", "compacted")
     assert leave(terminal) == 0
-    # What was compacted is still in the journal.
+    # Compacted messages are still in the journal.
     assert "> the first thing" in terminal.run("kogniterm sessions show 'The copy'")[1]
     assert terminal.run("kogniterm sessions import mine.jsonl --as-new")[0] == 0
     # Pick one from the list, by words.
@@ -118,7 +118,7 @@ def test_a_resumed_session_shows_its_last_turns_and_leaving_tells_how_to_resume(
     model = scripted(terminal, COUNTING)
     once = f"kogniterm run -y --no-sandbox --model {model} 'count up'"
     assert terminal.run(once)[0] == 0
-    # A session that has no turn is left without a word, and nothing resumes it.
+    # A session without a turn is dropped without a message, and nothing resumes it.
     open_prompt(terminal, f"kogniterm --model {model}")
     say(terminal, "/mode", "manual")
     assert leave(terminal) == 0
@@ -139,7 +139,7 @@ def test_a_resumed_session_shows_its_last_turns_and_leaving_tells_how_to_resume(
             terminal.send("count\r")
         with anew(terminal, told):
             assert leave(terminal) == 0
-    # Nothing was executed for it.
+    # Replay executes nothing.
     terminal.run(f"kogniterm sessions show {key} > shown.md")
     assert (terminal.folder / "shown.md").read_text().count("seq 1 30") == 1
 

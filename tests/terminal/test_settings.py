@@ -1,4 +1,4 @@
-"""Settings: where they are read, which is stronger, and what a wrong one says."""
+"""Settings at a real terminal: sources, precedence, and error messages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_stronger_place_wins_and_the_project_has_no_say(
     _status, shown = terminal.run("kogniterm config show --changed")
     assert "AIzaX" not in shown
     assert "KOGNITERM_MAX_STEPS" in shown
-    # The flag is stronger than all of them.
+    # The flag takes precedence over all of them.
     model = scripted(terminal, "replies: [{run: 'true'}, {run: 'true'}, {text: Done.}]")
     run = f"kogniterm run --allow-reads --model {model}"
     assert terminal.run(f"{run} --max-steps 1 hi")[0] == 4
@@ -80,7 +80,7 @@ def test_a_key_in_the_folder_is_seen_and_not_used(open_terminal: OpenTerminal, u
     assert "names GOOGLE_API_KEY. It is not used" in " ".join(shown.split())
     assert "--env-file" in shown
     assert "the-key-of-somebody" not in shown
-    # Given by name it is the user's own choice.
+    # A file given by name is the user's own choice.
     status, shown = terminal.run("kogniterm --env-file .env config show --json > show.json")
     assert status == 0, shown
     found = json.loads((terminal.folder / "show.json").read_text())
@@ -185,7 +185,7 @@ def test_the_title_and_the_progress_show_a_turn_and_are_taken_back(
     assert b"\x1b[22;2t" in raw[:runs]
     assert CLEARS not in raw
     ends_with_everything_taken_back(terminal)
-    # The same in a run, which only draws; and a signal finds it before it has begun to answer.
+    # The same in a run, which only draws; and a signal before it has begun to answer.
     start = len(terminal.raw)
     terminal.start(f"kogniterm --model {scripted(terminal, script)} --auto-approve run sleep")
     terminal.until(lambda: bool(running(rest)))
@@ -194,7 +194,7 @@ def test_the_title_and_the_progress_show_a_turn_and_are_taken_back(
 
 
 def ends_with_everything_taken_back(terminal: RealTerminal) -> None:
-    """End KogniTerm with SIGTERM, and see that nothing of it stays in the terminal."""
+    """End KogniTerm with SIGTERM, and check that the terminal's modes are restored."""
     start = len(terminal.raw)
     os.kill(os.tcgetpgrp(terminal.master), signal.SIGTERM)
     assert terminal.status() == 128 + signal.SIGTERM
@@ -267,7 +267,7 @@ def test_a_key_chooses_its_provider(open_terminal: OpenTerminal, user: User) -> 
     assert "openai:gpt-" in model(**keys)
     assert "anthropic:claude-sonnet-" in model(ANTHROPIC_API_KEY="c", OLLAMA_HOST="127.0.0.1:1")
     assert model(OLLAMA_HOST="127.0.0.1:1").endswith("ollama")
-    # The models of a compatible service are known to its user alone.
+    # Only the user knows the models of a compatible service.
     _status, said = terminal.run(
         "OPENAI_API_KEY=b OPENAI_BASE_URL=http://127.0.0.1:1 kogniterm doctor"
     )

@@ -1,4 +1,4 @@
-"""What a sandboxed command leaves in the shell never runs in what the user runs: real terminals."""
+"""Shell state of a sandboxed command never reaches the user's own commands: real terminals."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SECRET = "correct-horse-" + "battery-staple"
 
 
 def script(*programs: str) -> str:
-    """One turn a command: the command, then an answer with its number."""
+    """Write a script of one turn per command: the command, then an answer with its number."""
     replies = [
         reply
         for number, program in enumerate(programs, start=1)
@@ -121,7 +121,7 @@ def test_full_screen_programs_get_the_whole_terminal(
     terminal.until("\n42")
     terminal.send("\x04")
     terminal.until("Answer 3.")
-    # The terminal is as it was: keys are echoed once, and the prompt works.
+    # The terminal is restored: keys are echoed once, and the prompt works.
     say(terminal, "show the notes")
     answer(terminal, "cat notes.txt", "y")
     terminal.until("Answer 4.")

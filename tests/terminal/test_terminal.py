@@ -1,4 +1,4 @@
-"""The terminals that other tests use are real ones, and their users what they are said to be."""
+"""The terminals of other tests are real ones, and their users are as described."""
 
 from __future__ import annotations
 

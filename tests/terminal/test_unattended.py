@@ -1,4 +1,4 @@
-"""Left alone: what runs without a question, what is asked for all the same, what never runs."""
+"""Unattended runs: commands that run without a question, need approval, or never run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.terminal.conftest import OpenTerminal
 
 
 def script(*commands: str) -> str:
-    """A model that proposes the commands one after the other, whatever becomes of them."""
+    """Write a model that proposes the commands one after the other, whatever their results."""
     replies: list[dict[str, object]] = [{"run": command} for command in commands]
     return yaml.safe_dump({"replies": [*replies, {"text": "Done.", "repeat": "forever"}]})
 
@@ -41,7 +41,7 @@ def test_without_questions_only_what_may_run_runs(open_terminal: OpenTerminal, u
         assert [c["status"] for c in result["commands"]] == ["exited", "exited"] + ["refused"] * 2
         assert result["commands"][1]["output"] == "x"
         assert all(c["decided_by"] == "policy" for c in result["commands"])
-    # Reading alone needs no mode; everything else is still asked for.
+    # Reading alone needs no mode; everything else still needs approval.
     terminal.run("rm inside.txt")
     reading = scripted(terminal, script("pwd", "echo x > inside.txt"))
     terminal.start(f"kogniterm run --allow-reads --model {reading} go")

@@ -1,4 +1,4 @@
-"""Lines that hold no secret though many look as if: made from a seed, and out of real files.
+"""Lines that hold no secret though many look like one: generated from a seed, and from real files.
 
 What a machine has differs, so a test reads only this repository and Python's own library; the
 benchmark reads everything here.
@@ -73,7 +73,7 @@ _MADE: tuple[Callable[[Random], str], ...] = (
 
 
 def made(count: int, *, seed: int) -> Iterator[str]:
-    """`count` lines of ids, sums, times and numbers."""
+    """Return `count` lines of ids, sums, times and numbers."""
     draw = Random(seed)
     for number in range(count):
         yield _MADE[number % len(_MADE)](draw)
@@ -131,7 +131,7 @@ the passphrase for the key was changed
 print the document with id 12
 the order 12345678 is ready
 """
-"""Talk about secrets that tells none."""
+"""Sentences about secrets that contain none."""
 
 
 def _stretch(lines: Iterable[str]) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _stretch(lines: Iterable[str]) -> Iterator[str]:
 
 
 def of_files(files: Iterable[Path], *, each: int, draw: Random) -> Iterator[str]:
-    """Up to `each` lines of every file; compressed pages and message catalogues too."""
+    """Yield up to `each` lines of every file; compressed pages and message catalogues too."""
     for file in files:
         try:
             if file.suffix == ".mo":
@@ -160,7 +160,7 @@ def of_files(files: Iterable[Path], *, each: int, draw: Random) -> Iterator[str]
 
 
 def of_the_repository(*, each: int, seed: int) -> list[str]:
-    """Lines of this repository: code, pages and Spanish messages, without what shows secrets."""
+    """Return lines of this repository: code, pages and Spanish messages, except kogniterm/text."""
     draw = Random(seed)
     files = sorted(
         file
@@ -172,7 +172,7 @@ def of_the_repository(*, each: int, seed: int) -> list[str]:
 
 
 def of_the_machine(*, each: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Source and line: manuals, documents, licences, packages' records, Python's library."""
+    """Yield source and line: manuals, documents, licences, packages' records, Python's library."""
     draw = Random(seed)
     library = Path(sysconfig.get_path("stdlib"))
     packages = Path(pytest.__file__).parents[1]

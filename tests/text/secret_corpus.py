@@ -1,4 +1,4 @@
-"""Secrets in sentences, files, commands and logs, made from a seed: what redaction is measured on.
+"""Secrets in sentences, files, commands and logs, from a seed: the corpus to measure redaction.
 
 Two lists of sentences share no wording: `SEEN` is what the shapes were written with in view,
 `HELD_OUT` was written before them and only ever measured. A card, an account or an identity
@@ -40,7 +40,7 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text that holds `secret`, of the kind of its value."""
+    """A text that contains `secret`, and the kind of that value."""
 
     text: str
     secret: str
@@ -51,7 +51,7 @@ class Sample:
 
 
 def _mixed(draw: Random) -> str:
-    """A password as people make them: words, digits, signs."""
+    """Return a password as people make them: words, digits, signs."""
     one, two = draw.sample(_WORDS, 2)
     number = draw.randrange(10, 2030)
     return draw.choice(
@@ -67,7 +67,7 @@ def _mixed(draw: Random) -> str:
 
 
 def _worded(draw: Random) -> str:
-    """A password of letters alone, as one is said aloud."""
+    """Return a password of letters alone, as one is dictated."""
     one, two = draw.sample(_WORDS, 2)
     return draw.choice((f"{one}{two}", f"{one}-{two}", f"{one.title()}{two.title()}", one))
 
@@ -200,7 +200,7 @@ MAKERS: dict[str, Callable[[Random], str]] = {
     "key": _key,
 }
 
-# --- what they stand in: the kind of the value, then the text round it ---
+# --- their contexts: the kind of the value, then the text around it ---
 
 HELD_OUT = """
 mixed|Our guest network is called Heron and its password is {}
@@ -434,7 +434,7 @@ key|{}
 
 
 def samples(sentences: str, *, seed: int, each: int) -> Iterator[Sample]:
-    """`each` samples of every sentence of `sentences`, with values drawn from `seed`."""
+    """Yield `each` samples of every sentence of `sentences`, with values drawn from `seed`."""
     draw = Random(seed)
     for line in sentences.strip().splitlines():
         kind, _, text = line.partition("|")

@@ -1,4 +1,4 @@
-"""Somebody else's regular expressions: what they match, what is refused, what is given up."""
+"""Regular expressions from outside: matched, refused, or abandoned after too many steps."""
 
 from __future__ import annotations
 

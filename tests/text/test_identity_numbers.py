@@ -1,4 +1,4 @@
-"""Numbers with a check of their own: the published examples, and the same with one digit wrong."""
+"""Numbers with a checksum: the published examples, and the same with one wrong digit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words, their language and their stems, and the ranking that rests on them."""
+"""Words, their language and their stems, and the ranking that uses them."""
 
 from __future__ import annotations
 

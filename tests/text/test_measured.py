@@ -1,4 +1,4 @@
-"""Redaction measured on sentences that its shapes were not written with, and on real text."""
+"""Redaction measured on sentences that its shapes were not written for, and on real text."""
 
 from __future__ import annotations
 

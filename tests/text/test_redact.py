@@ -1,4 +1,4 @@
-"""Redaction: what is secret goes, what only looks like it stays, and this process can undo it."""
+"""Redaction: secrets are replaced, lookalikes are kept, and this process can restore them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def test_common_secrets_are_found() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_keys_of_every_known_shape_are_found(seed: int) -> None:
-    """The table holds shapes, `{A36}` for 36 letters and digits, so that nobody who searches
-    this repository for leaked keys finds one."""
+    """The table has shapes, such as `{A36}` for 36 letters and digits, instead of complete keys.
+
+    A search of this repository for leaked keys must find none.
+    """
     draw = Random(seed)
 
     def filled(shape: str) -> str:

@@ -1,4 +1,4 @@
-"""Hostile output: every attack swallowed, the text kept, at every cut of the stream."""
+"""Hostile output: every attack is removed and the text kept, at every split of the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements about a user's health, faith and politics, told from talk about data."""
+"""Statements about a user's health, faith and politics, told apart from talk about data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The approval prompt: nothing hidden, nothing changed, nothing ambiguous."""
+"""Text at the approval question: nothing hidden, nothing changed, nothing ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits are shown before, applied whole, and refused when the file is not what was read."""
+"""Edits are shown first, applied whole, and refused when the file changed since it was read."""
 
 from __future__ import annotations
 

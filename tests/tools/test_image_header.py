@@ -1,4 +1,4 @@
-"""An image is known by its first bytes, whatever it is called."""
+"""An image is recognised by its first bytes, whatever its name."""
 
 from __future__ import annotations
 

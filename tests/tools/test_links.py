@@ -1,4 +1,4 @@
-"""Links in the workspace lead no tool anywhere but where its call was judged to lead."""
+"""Tools follow links in the workspace only to the place that was classified for their call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nkey\n"
 
 
 class Places:
-    """A workspace, and a folder beside it that no tool may reach unasked."""
+    """A workspace, and a folder beside it that no tool may reach without approval."""
 
     def __init__(self, folder: Path) -> None:
         self.work, self.outside = folder / "work", folder / "outside"
@@ -47,7 +47,7 @@ class Places:
         return {tool.spec.name: tool for tool in tools}[name]
 
     def swap(self, name: str = "sub") -> None:
-        """Put a link to the folder outside where a folder of the workspace was."""
+        """Replace a folder of the workspace by a link to the folder outside."""
         (self.work / name).rename(self.work / f"{name}-before")
         (self.work / name).symlink_to(self.outside)
 
@@ -151,13 +151,13 @@ async def test_a_pipe_in_place_of_the_file_keeps_nobody_waiting(places: Places) 
 
 @contextmanager
 def flipping(places: Places) -> Iterator[None]:
-    """The folder `sub` becomes a link and a folder again, as fast as a process can do it."""
+    """Turn the folder `sub` into a link and back, as fast as a process can, during the test."""
     stop = threading.Event()
     sub, aside, link = (places.work / name for name in ("sub", "aside", "link"))
 
     def put_back() -> None:
         while aside.exists():
-            with suppress(OSError):  # made anew once more
+            with suppress(OSError):  # recreated once more
                 if sub.is_symlink():
                     sub.unlink()
                 shutil.rmtree(sub, ignore_errors=True)
@@ -171,7 +171,7 @@ def flipping(places: Places) -> Iterator[None]:
                 link.rename(sub)
                 sub.unlink()
                 aside.rename(sub)
-            except OSError:  # a tool made the folder anew in between
+            except OSError:  # a tool recreated the folder in between
                 link.unlink(missing_ok=True)
                 put_back()
 
@@ -204,7 +204,7 @@ async def test_no_race_leads_outside(places: Places, name: str) -> None:
                 else:
                     checked = tool.check(arguments)
                     if str(places.outside) in str(checked.get("path")):
-                        continue  # then it is judged to lead there, and asked about
+                        continue  # then the call is classified for that place, and asked about
                     if tool.effect_of(checked) != "none":
                         tool.describe(checked)
                     found = (await tool.run(checked)).text

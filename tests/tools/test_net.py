@@ -1,4 +1,4 @@
-"""Network tools are bounded, never enter private networks, and mark what they bring."""
+"""Network tools are bounded, never access private networks, and mark their results."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ async def test_private_addresses_are_refused_however_they_are_written(url: str) 
 
 @dataclass
 class Answers:
-    """A resolver that gives these answers, one after the other, and remembers the questions."""
+    """A resolver that gives these answers, one after the other, and records the questions."""
 
     answers: list[list[str]]
     asked: list[str] = field(default_factory=list)
@@ -172,7 +172,7 @@ SPECIAL = [
 
 @pytest.mark.parametrize("address", SPECIAL)
 async def test_a_name_that_means_a_special_address_is_refused(address: str) -> None:
-    """Every address of the answer counts, and the first that is refused ends the request."""
+    """Every address of the answer is checked, and the first refused one ends the request."""
     for answer in ([address], ["93.184.216.34", address]):
         resolve = Answers([answer])
         with pytest.raises(ToolError, match="private address"):

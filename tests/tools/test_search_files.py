@@ -115,7 +115,7 @@ async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None
 
 @pytest.fixture
 def closed(work: Path) -> Iterator[Path]:
-    """The folder with one in it that may be listed and not entered, and one that may be neither."""
+    """Yield a folder with one that may be listed and not entered, and one that may be neither."""
     for name, mode in (("listed", 0o600), ("shut", 0o000)):
         (work / name).mkdir()
         (work / name / "c.txt").write_text("hola\n")
@@ -184,7 +184,7 @@ async def test_files_that_may_hold_secrets_are_left_to_who_asks(
 
 @pytest.fixture
 def few_descriptors() -> Iterator[int]:
-    """The number of files that the process may have open, few more than it has."""
+    """Yield the number of files that the process may have open, a few more than it has."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir()) + 1
     most = taken + 30

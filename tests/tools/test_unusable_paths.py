@@ -1,4 +1,4 @@
-"""Reading and editing what may not be: a sentence about it, and nothing lost."""
+"""Reading and editing unusable paths: an error message, and no data loss."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _propose_and_run(tool: SchemaTool[object], arguments: dict[str, object
 @pytest.mark.parametrize(("name", "part"), NAMES)
 @pytest.mark.parametrize("number", [0, 1, 2], ids=["read", "edit", "write"])
 async def test_the_model_is_told_why(work: Path, name: str, part: str, number: int) -> None:
-    """At whichever stage: what the call would do, how it is shown, or when it runs."""
+    """At any stage: computing the effect, showing the call, or running it."""
     tool, more = tools(work)[number]
     arguments = {"path": name, **more}
     with pytest.raises(ToolError, match=part):

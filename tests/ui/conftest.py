@@ -1,4 +1,4 @@
-"""Terminals for the program to run in."""
+"""Terminals in which the program runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.ui.tmux import Window
 
 @pytest.fixture
 def peer(forge: Forge) -> OpenPeer:
-    """Opens the program on a PTY whose other side the test plays."""
+    """Return a function that opens the program on a PTY whose other side the test plays."""
 
     @contextmanager
     def open_peer(folder: Path, *arguments: str, **more: Any) -> Iterator[PtyPeer]:
@@ -31,7 +31,7 @@ def peer(forge: Forge) -> OpenPeer:
 
 @pytest.fixture
 def terminals() -> Iterator[list[Window]]:
-    """What a test puts here is closed at its end."""
+    """Yield a list of windows, which are closed at the end of the test."""
     opened: list[Window] = []
     yield opened
     for terminal in opened:

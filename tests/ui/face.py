@@ -1,4 +1,4 @@
-"""A session that plays events: the face of `runtime.session.LiveSession`, nothing behind it.
+"""A session that plays prepared events, with the interface of `runtime.session.LiveSession`.
 
 For tests of the screen alone, where the timing of events matters; flows use the real thing.
 """
@@ -37,7 +37,7 @@ Play = Callable[["PlayedSession", UserInput | None, Any, Any], Awaitable[None]]
 
 @dataclass
 class PlayedExecutor:
-    """No processes; a list of jobs."""
+    """An executor without processes, with a list of jobs."""
 
     cwd: str = "/work/project"
     running: tuple[Job, ...] = ()
@@ -100,7 +100,7 @@ class PlayedBudget:
 
 @dataclass
 class PlayedUndo:
-    """Knows nothing of the disk."""
+    """An undo service without files."""
 
     def preview(self, request: ActionRequest, report: RiskReport) -> Sequence[Phrase] | None:
         return None
@@ -121,7 +121,7 @@ class PlayedPaths:
 
 @dataclass
 class PlayedArchive:
-    """No stored files; the names and texts of a trusted project's commands."""
+    """An archive without stored files, with the names and texts of a trusted project's commands."""
 
     paths: PlayedPaths = field(default_factory=PlayedPaths)
     commands: tuple[tuple[str, str], ...] = ()
@@ -133,7 +133,7 @@ class PlayedArchive:
 
 @dataclass
 class PlayedSession:
-    """`play` is called for each turn with (session, input, approver, sink)."""
+    """A session that calls `play` for each turn with (session, input, approver, sink)."""
 
     play: Play
     id: str = "20260101-abcdef"
@@ -209,14 +209,14 @@ class PlayedSession:
 
 
 def request(command: str, **changes: Any) -> ActionRequest:
-    """An action request to run `command`."""
+    """Return an action request to run `command`."""
     given: dict[str, Any] = {"id": "1-1", "call_id": "c1", "tool": "execute_command"}
     given |= {"command": command, "purpose": "to see what happens"} | changes
     return ActionRequest(**given)
 
 
 def report(command: str, label: str = "needs_approval") -> RiskReport:
-    """A risk report with a reason and an effect."""
+    """Return a risk report with a reason and an effect."""
     return RiskReport(
         command,
         label,  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ ASK = Verdict("ask", (Phrase("manual mode asks before every command"),))
 async def ask(
     session: PlayedSession, approver: Any, sink: Any, command: str, label: str = "needs_approval"
 ) -> Decision:
-    """Propose `command` as the runtime would: an edit is judged and asked again."""
+    """Propose `command` as the runtime would: an edit is classified and asked about again."""
     asked = request(command)
     while True:
         judged = report(asked.command, label)
@@ -246,7 +246,7 @@ async def ask(
 
 
 def show_command(sink: Any, command: str, output: bytes, exit_code: int = 0) -> CommandResult:
-    """A command that runs and ends at once."""
+    """Show a command that runs and ends at once."""
     result = CommandResult(
         command, "exited", exit_code, output.decode(), 0.5, "/work/project",
         output_bytes=len(output),

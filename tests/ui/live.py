@@ -1,4 +1,4 @@
-"""A terminal in memory: what a program writes becomes what a person would see (pyte)."""
+"""A terminal in memory: what a program writes becomes the screen that a user sees (pyte)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.ui.face import Play, PlayedSession
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 ANSWER_PAUSE = 0.05
-"""The quiet round a key that answers: keys sent together are never apart by as much."""
+"""The pause after which a single key answers: keys sent together come in less than that."""
 AT_ONCE = Wiring(clock=lambda: 0.0)
-"""No time passes: a key pressed twice is pressed twice in time, however busy the machine."""
+"""A clock that stands still, so that two key presses always count as fast, on any machine."""
 
 
 class Terminal(io.StringIO):
@@ -65,14 +65,14 @@ class Terminal(io.StringIO):
 
     @property
     def text(self) -> str:
-        """Scrollback and screen as one text."""
+        """The scrollback and the screen as one text."""
         return self.picture.text
 
 
 async def until(
     holds: Callable[[], bool], what: Callable[[], str], task: asyncio.Task[int] | None = None
 ) -> None:
-    """Wait until `holds`, as long as `task` runs; `what` says what did not happen."""
+    """Wait until `holds`, as long as `task` runs; `what` describes the awaited state."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         if time.monotonic() > end or (task is not None and task.done()):
@@ -81,7 +81,7 @@ async def until(
 
 
 class Live:
-    """A REPL on a terminal in memory, with somebody typing into it."""
+    """A REPL on a terminal in memory, and methods that type into it."""
 
     def __init__(self, repl: Repl, keys: PipeInput, terminal: Terminal) -> None:
         self.repl = repl
@@ -117,7 +117,7 @@ class Live:
 
 @contextmanager
 def keyboard() -> Iterator[PipeInput]:
-    """A keyboard nobody sits at yet."""
+    """Yield a keyboard without any input yet."""
     with create_pipe_input() as keys:
         yield keys
 

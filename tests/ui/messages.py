@@ -1,4 +1,4 @@
-"""Every sentence of the package that a person can read, found in the syntax trees.
+"""Every sentence of the package that a user can read, found in the syntax trees.
 
 Counted are: the argument of `_()`, both forms of `plural()`, the template of a `Phrase`, and the
 template of a `KognitermError` (the first argument of a call of one of its kinds). A constant of the
@@ -21,7 +21,7 @@ PACKAGE = Path(kogniterm.__file__).parent
 
 @cache
 def _errors(package: Path) -> frozenset[str]:
-    """The names of all errors with a message for the user, wherever they are defined."""
+    """Return the names of all errors with a message for the user, wherever they are defined."""
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
         for file in package.rglob("*.py")
@@ -54,7 +54,7 @@ FINDINGS = {
 approval room only)."""
 
 TABLES = {"Verb": (2,), "Action": (1,), "Argument": (1, 2), "Example": (1,)}
-"""Which arguments of a table's rows a person reads."""
+"""Arguments of a table's rows that a user reads."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Message:
 
 @cache
 def messages() -> tuple[Message, ...]:
-    """All of them, in the order of the files."""
+    """Return all messages, in the order of the files."""
     return tuple(_messages(PACKAGE))
 
 
@@ -85,7 +85,7 @@ def _messages(package: Path) -> Iterator[Message]:
 
 
 def dynamic(package: Path = PACKAGE) -> Iterator[str]:
-    """Places where `_` is given something that is not a literal: it cannot be translated."""
+    """Yield places where `_` is given something that is not a literal: it cannot be translated."""
     for file in sorted(package.rglob("*.py")):
         if file.parent.name == "locale":
             continue
@@ -126,7 +126,7 @@ def _of_call(
 
 
 def _local_names(tree: ast.Module) -> dict[str, str]:
-    """What imported names stand for here; rich has a Phrase of its own nowhere."""
+    """Return the original names of imported ones; a Text of another package counts as foreign."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -149,7 +149,7 @@ def _templates(tree: ast.Module, where: str) -> Iterator[Message]:
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """The module's own constant strings by name."""
+    """Return the module's own constant strings by name."""
     return {
         target.id: value
         for node in tree.body

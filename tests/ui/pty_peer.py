@@ -1,5 +1,7 @@
-"""The program on a real PTY, with the terminal's side played here: it draws, answers, resizes
-and hangs up as a terminal does."""
+"""The program on a real PTY, with the terminal's side played here.
+
+It draws, answers, resizes and hangs up as a terminal does.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ PATIENCE_SECONDS = 240
 
 
 class PtyPeer:
-    """KogniTerm with `arguments` on a PTY; `answers` are (what it asks, what we say to it).
+    """KogniTerm with `arguments` on a PTY; `answers` are pairs of a query and the reply to it.
 
     With `program` Python runs that instead, started as a person's shell starts it.
     """
@@ -68,7 +70,7 @@ class PtyPeer:
         self._picture.resize(rows, columns)
 
     def send(self, keys: str | bytes) -> None:
-        """Type, or say what a terminal says."""
+        """Type keys, or send a terminal's report."""
         os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
 
     def until(self, test: Callable[[], bool] | str) -> None:
@@ -80,14 +82,14 @@ class PtyPeer:
                 raise AssertionError(f"never: {test}\n{self.text}")
 
     def ended(self) -> int:
-        """Read to the program's end; its exit status, negative for a signal."""
+        """Read to the program's end; return its exit status, negative for a signal."""
         end = time.monotonic() + PATIENCE_SECONDS
         while self._read():
             assert time.monotonic() < end, f"it did not end\n{self.text}"
         return self.wait()
 
     def wait(self) -> int:
-        """Wait for the program's end; its exit status, negative for a signal."""
+        """Wait for the program's end; return its exit status, negative for a signal."""
         if self.status is None:
             self.status = self._wait()
         return self.status
@@ -98,7 +100,7 @@ class PtyPeer:
         self.master = -1
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """End the program and close the terminal."""
         if self.status is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -113,15 +115,15 @@ class PtyPeer:
 
     @property
     def text(self) -> str:
-        """Scrollback and screen."""
+        """The scrollback and the screen."""
         return self._picture.text
 
     def colours_of(self, text: str) -> set[str]:
-        """The foreground colours in which `text` stands on the screen the last time."""
+        """Return the foreground colours of the last occurrence of `text` on the screen."""
         return self._picture.colours_of(text)
 
     def _read(self) -> bool:
-        """Take what is there, waiting a moment for it; False at the end."""
+        """Read the available bytes, waiting a moment; return False at the end."""
         ready, _, _ = select.select([self.master], [], [], 0.2)
         if not ready:
             return True
@@ -144,7 +146,7 @@ class PtyPeer:
 def _as_a_shell_would(
     terminal: int, words: tuple[str, ...], environment: Mapping[str, str], folder: Path
 ) -> subprocess.Popen[bytes]:
-    """Python with `words`, leading a session of its own on `terminal`."""
+    """Start Python with `words`, leading its own session on `terminal`."""
     return subprocess.Popen(
         [sys.executable, *words],
         stdin=terminal,
@@ -158,4 +160,4 @@ def _as_a_shell_would(
 
 
 OpenPeer = Callable[..., AbstractContextManager[PtyPeer]]
-"""Opens a `PtyPeer` that is closed at the end; takes what it takes, without the forge."""
+"""Opens a `PtyPeer` that is closed at the end; takes the same arguments, except the forge."""

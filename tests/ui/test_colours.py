@@ -40,7 +40,7 @@ replies:
 
 
 def painted(terminal: Window) -> str:
-    """The screen with its styles, however this tmux words them."""
+    """Return the screen with its styles, independent of the version of tmux."""
     screen = pyte.Screen(COLUMNS, ROWS)
     screen.set_mode(pyte.modes.LNM)
     pyte.Stream(screen).feed(terminal.painted().rstrip("\n"))
@@ -72,7 +72,7 @@ def _style(cell: pyte.screens.Char) -> str:
 
 
 def as_painted(terminal: Window, name: str, words: str) -> None:
-    """Wait until the screen has the text and the styles of the golden one called `name`."""
+    """Wait until the screen has the text and the styles of the golden file `name`."""
     same(terminal, DATA / f"{name}.styled.txt", words, lambda: painted(terminal))
 
 
@@ -101,5 +101,5 @@ def test_the_two_differ_and_the_light_one_has_nothing_bright() -> None:
     light = styles("light-question") | styles("light-answer")
     assert "cyan" in dark
     assert "blue" in light
-    # Yellow and cyan cannot be read on white.
+    # Yellow and cyan are unreadable on white.
     assert not {"brown", "cyan", "white", "brightbrown", "brightcyan", "brightwhite"} & light

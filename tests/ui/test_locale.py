@@ -1,4 +1,4 @@
-"""Two languages, the same sentences: nothing a person reads is missing in Spanish."""
+"""Both languages have the same messages: everything a user reads exists in Spanish."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def _english_again() -> Iterator[None]:
 
 
 def fields(template: str) -> list[str]:
-    """The placeholders of a template, with their format, in any order."""
+    """Return the placeholders of a template, with their format, in any order."""
     parts = string.Formatter().parse(template)
     return sorted(f"{name}:{spec}" for _text, name, spec, _conversion in parts if name is not None)
 
 
 def entry(message: Message) -> str:
-    """The catalogue entry to fill in for `message`."""
+    """Return the catalogue entry to fill in for `message`."""
     quoted = message.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'#: {message.where}\nmsgid "{quoted}"\nmsgstr ""\n'
 

@@ -1,4 +1,4 @@
-"""The last turns of a resumed session: they look as the live screen did, and fit the screen."""
+"""The last turns of a resumed session look as the live screen did, and fit the screen."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DELEGATED = """replies:
 
 
 def live(flow: Flow, *inputs: str) -> str:
-    """Draw the events of the flow, each turn behind its input, as the REPL does."""
+    """Draw the events of the flow, each turn after its input, as the REPL does."""
     page = io.StringIO()
     options = ScreenOptions(fold=FOLD, live=False)
     sink = ScreenSink(PAINTER, LineSurface(page, COLUMNS), clock=lambda: 0.0, options=options)
@@ -108,7 +108,7 @@ async def test_it_looks_the_same_in_another_process(make_flow: MakeFlow) -> None
     started = len(flow.events)
     flow.open(key)
     assert replayed(flow) == before
-    # Nothing was executed for it.
+    # Showing the turns executed nothing.
     assert len(flow.events) == started
 
 

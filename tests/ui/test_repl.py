@@ -1,4 +1,4 @@
-"""The prompt as a person meets it: typed keys in, a terminal's screen out."""
+"""The prompt as a user meets it: typed keys in, a terminal's screen out."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_what_is_typed_can_steer_the_running_turn(keys: PipeInput) -> None
     await live.until("queued: queued")
     live.press("\x13")
     await live.until(lambda: not live.repl.turns.queue)
-    # The turn ends without another step: what it did not hear becomes the next one.
+    # The turn ends without another step, so its waiting message becomes the next turn.
     go.set()
     await live.until(lambda: len(session.inputs) == 2)
     assert session.inputs[1] == UserInput("queued")
@@ -356,11 +356,11 @@ async def test_every_frame_is_one_write(keys: PipeInput) -> None:
     live.press("go\r")
     await live.until("1.2k tokens in")
     await live.leave()
-    # Erasing and drawing again in two writes is what people see as flicker.
+    # Erasing and drawing in two writes is visible as flicker.
     erasing = [text for text in live.terminal.writes if "\x1b[J" in text and "Hello" in text]
     assert erasing
     assert all("›" in text for text in erasing)
-    # Terminals that know synchronized updates show a frame at once, also one that erases nothing.
+    # Terminals with synchronized updates show a frame at once, even one that erases nothing.
     frames = [text for text in live.terminal.writes if "›" in text]
     assert len(frames) > len(erasing)
     assert all(text.endswith("\x1b[?2026l") for text in frames)
@@ -473,7 +473,7 @@ async def test_vi_keys_edit_tell_their_mode_and_begin_each_line_by_inserting(
     live.press("three")
     await live.until("› three")
     assert "vi normal mode" not in live.terminal.shown[-1]
-    # On an empty line Esc still leads to the commands: k brings the last line back.
+    # On an empty line Esc still switches to vi's commands: k brings the last line back.
     live.press("\x03")
     await live.until(lambda: live.repl.front.draft() == "")
     live.press("\x1b")

@@ -1,4 +1,4 @@
-"""The main flow in a real terminal, as text: what a person sees at each width and language.
+"""Screens of the main flow in a real terminal, as text, at each width and in each language.
 
 `UPDATE_SCREENS=1 pytest tests/ui/test_screens.py` writes the captures anew.
 """
@@ -14,11 +14,11 @@ import pytest
 from tests.ui.tmux import DATA, Window, open_window, same
 
 PROMPT = "· ~/project\n"
-"""The end of the line below the prompt: keys pressed from here on are the prompt's."""
+"""The end of the line below the prompt: keys pressed from here on belong to the prompt."""
 
 
 def as_captured(terminal: Window, name: str, words: str) -> None:
-    """Wait until all that is shown is as in the golden capture `name`."""
+    """Wait until the capture equals the golden capture `name`."""
     same(terminal, DATA / f"{name}.txt", words, terminal.capture)
 
 
@@ -81,10 +81,10 @@ def test_ctrl_c_stops_a_real_command_and_the_session_goes_on(terminals: list[Win
     )
     terminals.append(terminal)
     terminal.ready()
-    # Whenever after its word Ctrl-C comes, it ends this; the shell's own fork would lose it.
+    # Ctrl-C ends this at any moment after its word; the shell's own fork would lose it.
     command = "!sh -c 'echo on; exec sleep 987'"
     terminal.keys(command, "Enter")
-    # What it says is written once it has the keyboard; nothing stands below it.
+    # Its output comes once it has the keyboard; nothing stands below it.
     terminal.until(f"› {command}\non\n", at_the_end=True)
     terminal.keys("C-c")
     terminal.until("\n╰ ✗ ended by SIGINT · 0.0 s\n")
@@ -132,7 +132,7 @@ def test_a_command_of_the_model_that_reads_the_keyboard_gets_it(terminals: list[
     assert "│ before\n" in shown
     assert "Ctrl-]" in shown
     terminal.keys("ana", "Enter")
-    # The line editor gave the terminal back its old modes; lines must start at the left.
+    # The line editor restored the terminal's old modes; lines must start at the left.
     terminal.until("Name: ana\nhello ana\n>")
     terminal.keys("Enter")
     terminal.until("\n╰ ✓ exit 0")

@@ -30,7 +30,7 @@ SIZE = 3 << 20
 
 
 class User:
-    """Answers lists with the labels in `answers`, and keeps what was shown."""
+    """A user who answers lists with the labels in `answers`; the lists shown are recorded."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
@@ -48,13 +48,13 @@ class User:
         self.said.append(str(text))
 
     def about(self, label: str) -> str | None:
-        """What the last list says beside a label; None when it has no such item."""
+        """Return the description beside a label in the last list; None if there is no such item."""
         return next((item.about for item in self.shown[-1].items if item.label == label), None)
 
 
 @pytest.fixture
 def keyboard() -> Iterator[tuple[int, int]]:
-    """(master, slave) of the user's terminal."""
+    """Yield (master, slave) of the user's terminal."""
     master, slave = pty.openpty()
     yield master, slave
     os.close(master)

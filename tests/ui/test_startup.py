@@ -1,4 +1,4 @@
-"""The first prompt is there before anything heavy is: asked of the interpreter, not of a clock."""
+"""The first prompt comes before heavy imports, which is checked by module, not by time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program in a terminal of its own, its keys and what it shows: tmux where there is one."""
+"""The program in its own terminal, its keys and its screen: in tmux if it is installed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 
 _GUARD = 'read -r _; tmux -S "$0" kill-server; rm -rf "$1"'
-"""Waits until its input ends, by `close` or with the process of the test, however that ends."""
+"""Waits until its input ends, by `close` or with the process of the test."""
 
 
 class Window:
-    """The prompt in a terminal of its own, in a project with `files`."""
+    """The prompt in its own terminal, in a project with `files`."""
 
     def __init__(
         self,
@@ -66,30 +66,30 @@ class Window:
         raise NotImplementedError
 
     def painted(self, *, whole: bool = False) -> str:
-        """The screen, styles included; the `whole` of it with what has left it."""
+        """Return the screen with styles; with `whole` also the scrollback."""
         raise NotImplementedError
 
     def status(self) -> int:
-        """Wait for the program's end; its exit status."""
+        """Wait for the program's end; return its exit status."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End the terminal and what runs in it."""
+        """End the terminal and the programs in it."""
         raise NotImplementedError
 
     def _text(self) -> str:
-        """Scrollback and screen."""
+        """Return the scrollback and the screen."""
         raise NotImplementedError
 
     def capture(self) -> str:
-        """Scrollback and screen, with what differs between runs made alike."""
+        """Return scrollback and screen, with values that differ between runs replaced."""
         text = self._text().replace(self.home.name, "kt-home")
         text = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
         text = re.sub(r"· [0-9a-f]{8} ·", "· 00000000 ·", text)
         return without_figures(text)
 
     def until(self, words: str, *, at_the_end: bool = False) -> str:
-        """Wait until `words` are there, below everything else if so wanted; the capture."""
+        """Wait until `words` are shown, with `at_the_end` as the last ones; return the capture."""
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
             text = self.capture()
@@ -99,7 +99,7 @@ class Window:
         raise AssertionError(f"never: {words}\n{self.capture()}")
 
     def ready(self) -> None:
-        """Wait for the first prompt: keys pressed from here on are its own.
+        """Wait for the first prompt, which takes the keys pressed from here on.
 
         The toolbar, which names the model, is drawn with it. Where lines are all there is, the
         prompt is what was written last.
@@ -118,7 +118,7 @@ class Tmux(Window):
             ["sh", "-c", _GUARD, self._socket, str(self.home)],
             stdin=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # what ends the tests from a terminal leaves it alone
+            start_new_session=True,  # a signal to the tests' process group does not reach it
         )
         self._tmux(
             "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
@@ -203,7 +203,7 @@ class Drawn(Window):
         shutil.rmtree(self.home)
 
     def _wait(self, options: int = 0) -> int | None:
-        """How the program ended, as the kernel says it; None while it runs."""
+        """Return the wait status of the program, or None while it runs."""
         if self._status is None:
             pid, status = os.waitpid(self._pid, options)
             self._status = status if pid else None
@@ -216,7 +216,7 @@ class Drawn(Window):
         return self._drawn
 
     def _draw(self) -> None:
-        """Take what was written; say where the cursor is, as a terminal does when it is asked."""
+        """Read the output; report the cursor position when it is asked for, as a terminal does."""
         while select.select([self._master], [], [], 0)[0]:
             try:
                 data = os.read(self._master, 65536)
@@ -229,13 +229,13 @@ class Drawn(Window):
 
 
 def open_window(columns: int, rows: int, *arguments: str, **more: Any) -> Window:
-    """Open a window of tmux, or where that is missing one that is drawn here."""
+    """Open a window of tmux, or one that is drawn here if tmux is missing."""
     kind = Tmux if installed("tmux") else Drawn
     return kind(columns, rows, *arguments, **more)
 
 
 def without_figures(text: str) -> str:
-    """`text` without times, and without tokens: they count every word of prompts and tools."""
+    """Return `text` without times, and without token counts, which depend on prompts and tools."""
     text = re.sub(
         r"\b\d+([.,]\d)?k\b|\b\d+(?= tokens)", lambda found: re.sub(r"\d", "0", found[0]), text
     )
@@ -243,7 +243,7 @@ def without_figures(text: str) -> str:
 
 
 def same(terminal: Window, file: Path, words: str, looks: Callable[[], str]) -> None:
-    """Wait until the screen has `words` and, as `looks` gives it, is the golden one in `file`.
+    """Wait until the screen has `words` and, as `looks` gives it, equals the golden `file`.
 
     A program draws in more than one step: only the last one is compared.
     """
@@ -258,7 +258,7 @@ def same(terminal: Window, file: Path, words: str, looks: Callable[[], str]) -> 
 
 
 def _settled(looks: Callable[[], str]) -> str:
-    """The screen once it has stayed the same for a second."""
+    """Return the screen once it has stayed the same for a second."""
     text, since = looks(), time.monotonic()
     while time.monotonic() - since < 1:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""A REPL's face for its commands over a real session: what is said is kept, answers are given."""
+"""A REPL interface for commands over a real session: records messages and gives answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kogniterm.ui.screen_preferences import Preferences
 
 
 class Told(Display):
-    """A display that keeps what is written, one text each."""
+    """A display that records its messages, one text each."""
 
     def __init__(self) -> None:
         super().__init__(Preferences(screen_reader=True, color=False))
@@ -69,7 +69,7 @@ class Commanded:
         return self.display.said
 
     async def type(self, line: str) -> str:
-        """Run a command; what it said, one sentence a line."""
+        """Run a command; return its messages, one sentence a line."""
         name, argument = split_line(line)
         before = len(self.said)
         done = self.registry.find(name).run(self, argument)

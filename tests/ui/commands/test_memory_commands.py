@@ -1,4 +1,4 @@
-"""What is remembered, shown and corrected by slash commands; and forgetting that leaves nothing."""
+"""Slash commands that show, correct and forget memories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def data_folder(flow: Flow) -> Path:
 
 
 def holders(folder: Path, phrase: str) -> list[str]:
-    """The files below `folder` that hold the phrase, in any case, plain or as JSON."""
+    """Return the files below `folder` that hold the phrase, in any case, plain or as JSON."""
     needles = {phrase.lower().encode(), json.dumps(phrase)[1:-1].lower().encode()}
     return [
         str(file.relative_to(folder))

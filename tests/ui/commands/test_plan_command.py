@@ -1,4 +1,4 @@
-"""/plan: see it, change it, write one, work on it."""
+"""/plan: show it, change it, write one, start it."""
 
 from __future__ import annotations
 

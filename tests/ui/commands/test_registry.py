@@ -1,4 +1,4 @@
-"""The registry of commands, and what commands share."""
+"""The registry of slash commands, and their shared behaviour."""
 
 from __future__ import annotations
 

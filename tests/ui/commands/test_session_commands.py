@@ -1,4 +1,4 @@
-"""Copies of a session, its permissions and budget, jobs, the project file, own commands."""
+"""Copies of a session, its permissions and budget, jobs, the project file, custom commands."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_fork_is_opened_and_holds_what_was_said(make_flow: MakeFlow) -> 
     await flow.run("greet me")
     assert flow.session is not None
     repl = Commanded(flow.session)
-    # Reopening closes the session in the program; here only which one is asked for counts.
+    # Reopening closes the session in the program; this test checks only which one is requested.
     await repl.type("/fork 1")
     (made,) = repl.reopened
     info = flow.session.archive.store.find(str(made))
@@ -98,7 +98,7 @@ async def test_resume_finds_a_session_by_words_of_its_title(make_flow: MakeFlow)
     repl = Commanded(session, answers=[made[1].id])
     await repl.type("/resume arbol PARSER")
     assert repl.reopened == [made[0].id]
-    # Several are asked about; the answer given above is the second one's.
+    # Several matches are asked about; the answer given above selects the second one.
     await repl.type("/resume mend")
     assert repl.reopened == [made[0].id, made[1].id]
     with pytest.raises(UsageError, match="Session not found"):
@@ -251,7 +251,7 @@ async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
     assert repl.asked[-1][1][0].startswith("deshacer: ")
 
 
-# --- own commands ---------------------------------------------------------------------------------
+# --- custom commands ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

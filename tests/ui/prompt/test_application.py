@@ -1,4 +1,4 @@
-"""What a narrower window does to the prompt's old frame: all of it is erased, and no more."""
+"""Erasing the prompt's old frame after the window became narrower: all of it, and no more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = ["x" * 39, "y" * 25, "z" * 5, "> "]
 
 
 async def erased(narrowing: Narrowing, before: list[str], columns: int) -> str:
-    """What is sent once a window of forty cells that showed `before`, then `ROWS`, has changed."""
+    """Return what is sent when a window of forty cells with `before`, then `ROWS`, has changed."""
     size = Size(rows=24, columns=40)
     sent = io.StringIO()
     shown = before
@@ -72,7 +72,7 @@ LONG = ["a" * 39, "b" * 38, "c" * 37, "> "]
         # tmux also wraps the cells of a longer row that stood there before: 39, 38 and 37.
         ("wraps-cleared", LONG, 20, "\x08\x1b[6A"),
         ("cuts", LONG, 20, "\x08\x1b[3A"),
-        # A wider window joins nothing that was not wrapped.
+        # A wider window joins only lines that were wrapped.
         ("wraps", ROWS, 60, "\x08\x1b[3A"),
     ],
 )

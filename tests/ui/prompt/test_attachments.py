@@ -1,4 +1,4 @@
-"""Images at the prompt: dropped, pasted from the clipboard, or told why not."""
+"""Images at the prompt: dropped, pasted from the clipboard, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def picture(tmp_path: Path) -> Path:
 
 
 def helper(folder: Path, name: str, data: bytes, kind: str = "image/png") -> Path:
-    """A program that writes `data` when it is asked for `kind`, as the real ones do."""
+    """Write a program that prints `data` when it is asked for `kind`, as the real ones do."""
     program = folder / name
     encoded = base64.b64encode(data).decode()
     program.write_text(

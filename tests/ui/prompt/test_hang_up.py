@@ -1,4 +1,4 @@
-"""The window is closed under the program: nothing stays behind, nothing is lost, resume says it."""
+"""Closing the window of a running program: no process stays, nothing is lost, resume reports it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ replies:
 
 @pytest.fixture
 def seconds() -> str:
-    """A duration nobody else sleeps, so that the process can be found."""
+    """Return a duration that no other process sleeps, so that the process can be found."""
     return f"9{os.getpid()}"
 
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, seconds: str) -> Path:
 
 
 def sleepers(seconds: str) -> list[int]:
-    """The processes that sleep for so long."""
+    """Return the processes that sleep for so long."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -52,7 +52,7 @@ def sleepers(seconds: str) -> list[int]:
 
 
 def records(folder: Path) -> Iterator[object]:
-    """The bodies of the one session's journal, proved whole."""
+    """Return the record bodies of the only session's journal, after verifying its chain."""
     (database,) = folder.rglob("*.db")
     store, recovery = open_store(database, user="x", version="test")
     try:
@@ -140,7 +140,7 @@ def test_killed_with_a_command_running_the_next_start_says_so(
         assert "It was cut off." in terminal.text
         terminal.send("\x04")
         assert terminal.ended() == 0
-    # Nothing was run again: one intent, and an outcome that says what is known.
+    # Nothing was run again: one intent, and an outcome with the known facts.
     bodies = list(records(folder))
     (outcome,) = [body for body in bodies if isinstance(body, Outcome)]
     assert outcome.status == "unknown"

@@ -15,7 +15,7 @@ from kogniterm.ui.prompt.user_terminal import hidden_line, unless_stopped
 
 @pytest.fixture
 def ends() -> Iterator[tuple[int, int]]:
-    """(master, slave) of a terminal."""
+    """Yield (master, slave) of a terminal."""
     master, slave = pty.openpty()
     yield master, slave
     os.close(master)
@@ -31,7 +31,7 @@ async def _shown(master: int, text: bytes) -> bytes:
 
 
 async def typed(ends: tuple[int, int], *pieces: str) -> tuple[str | None, bytes]:
-    """The line that `pieces` make, sent one after the other, and what was shown."""
+    """Return the line that `pieces` make, sent one after the other, and the output."""
     master, slave = ends
     before = termios.tcgetattr(slave)
     line = asyncio.ensure_future(hidden_line(slave, slave, "Key: "))

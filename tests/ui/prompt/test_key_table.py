@@ -1,4 +1,4 @@
-"""The table of keys feeds everything that speaks of them."""
+"""The table of keys is the source of everything that describes them."""
 
 from __future__ import annotations
 

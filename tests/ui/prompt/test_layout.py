@@ -1,4 +1,4 @@
-"""The toolbar: one line that fits, whatever it has to tell."""
+"""The toolbar: one line that fits, with any combination of parts."""
 
 from __future__ import annotations
 

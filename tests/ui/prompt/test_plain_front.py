@@ -1,4 +1,4 @@
-"""The plain front, and lending the terminal to a thread."""
+"""The plain front, and handing the terminal to a thread."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_plain_what_was_typed_ahead_does_not_answer_a_question() -> None:
     await plain.until("go")
     await started.wait()
     plain.type("y")
-    # Its echo tells that it has arrived: the kernel passes keys on in its own time.
+    # Its echo tells that it has arrived: the kernel passes keys on asynchronously.
     await until(lambda: plain.text.endswith("y"), lambda: plain.text, plain.task)
     go.set()
     await plain.until("Your decision")

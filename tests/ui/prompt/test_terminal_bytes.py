@@ -1,5 +1,7 @@
-"""What really goes over the line: screen readers, dumb terminals, no colour, a window that is
-resized or told to stop in the middle of an answer."""
+"""Bytes written to the terminal: for screen readers, dumb terminals, and terminals without colour.
+
+Also for a window that is resized or suspended in the middle of an answer.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ def folder(tmp_path: Path) -> Path:
 def tidied(
     peer: OpenPeer, folder: Path, *, approve: str, environment: Mapping[str, str], columns: int = 80
 ) -> PtyPeer:
-    """A session that ran one command and answered; ended."""
+    """Run a session with one command and an answer to its end."""
     with peer(
         folder, *OPTIONS, "--model", "scripted:demo.yaml", environment=environment, columns=columns
     ) as terminal:
         plain = approve != "y"
-        # The toolbar stands with the prompt; in plain lines the prompt is the last thing written.
+        # The toolbar stands with the prompt; in line mode the prompt is the last thing written.
         terminal.until((lambda: terminal.shown[-1:] == [">"]) if plain else "scripted:")
         terminal.send("tidy\r")
         terminal.until("Your decision" if plain else "[y] approve")
@@ -62,7 +64,7 @@ def test_plain_lines_hold_no_control_sequence_at_all(
 ) -> None:
     terminal = tidied(peer, folder, approve="y\r", environment=environment)
     # Nothing is redrawn and nothing spins: a reader reads every line once, in order. The bell
-    # that calls for an answer is the one control there is.
+    # that announces a question is the only control character.
     assert b"\x1b" not in terminal.raw
     lines = terminal.raw.replace(b"\a", b"").replace(b"\r\n", b"\n")
     assert not re.search(rb"[\x00-\x08\x0b-\x1f\x7f]", lines)
@@ -83,13 +85,13 @@ def test_no_color_keeps_bold_and_drops_colours(peer: OpenPeer, folder: Path) -> 
 
 def test_the_scrollback_is_left_alone(peer: OpenPeer, folder: Path) -> None:
     terminal = tidied(peer, folder, approve="y", environment={}, columns=60)
-    # Neither the other screen nor a cleared one: what was there before stays.
+    # Neither the alternate screen nor a cleared one: the previous contents stay.
     for sequence in (b"\x1b[?1049h", b"\x1b[?47h", b"\x1b[2J", b"\x1b[3J", b"\x1bc"):
         assert sequence not in terminal.raw
     assert all(len(line) <= 60 for line in terminal.shown)
     # Every frame that is begun is ended.
     assert terminal.raw.count(b"\x1b[?2026h") == terminal.raw.count(b"\x1b[?2026l") > 0
-    # The cursor and the terminal's modes are given back.
+    # The cursor and the terminal's modes are restored.
     assert terminal.raw.rfind(b"\x1b[?25h") > terminal.raw.rfind(b"\x1b[?25l")
     assert terminal.raw.rfind(b"\x1b[?2004l") > terminal.raw.rfind(b"\x1b[?2004h")
 
@@ -104,11 +106,11 @@ def test_a_window_resized_while_an_answer_streams(
         terminal.send("go\r")
         terminal.until("Paragraph 3")
         terminal.resize(30, 40)
-        # Drawn anew for forty columns: the toolbar is cut to them.
+        # Redrawn for forty columns: the toolbar is cut to them.
         terminal.until(lambda: terminal.shown[-1] == " google_genai:gemini-2.5-flash · manual")
         terminal.send("\x03")
         terminal.until("The turn was stopped.")
-        # What was written stays written, once; what was typed comes back.
+        # The output stays, once; the typed text is restored.
         terminal.until(lambda: terminal.shown[-2:-1] == ["› go"])
         words = " ".join(terminal.text.split())
         for number in range(4):

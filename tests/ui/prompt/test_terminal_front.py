@@ -1,4 +1,4 @@
-"""Ctrl-C where the terminal makes a signal of it, because the prompt does not have it just then."""
+"""Ctrl-C as a signal of the terminal, while the prompt does not read the keyboard."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_one_that_comes_while_a_command_gets_the_keyboard_stops_the_command(
         terminal.until(lambda: prompt_stands(terminal))
         terminal.send("!echo on; sleep 987\r")
         terminal.until(lambda: terminal.shown[-1:] == ["on"])
-        # The line discipline sends it to whoever is in the foreground of the terminal.
+        # The line discipline sends it to the foreground process group of the terminal.
         os.kill(terminal.pid, signal.SIGINT)
         terminal.until("╰ ✗ stopped")
         terminal.until(lambda: prompt_stands(terminal))

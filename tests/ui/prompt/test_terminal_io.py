@@ -1,4 +1,4 @@
-"""The terminal's answer about its background settles the theme and never passes for typing."""
+"""The terminal's answer about its background selects the theme and never counts as typing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED = ASK_BACKGROUND.encode()
 LIGHT = b"\x1b]11;rgb:ffff/fafa/f0f0\x1b\\"
 DARK = b"\x1b]11;rgb:1e1e/1e1e/2e2e\x07"
 TURN_OVER = " tokens in, "
-"""Of the line that ends a turn; from then on Ctrl-D leaves without asking whether to."""
+"""Part of the line that ends a turn; from then on Ctrl-D leaves without asking."""
 OPTIONS = ("--no-sandbox", "--memory", "off", "--model", "scripted:demo.yaml")
 
 
@@ -63,7 +63,7 @@ def test_an_answer_in_pieces_between_keys_leaks_nothing(peer: OpenPeer, folder: 
 
 
 def test_a_terminal_that_never_answers_delays_nothing(peer: OpenPeer, folder: Path) -> None:
-    # With vi's keys the screen tells when Esc, which could begin an answer, has passed for itself.
+    # With vi's keys the screen shows when Esc, which could begin an answer, was taken as the key.
     with peer(folder, *OPTIONS, environment={"KOGNITERM_KEYS": "vi"}) as terminal:
         # The prompt stands before the question goes out, and takes keys without an answer.
         terminal.until(lambda: ASKED in terminal.raw)

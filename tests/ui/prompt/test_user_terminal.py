@@ -1,4 +1,4 @@
-"""The person's terminal: raw while lent, as before afterwards."""
+"""The user's terminal: raw while handed over, restored afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a key answers: every rhythm of typing, on a clock that is a number."""
+"""Keys that answer a question: every rhythm of typing, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS, AnswerKeys
 OPTIONS = "ynexls1a"
 TEXT = "why do you want this? yes s1"
 NEARLY = PAUSE_SECONDS - 1e-9
-"""The pause, for times that are sums of fractions."""
+"""The pause with a tolerance, for times that are sums of fractions."""
 
 
 @dataclass
 class Keyboard:
-    """A question with options, somebody typing into it, and the line that takes the text."""
+    """A question with options, simulated typing, and the line that takes the text."""
 
     now: float = 0.0
     line: str = ""
@@ -33,7 +33,7 @@ class Keyboard:
         self.keys.drawn()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass; what is due happens on time."""
+        """Let time pass; due events happen on time."""
         end = self.now + seconds
         while (due := self.keys.due()) is not None and self.now + due <= end:
             self.now += due
@@ -131,7 +131,7 @@ def test_a_key_before_the_question_was_drawn_or_within_the_pause_is_text() -> No
 def test_keys_that_were_typed_while_nothing_was_read_are_text() -> None:
     board = Keyboard()
     board.ask()
-    board.now = 9.0  # the program stood still: nothing was armed before the key was read
+    board.now = 9.0  # the program was suspended: nothing was armed before the key was read
     board.press("y")
     board.wait(9.0)
     assert (board.line, board.answers) == ("y", [])

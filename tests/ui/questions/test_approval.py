@@ -1,4 +1,4 @@
-"""The approval question: what it shows, and what it takes to say yes."""
+"""The approval question: its contents, and the keys that approve."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def question(command: str, explained: bool = False, **changes: Any) -> ApprovalQ
 
 
 def drawn(asked: ApprovalQuestion, columns: int = 80) -> Document:
-    """What the panel shows of a question that has all the room it wants."""
+    """Return what the panel shows of a question that has unlimited height."""
     return asked.document(PLAIN, columns, 1000)
 
 
@@ -87,7 +87,7 @@ def test_nothing_hides(hidden: str, visible: str) -> None:
     assert visible in text
     assert "\x1b" not in text
     warned = any(line.startswith("! ") for line in document.lines[: document.must_see])
-    assert warned or "20*300" in visible  # spaces are spelt out, that is warning enough
+    assert warned or "20*300" in visible  # spaces are written out, which is warning enough
 
 
 def test_what_the_model_says_cannot_draw_another_question() -> None:
@@ -193,7 +193,7 @@ async def nothing(*_given: object) -> None:
 
 
 class Person:
-    """Answers the prompts of `LineQuestions` from a list."""
+    """A user who answers the prompts of `LineQuestions` from a list."""
 
     painter = PLAIN
 
@@ -311,7 +311,7 @@ def keys() -> Iterator[PipeInput]:
 
 
 def on_screen(live: Live, words: str) -> Callable[[], bool]:
-    """Whether `words` stand on the screen now, not only above it."""
+    """Return a check that `words` are on the screen now, not only above it."""
     return lambda: words in "\n".join(live.terminal.shown)
 
 

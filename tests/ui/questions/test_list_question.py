@@ -15,7 +15,7 @@ QUESTION = ListQuestion(title="Which?", items=ITEMS)
 
 
 def pressed(*keys: str) -> object:
-    """What `keys` come to: an answer's value, or the question as it is then."""
+    """Return the result of `keys`: an answer's value, or the question in its new state."""
     at: Question[str] = QUESTION
     for key in keys:
         step = at.press(key)

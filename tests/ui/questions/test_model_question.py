@@ -1,4 +1,4 @@
-"""A question of the model's: chosen by number or arrow, said in words, or left without answer."""
+"""A question of the model: answered by number, arrow or words, or left without an answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Asking:
         await self.live.until("[Esc] no answer")
 
     async def over(self) -> str:
-        """Wait for the end of the turn; what then stands on the screen."""
+        """Wait for the end of the turn; return the screen after it."""
         await self.live.until("1.2k tokens in")
         text = self.live.terminal.text
         assert await self.live.leave() == 0
@@ -85,7 +85,7 @@ async def test_esc_gives_no_answer(keys: PipeInput) -> None:
     await asking.asked()
     asking.live.press("half a thou\x1b")
     await asking.live.until("1.2k tokens in")
-    asking.live.press("\x03")  # what was written stays on the line
+    asking.live.press("\x03")  # the typed text stays on the line
     shown = await asking.over()
     assert asking.replies == [None]
     assert "What name?\n→ No answer." in shown
@@ -101,7 +101,7 @@ async def test_ctrl_c_clears_the_line_and_then_stops_the_turn(keys: PipeInput) -
     asking.live.press("\x03")
     await asking.live.until("The turn was stopped.")
     assert asking.replies == []
-    asking.live.press("\x03")  # what was asked for stands on the line again
+    asking.live.press("\x03")  # the question's text is on the line again
     assert await asking.live.leave() == 0
 
 
@@ -164,7 +164,7 @@ def test_what_the_model_wrote_cannot_move_the_cursor() -> None:
 
 
 class Typist:
-    """Types the given lines at `LineQuestions`."""
+    """A user who types the given lines at `LineQuestions`."""
 
     painter = PLAIN
 

@@ -1,4 +1,4 @@
-"""A plan in front of a person: at the prompt with keys, elsewhere line by line."""
+"""Review of a plan by a user: at the prompt with keys, elsewhere line by line."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_what_cannot_be_done_is_said_and_nothing_is_lost(keys: PipeInput) 
     await live.until("You rejected the plan: too long")
     assert reviews == [PlanReview("reject", PLAN, "person", "too long")]
     assert "Back up" in live.terminal.text
-    await live.until("› zy")  # what was written comes back to the line
+    await live.until("› zy")  # the typed text is restored to the line
     live.press("\x03")
     await live.leave()
 
@@ -203,7 +203,7 @@ async def test_the_editor_is_opened_again_until_the_plan_can_be_used(
     live.press("e")
     await live.until("inputs of s2 refers to s9, which is not an earlier step")
     await live.ready()
-    live.press("y")  # what cannot be used cannot be approved
+    live.press("y")  # an invalid plan cannot be approved
     await live.until("› y")
     live.press("\x7f")
     await live.ready()
@@ -225,7 +225,7 @@ async def nothing(*_given: object) -> None:
 
 
 class Person:
-    """Answers the prompts of `LineQuestions` from a list."""
+    """A user who answers the prompts of `LineQuestions` from a list."""
 
     painter = PLAIN
 

@@ -1,4 +1,4 @@
-"""The list of sessions: filtered as one types, at every width, with keys and line by line."""
+"""The list of sessions: filtered while typing, at every width, with keys and line by line."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ with transfer("weights") as display:
 
 
 def written(term: str) -> str:
-    """What the display writes to a terminal of this kind."""
+    """Return the display's output to a terminal of this kind."""
     child = pexpect.spawn(
         "env",
         [f"TERM={term}", sys.executable, "-c", BAR],

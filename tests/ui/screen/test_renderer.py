@@ -1,4 +1,4 @@
-"""Events become a screen: what stays, what is redrawn, and what a pipe or a reader gets."""
+"""Rendering of events: what stays, what is redrawn, and output for pipes and screen readers."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def live(rows: int = 12, columns: int = 60) -> tuple[ScreenSink, Terminal, Clock
 
 
 async def drawn(terminal: Terminal, holds: Callable[[], bool]) -> None:
-    """Wait until the screen is as wanted: it is drawn a moment after an event."""
+    """Wait until the screen is as expected: it is drawn a moment after an event."""
     await until(holds, lambda: terminal.text)
 
 

@@ -1,4 +1,4 @@
-"""What a tool was given is told as a person would say it, and hides nothing."""
+"""Arguments of tools are shown in plain words, and completely."""
 
 from __future__ import annotations
 
