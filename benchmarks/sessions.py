@@ -156,6 +156,7 @@ def run(lengths: list[int]) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, nargs="+", default=[10, 1000, 10000])
     parser.add_argument("--json", action="store_true")

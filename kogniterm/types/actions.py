@@ -28,7 +28,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """Something that would change the world, waiting outside the graph for approval.
+    """An action with effects, waiting outside the graph for approval.
 
     `id` is unique in the session and is the intent id; `call_id` is the model's tool call id.
     For a command, `command` is the exact shell text; for other tools it is a one-line

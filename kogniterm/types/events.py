@@ -174,7 +174,7 @@ class ActionEnded:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the user should know: recovery, trust, a lost job, a compaction."""
+    """A notice for the user: recovery, trust, a lost job, a compaction."""
 
     text: Phrase
     level: str = "info"

@@ -80,7 +80,7 @@ class Work:
 
     @property
     def text(self) -> str:
-        """As the user typed it."""
+        """The text as the user typed it."""
         if self.shell is not None:
             return f"!{self.shell}"
         return self.input.text if self.input is not None else ""

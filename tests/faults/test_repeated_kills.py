@@ -44,7 +44,7 @@ WAYS = (
 )
 """Spellings of the same command."""
 WORKS = ("true", "sleep 0.2", "sleep {nap}", "sleep {nap}")
-"""What follows the mark in the command; the last two keep running until something ends them."""
+"""The rest of the command after its mark; the last two keep running until something ends them."""
 
 
 @dataclass

@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from tests.house.source import PACKAGE, Module, Tree
 
@@ -352,24 +353,29 @@ def sizes(tree: Tree) -> list[str]:
     return found
 
 
-RIDDLES = frozenset(
-    ("What", "Whether", "How", "Who", "Whoever", "Where", "Why", "When", "Nobody", "Nothing")
-)
+NOT_FIRST = (
+    "What", "Whatever", "Whether", "Which", "Who", "Whoever", "Whose", "How", "However", "Why",
+    "Where", "Wherever", "When", "Whenever", "That", "Of", "Nobody", "Nothing",
+)  # fmt: skip
+"""Words that begin no docstring: an imperative or a noun phrase is understood at once."""
+
+
+def openings(path: Path, tree: ast.Module) -> Iterator[str]:
+    """Yield docstrings, also those below an assignment, whose first word is in `NOT_FIRST`."""
+    for node in ast.walk(tree):
+        text = _text(node).lstrip()
+        if re.split(r"[\s,.:;]", text, maxsplit=1)[0] in NOT_FIRST:
+            yield f"{path}:{node.lineno}: begin with a noun or a verb: {text[:40]!r}"
 
 
 def docstrings(tree: Tree) -> list[str]:
-    """Every module, public function and public class has a docstring; none begins as a riddle.
+    """Return missing docstrings of modules, public functions and classes, and bad openings.
 
-    Methods are left to their class: most of them fulfil a protocol that says it once.
+    Methods are left to their class: most of them fulfil a protocol that describes them once.
     """
     found = []
     for module in tree:
-        for node in ast.walk(module.tree):
-            text = _text(node)
-            if text.partition(" ")[0].strip(",.") in RIDDLES:
-                found.append(
-                    f"{module.at(node.lineno)}: begin with a noun or a verb: {text[:40]!r}"
-                )
+        found += openings(module.path, module.tree)
         if ast.get_docstring(module.tree) is None:
             found.append(f"{module.path}: no module docstring")
         for node in module.tree.body:

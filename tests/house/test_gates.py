@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.docstrings, "runtime/x.py", "def public():\n    pass\n"),
     (gates.docstrings, "runtime/x.py", "class Public:\n    pass\n"),
     (gates.docstrings, "runtime/x.py", "LIMIT = 1\n'Whether it is enough.'\n"),
+    (gates.docstrings, "runtime/x.py", "class _Own:\n    ' Nothing, or a name.'\n"),
 )
 
 
@@ -94,6 +96,15 @@ def test_a_planted_violation_is_found(
 
 def test_every_gate_has_been_seen_to_fail() -> None:
     assert {gate for gate, _, _ in PLANTED} == set(gates.ALL)
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs"])
+def test_docstrings_of_other_folders_begin_with_a_noun_or_a_verb(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    parsed = ((file, ast.parse(file.read_text(encoding="utf-8"))) for file in files)
+    found = [one for file, tree in parsed for one in gates.openings(file, tree)]
+    assert not found, "\n".join(found)
 
 
 def test_cleaning_up_and_raising_is_no_broad_except(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""Amounts of money as text."""
+
 from __future__ import annotations
 
 import pytest

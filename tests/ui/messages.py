@@ -50,8 +50,7 @@ FINDINGS = {
     "note": 1, "ask": 0, "danger": 0, "_give_up": 0, "UnreadError": 0, "_opaque": 0, "Opaque": 1,
     "_ask": 1, "_danger": 1, "notes": 0, "scan": 1,
 }  # fmt: skip
-"""Which argument of a finding about a command, or of why it cannot be read, is a sentence (in the
-approval room only)."""
+"""Position of the sentence in the calls that make a finding, in kogniterm/approval only."""
 
 TABLES = {"Verb": (2,), "Action": (1,), "Argument": (1, 2), "Example": (1,)}
 """Arguments of a table's rows that a user reads."""

@@ -59,7 +59,7 @@ _TEST_EXPRESSIONS = frozenset({"binary_expression", "unary_expression", "parenth
 
 
 class UnreadError(Exception):
-    """Something in a command that the builder does not account for; `why` names it."""
+    """A part of a command that the builder does not account for; `why` names it."""
 
     def __init__(self, template: str, **values: object) -> None:
         self.why = Phrase(template, values)

@@ -232,7 +232,7 @@ def program(
 
 
 def _for_call(call: int, checks: list[bytes]) -> list[bytes]:
-    """If this is `call`: decide by `checks`, which end in a return; else go on behind them."""
+    """Decide `call` by `checks`, which end in a return; skip them for any other call."""
     return [_op(_EQUAL, 0, len(checks), call), *checks]
 
 

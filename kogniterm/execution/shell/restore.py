@@ -108,7 +108,7 @@ _READS_STATUS = re.compile(
 )
 _EXTENDED_PATTERN = re.compile(rb"[?*+@!]\(")
 _MOST_NAMES = 1000
-"""Of functions or aliases that are looked for in a command."""
+"""Limit of functions or aliases that are looked for in a command."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,8 +207,8 @@ def _watch(pip: subprocess.Popen[bytes], partial: PartialFile) -> None:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """Of every file below; pip moves files and takes folders away while we look."""
-    for parent, _folders, names in os.walk(folder):  # which passes over what is gone
+    """Yield the size of every file below `folder`; pip may move or delete files meanwhile."""
+    for parent, _folders, names in os.walk(folder):  # which skips folders that are gone
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 yield Path(parent, name).stat().st_size

@@ -123,7 +123,7 @@ def completion(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters(library: Any, start: dict[str, Any]) -> Any:
-    """Everything whose default would be wrong here.
+    """Return the parameters, with every unsuitable default replaced.
 
     The library always opens a port on 127.0.0.1: it gets a random key, no web page and no
     foreign origins. Threads sleep instead of spinning (`poll` 0): spinning ones stall each

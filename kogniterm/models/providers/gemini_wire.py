@@ -290,6 +290,6 @@ class Wire(httpx.AsyncBaseTransport):
 
 
 def _wire(value: object) -> bytes:
-    """As JSON without blanks and escapes: a sixteenth less than the client's own."""
+    """Return JSON without blanks and escapes, a sixteenth smaller than the client's own."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")  # half a character is no UTF-8

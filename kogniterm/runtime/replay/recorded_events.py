@@ -65,7 +65,7 @@ class Replied:
 
 
 Item: TypeAlias = "UserInput | Replied | events.Event"
-"""Something that a screen showed; an input comes from the user's line, not from the runtime."""
+"""An item that a screen showed; an input comes from the user's line, not from the runtime."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Everything that KogniTerm keeps for the user, and the parts of it that forget words.
+"""All data that KogniTerm stores for the user, and the stores that can forget words.
 
 Memory forgets in its own tables and proves the result; the journal and the files join it here.
 """

@@ -1,1 +1,1 @@
-"""Everything drawn: answers, commands, plans, progress and the status line."""
+"""Drawing of answers, commands, plans, progress and the status line."""

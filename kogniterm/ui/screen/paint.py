@@ -130,7 +130,7 @@ ASCII_SPINNER = "|/-\\"
 
 LINES = 20
 CHARACTERS = 2_000
-"""Of one line."""
+"""Most characters of one line."""
 
 
 def sent(text: str, painter: Painter) -> Text:

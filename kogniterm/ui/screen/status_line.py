@@ -151,9 +151,9 @@ def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
 
 LONGEST = 300
 _STATE = re.compile(r"(?<= \[)(?:pending|active|skipped|failed|judged|claimed)(?=\](?::? |\Z))")
-"""Of a step that is not verified, as its line has it."""
+"""The state in the line of a step that is not verified."""
 _EXIT = re.compile(r"(?<=\()exit (-?\d+)(?=\)\Z)")
-"""Of a verified step, as its line has it."""
+"""The exit status in the line of a verified step."""
 
 
 def findings(answer: Answer, painter: Painter) -> RenderableType | None:

@@ -78,7 +78,7 @@ def test_every_command_is_one_line_without_placeholders() -> None:
 
 
 def test_commands_that_only_look_are_judged_to_only_look() -> None:
-    """Of the reading categories only a few commands need more than reading."""
+    """Only a few commands of the reading categories need more than reading."""
     reading = [e for e in examples() if e.category in {"counting", "disk", "content"}]
     labels = Counter(approval.classify(example.command).label for example in reading)
     assert labels["dangerous"] == 0

@@ -1,3 +1,5 @@
+"""The frame around a command and its output."""
+
 from __future__ import annotations
 
 import tracemalloc

@@ -1,3 +1,5 @@
+"""Coloured diffs of a file edit."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Markdown drawn for the terminal."""
+
 from __future__ import annotations
 
 import pytest
