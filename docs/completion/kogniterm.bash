@@ -149,7 +149,7 @@ _kogniterm() {
         '/recipe/show') kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
         '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/policy') said='check test' flags='-h --help --lang --env-file --debug' ;;
-        '/policy/check') flags='-h --help --lang --env-file --debug --cwd --mode --file --json' ;;
+        '/policy/check') flags='-h --help --lang --env-file --debug -C --cwd --mode --file --json' ;;
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;
         '/trust') flags='-h --help --lang --env-file --debug --show --revoke --list -C --cwd --json' ;;
         '/audit') said='verify show anchor' flags='-h --help --lang --env-file --debug' ;;

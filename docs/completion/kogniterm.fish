@@ -362,7 +362,7 @@ complete -c kogniterm -n '__kogniterm_at "/policy/check"' -s h -l help -d 'Show 
 complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder the command would run in'
+complete -c kogniterm -n '__kogniterm_at "/policy/check"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder the command would run in'
 complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l mode -x -a 'manual auto' -d 'Approval mode to assume: manual or auto (default: manual)'
 complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l file -r -F -d 'Rules to use instead of your own'
 complete -c kogniterm -n '__kogniterm_at "/policy/check"' -l json -d 'Print the result as JSON'

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from kogniterm.cli.options import GENERAL, Example, VerbGroup, add_options
-from kogniterm.errors import UsageError
+from kogniterm.cli.options import GENERAL, TASK, Example, VerbGroup, add_options
+from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _
 
@@ -32,12 +32,25 @@ _MISTAKES: tuple[tuple[str, Phrase], ...] = (
         Phrase("Missing argument {names}; see {program} --help."),
     ),
     (
-        r"argument (?P<option>.*): invalid choice: '?(?P<value>.*?)'? "
-        r"\(choose from (?P<choices>.*)\)",
-        Phrase("Invalid value {value} for {option}; choose from {choices}."),
+        r"argument (?P<option>.*): not allowed with argument (?P<other>.*)",
+        Phrase("{option} cannot be combined with {other}."),
     ),
 )
 """Patterns of argparse's own messages, which are English, with our sentence for each."""
+_MANY = ("*", "+")
+"""Numbers of words of a list."""
+
+
+def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the name that `word` was probably meant to be."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=cutoff)), None)
+
+
+def _name_of(action: argparse.Action) -> str:
+    """Return the option as it is typed in full, or the word as the help calls it."""
+    return max(action.option_strings, key=len, default="") or str(action.metavar or action.dest)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -62,6 +75,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises `UsageError` instead of printing, and knows the general options.
 
     Its help lists commands below the titles of `command_groups`, and `examples` at the end.
+    `unknown_option` is what to say of an option without a near one, if not the usual.
     """
 
     def __init__(
@@ -69,6 +83,7 @@ class Parser(argparse.ArgumentParser):
         *,
         examples: Sequence[Example] = (),
         command_groups: Sequence[VerbGroup] = (),
+        unknown_option: Phrase | None = None,
         add_help: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -76,6 +91,7 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("conflict_handler", "resolve")
         super().__init__(**kwargs, add_help=False)
         self.examples = examples
+        self._unknown_hint = unknown_option
         self._command_groups = command_groups
         self._positionals.title = _("Arguments")
         self._optionals.title = _("Options")
@@ -136,13 +152,75 @@ class Parser(argparse.ArgumentParser):
             else:
                 yield from (f"  {example.line}", f"      {told}")
 
+    def parse_known_args(  # type: ignore[override]  # as argparse calls it, for a verb too
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse `args`; words behind options belong to the list of words before the options.
+
+        Raises `UsageError` for what is left, so that the parser of the verb names itself.
+        """
+        parsed, extra = super().parse_known_args(args, namespace)
+        extra = [word for word in extra if word != "--"]
+        unknown = next((word for word in extra if word.startswith("-")), None)
+        if unknown is not None:
+            raise self._unknown_option(unknown)
+        if extra:
+            lists = [action for action in self._positionals._group_actions if action.nargs in _MANY]
+            if not lists:
+                self.error(f"unrecognized arguments: {' '.join(extra)}")
+            getattr(parsed, lists[-1].dest).extend(extra)
+        return parsed, []
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Return the value of an option or word. Raises `UsageError` for one that is empty."""
+        # What follows a command is for the parser of that command.
+        command = isinstance(action, argparse._SubParsersAction)
+        own = arg_strings[:1] if command else arg_strings
+        if action.dest != TASK and not all(map(str.strip, own)):
+            raise UsageError(
+                "{name} has an empty value; see {program} --help.",
+                name=_name_of(action),
+                program=self.prog,
+            )
+        return super()._get_values(action, arg_strings)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        convert = self._registry_get("type", action.type, action.type)
+        try:
+            return convert(arg_string)
+        except UnusableValueError as error:
+            raise UsageError(
+                "{name} is {value}, but must be {wanted}.",
+                name=_name_of(action),
+                value=arg_string,
+                wanted=error.text,
+            ) from error
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        choices = ", ".join(map(str, action.choices))
+        if not isinstance(action, argparse._SubParsersAction):
+            raise UsageError(
+                "Invalid value {value} for {option}; choose from {choices}.",
+                value=value,
+                option=_name_of(action),
+                choices=choices,
+            )
+        verb = self.prog.partition(" ")[2]
+        word, near = f"{verb} {value}", nearest(value, action.choices)
+        if near:
+            raise UsageError(
+                "Unknown command {word}. Did you mean {near}?", word=word, near=f"{verb} {near}"
+            )
+        raise UsageError(
+            "Unknown command {word}; choose from {choices}.", word=word, choices=choices
+        )
+
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as one sentence."""
         import re
 
-        unknown = re.fullmatch(r"unrecognized arguments: (-\S*).*", message)
-        if unknown:
-            raise self._unknown_option(unknown[1])
         for pattern, text in _MISTAKES:
             match = re.fullmatch(pattern, message)
             if match:
@@ -167,14 +245,14 @@ class Parser(argparse.ArgumentParser):
         return known
 
     def _unknown_option(self, word: str) -> UsageError:
-        from difflib import get_close_matches
-
         option = word.partition("=")[0]
-        near = get_close_matches(option, list(self._known()), n=1, cutoff=0.7)
+        near = nearest(option, self._known(), cutoff=0.7)
         if near:
             return UsageError(
-                "Unknown option {option}. Did you mean {near}?", option=option, near=near[0]
+                "Unknown option {option}. Did you mean {near}?", option=option, near=near
             )
+        if self._unknown_hint is not None:
+            return UsageError(self._unknown_hint.template, option=option, program=self.prog)
         return UsageError(
             "Unknown option {option}; see {program} --help.", option=option, program=self.prog
         )

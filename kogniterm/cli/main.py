@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from kogniterm import __version__
 from kogniterm.cli import options
-from kogniterm.cli.argument_parser import Parser
+from kogniterm.cli.argument_parser import Parser, nearest
 from kogniterm.cli.options import GENERAL, SESSION, VERB_GROUPS, Example, add_session_options
 from kogniterm.cli.streams_and_signals import (
     complain,
@@ -157,7 +157,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     task = None
     if at is not None and word is not None and verb is None:
         build_parser().check_options(argv[:at])
-        if not any(map(str.isspace, word)):
+        if len(word.split()) < 2:
             _unknown_verb(word)
         task = word
         argv = [*argv[:at], *argv[at + 1 :]]
@@ -196,11 +196,11 @@ def _first_word(argv: Sequence[str]) -> int | None:
 
 
 def _unknown_verb(word: str) -> NoReturn:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, [verb.name for verb in options.VERBS], n=1)
-    if near and " " not in word:
-        raise UsageError("Unknown command {word}. Did you mean {near}?", word=word, near=near[0])
+    if not word.strip():
+        raise UsageError("The task is empty; describe what to do.")
+    near = nearest(word, [verb.name for verb in options.VERBS])
+    if near:
+        raise UsageError("Unknown command {word}. Did you mean {near}?", word=word, near=near)
     raise UsageError(
         'Unknown command {word}. To give a task, put it in quotes: kogniterm "{word} …".',
         word=word,

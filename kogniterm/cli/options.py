@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import UnusableValueError, UsageError
 from kogniterm.storage.folders import named
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark
 
 if TYPE_CHECKING:
@@ -184,10 +185,18 @@ def set_up_logs(args: argparse.Namespace, file: Path, level: str) -> None:
 
 
 def session_wanted(args: argparse.Namespace) -> str | None:
-    """Return the session to go on with: an id, "last", or None for a new one."""
-    if getattr(args, "resume_last", False):
-        return "last"
-    return getattr(args, "resume", None)
+    """Return the session to go on with: an id, "last", or None for a new one.
+
+    Raises `UsageError` when both options for it were given.
+    """
+    resume: str | None = getattr(args, "resume", None)
+    if not getattr(args, "resume_last", False):
+        return resume
+    if resume is not None:
+        raise UsageError(
+            "{option} cannot be combined with {other}.", option="--continue", other="--resume"
+        )
+    return "last"
 
 
 def here() -> Path:
@@ -275,7 +284,10 @@ def find(name: str) -> Verb | None:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A word after a verb: its help, what does it, its arguments, and command lines to copy."""
+    """A word after a verb: its help, what does it, its arguments, and command lines to copy.
+
+    `unknown_option` is what to say of an option that it does not have, if not the usual.
+    """
 
     name: str
     help: str
@@ -283,8 +295,12 @@ class Action:
     arguments: tuple[Argument, ...] = ()
     examples: tuple[str, ...] = ()
     session_options: bool = False
+    unknown_option: Phrase | None = None
 
 
+TASK = "task"
+"""The argument of `run`, which says itself what an empty task lacks."""
+SESSION_NAME = Argument("session", "ID or its beginning, title, or last", "SESSION")
 JSON = Argument("--json", "Print the result as JSON")
 YES = Argument("--yes", "Do not ask for confirmation")
 TO_FILE = Argument("--to", "Write to FILE instead of standard output", "FILE")
@@ -297,13 +313,31 @@ def limit(default: int) -> Argument:
     return Argument("--limit", "Maximum number of results", "N", type=count, default=default)
 
 
+def whole(text: str) -> int:
+    """Read a whole number. Raises `UnusableValueError`."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UnusableValueError("a whole number") from error
+
+
 def count(text: str) -> int:
-    """Read a number from 1 on; argparse tells what is wrong with another text."""
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(
-            _("{text} is not a whole number from 1 on").format(text=text)
-        )
-    return int(text)
+    """Read a number from 1 on. Raises `UnusableValueError`."""
+    number = whole(text)
+    if number < 1:
+        raise UnusableValueError("greater than {limit}", limit=0)
+    return number
+
+
+def days(text: str) -> float:
+    """Read a number of days, none or more. Raises `UnusableValueError`."""
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise UnusableValueError("a number") from error
+    if not number >= 0:  # neither a date to come nor NaN
+        raise UnusableValueError("at least {limit}", limit=0)
+    return number
 
 
 def add_verb(
@@ -348,6 +382,7 @@ def add_actions(
             help=_(action.help),
             description=f"{_(action.help)}.",
             examples=[*map(Example, action.examples)],
+            unknown_option=action.unknown_option,
         )
         _add(inner, (*action.arguments, *common), action.session_options)
         inner.set_defaults(perform=action.run)

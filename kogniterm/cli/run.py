@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol, get_args
 
 from kogniterm.cli.options import (
+    TASK,
     Argument,
     Example,
     Subparsers,
@@ -93,7 +94,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "run",
-        [Argument("task", "What to do", "TASK", nargs="*"), OUTPUT, PLAN_ONLY],
+        [Argument(TASK, "What to do", "TASK", nargs="*"), OUTPUT, PLAN_ONLY],
         description=mark(
             "Do one task and exit. With a task, standard input is data for it; without one, or "
             "with -, standard input is the task."

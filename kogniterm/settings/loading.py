@@ -160,7 +160,7 @@ def _wrong(field: str, value: Value, wanted: Phrase) -> SettingsError:
     raw = str(value.raw).lower() if isinstance(value.raw, bool) else str(value.raw)
     shown = MASK if is_secret(field) else raw
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-    values = {"name": origin.name or field, "value": shown, "wanted": wanted}
+    values = {"name": origin.name or field, "value": shown or '""', "wanted": wanted}
     if origin.file is None:
         return SettingsError("{name} is {value}, but must be {wanted}.", **values)
     return SettingsError(

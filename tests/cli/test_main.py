@@ -81,19 +81,82 @@ def test_mistakes_speak_spanish(shell: Shell) -> None:
     ("words", "sentence"),
     [
         (["run", "x", "--model"], "--model needs a value; see kogniterm run --help."),
-        (["config", "show", "--nonsense"], "Unknown option --nonsense; see kogniterm --help."),
+        (
+            ["config", "show", "--nonsense"],
+            "Unknown option --nonsense; see kogniterm config show --help.",
+        ),
         (["--modle", "x"], "Unknown option --modle. Did you mean --model?"),
         (["run", "x", "--modle=y"], "Unknown option --modle. Did you mean --model?"),
         (["config", "show", "--jsno"], "Unknown option --jsno. Did you mean --json?"),
-        (["config", "path", "more"], "Unexpected argument more; see kogniterm --help."),
+        (["config", "path", "more"], "Unexpected argument more; see kogniterm config path --help."),
         (["greetings"], 'To give a task, put it in quotes: kogniterm "greetings …".'),
         (["config"], "Missing argument ACTION; see kogniterm config --help."),
-        (["config", "shwo"], "Invalid value shwo for ACTION; choose from show, path."),
+        (["config", "shwo"], "Unknown command config shwo. Did you mean config show?"),
+        (["config", "zzz"], "Unknown command config zzz; choose from show, path."),
+        (["run", "x", "--output", "xml"], "Invalid value xml for --output; choose from text,"),
+        (["sessions", "list", "--limit", "abc"], "--limit is abc, but must be a whole number."),
+        (["sessions", "list", "--limit", "0"], "--limit is 0, but must be greater than 0."),
+        (["sessions", "delete", "--older-than", "x"], "--older-than is x, but must be a number."),
+        (["sessions", "delete", "--older-than", "-3"], "--older-than is -3, but must be at least"),
+        (["sessions", "delete", "--older-than", "nan"], "--older-than is nan, but must be at"),
+        (["sessions", "fork", "last", "--turn", "x"], "--turn is x, but must be a whole number."),
+        (
+            ["sessions", "delete"],
+            "Specify the sessions to delete: their IDs, or --older-than DAYS.",
+        ),
+        (
+            ["sessions", "delete", "last", "--older-than", "3"],
+            "--older-than cannot be combined with SESSION.",
+        ),
+        (["trust", "--show", "--revoke"], "--revoke cannot be combined with --show."),
+        (["run", "-c", "--resume", "x", "hi"], "--continue cannot be combined with --resume."),
+        (["resume", "a", "--resume", "b"], "SESSION cannot be combined with --resume."),
+        (["resume", "a", "-c"], "SESSION cannot be combined with --continue."),
+        (["policy", "check", "rm", "-r", "draft"], "put the whole command in quotes"),
+        (["policy", "check", "ls", "-C", "nowhere"], "nowhere does not exist."),
         (["--debug=1"], "--debug takes no value; see kogniterm --help."),
     ],
 )
 def test_wrong_use_is_said_in_our_words(shell: Shell, words: list[str], sentence: str) -> None:
     assert sentence in shell.run(*words).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["sessions", "list", "--limit="], "--limit"),
+        (["sessions", "show", ""], "SESSION"),
+        (["sessions", "export", "last", "--to", ""], "--to"),
+        (["sessions", ""], "ACTION"),
+        (["login", ""], "PROVIDER"),
+        (["memory", "add", "x", "--slot", " "], "--slot"),
+        (["memory", "search", ""], "WORD"),
+        (["models", "pull", ""], "NAME"),
+        (["policy", "check", ""], "COMMAND"),
+        (["storage", "check", ""], "FROM"),
+        (["trust", "-C", ""], "--cwd"),
+        (["run", "--model", "", "hi"], "--model"),
+        (["run", "--timeout=", "hi"], "--timeout"),
+        (["--env-file", "", "run", "hi"], "--env-file"),
+    ],
+)
+def test_an_empty_value_is_named(shell: Shell, words: list[str], name: str) -> None:
+    result = shell.run(*words)
+    assert result.returncode == 2
+    assert f"kogniterm: {name} has an empty value; see kogniterm" in result.stderr
+
+
+@pytest.mark.parametrize("words", [[""], ["  "], ["run", ""], ["-p", " "]])
+def test_an_empty_task_is_told(shell: Shell, words: list[str]) -> None:
+    result = shell.run(*words)
+    assert result.stderr == "kogniterm: The task is empty; describe what to do.\n"
+
+
+def test_words_may_stand_on_both_sides_of_an_option(shell: Shell) -> None:
+    model = shell.script("replies: [{when: {last_contains: greet me}, text: Hello.}]")
+    assert shell.run("run", "greet", "--model", model, "me").stdout == "Hello.\n"
+    apart = shell.run("policy", "check", "git", "--mode", "auto", "push")
+    assert apart.stdout == shell.run("policy", "check", "git push", "--mode", "auto").stdout
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, YES, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import (
+    JSON,
+    SESSION_NAME,
+    YES,
+    Action,
+    Argument,
+    Subparsers,
+    add_actions,
+)
 from kogniterm.cli.verb_helpers import (
     Report,
     confirm,
@@ -238,7 +246,7 @@ ACTIONS = (
         Argument("sessions", "Sessions to check; all if none is given", "SESSION", nargs="*"),),
         ("kogniterm audit verify", "kogniterm audit verify last --json")),
     Action("show", "List every action of a session and who approved it", _show, (
-        Argument("session", "ID, title, or last", "SESSION"),),
+        SESSION_NAME,),
         ("kogniterm audit show last",)),
     Action("anchor", "Create a new audit anchor from the current records", _anchor, (YES,),
            ("kogniterm audit anchor",)),

@@ -173,9 +173,7 @@ def _prune(args: argparse.Namespace) -> Report:
 
 def _forget(args: argparse.Namespace) -> Report:
     if sum([bool(args.words), args.all, args.here, bool(args.session)]) != 1:
-        raise UsageError(
-            "Give exactly one of these to forget: an id or words, --session ID, --here, --all."
-        )
+        raise UsageError("Specify exactly one of: an ID or words, --session ID, --here, --all.")
     project = "" if args.all else None
     with _other_stores(args) as others, _open(args, project=project, others=others) as memory:
         forgetter = memory.forgetter
@@ -285,7 +283,7 @@ def _import(args: argparse.Namespace) -> Report:
     )
 
 
-_WORDS = Argument("words", "Words, or an id", "WORD", nargs="+")
+_WORDS = Argument("words", "Words, or an ID", "WORD", nargs="+")
 _FACT = Argument("fact", "ID of a memory, such as m7", "ID")
 _APPLY = Argument("--yes", "Make the changes; without it, only report them")
 
@@ -316,7 +314,7 @@ ACTIONS = (
     Action("undo", "Restore a memory that was replaced", _change, (_FACT,),
            ("kogniterm memory undo m7",)),
     Action("forget", "Delete memories from every store, and verify it", _forget, (
-        Argument("words", "Words, or an id", "WORD", nargs="*"),
+        Argument("words", "Words, or an ID", "WORD", nargs="*"),
         Argument("--all", "Delete everything, for all projects"),
         Argument("--here", "Delete everything learned in this project"),
         Argument("--session", "Delete what was learned in a session", "ID"),

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, folder_of
 from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         label_text,
     )
 
-    command, folder = args.command_text, str(Path(args.cwd or ".").resolve())
+    # Words that the shell took apart are put together as they were typed.
+    command, folder = " ".join(args.command_text), folder_of(args)
     report, verdict = judged(command, folder, _rules(args), args.mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
@@ -170,10 +172,14 @@ def _rules(args: argparse.Namespace) -> RuleSet:
 
 ACTIONS = (
     Action("check", "Explain how a command would be decided, rule by rule", _check, (
-        Argument("command_text", "Command to check, in quotes", "COMMAND"),
-        Argument("--cwd", "Folder the command would run in", "FOLDER")),
+        Argument("command_text", "Command to check, in quotes", "COMMAND", nargs="+"),
+        Argument("--cwd", "Folder the command would run in", "FOLDER", short="-C")),
         ('kogniterm policy check "git push"',
-         'kogniterm policy check --mode auto "make install"')),
+         'kogniterm policy check --mode auto "make install"'),
+        unknown_option=Phrase(
+            "Unknown option {option}. If it belongs to the command, put the whole command in "
+            'quotes: {program} "…".'
+        )),
     Action("test", "List earlier commands that the rules now decide differently", _test, (),
            ("kogniterm policy test --file policy.toml",)),
 )  # fmt: skip

@@ -6,10 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
+from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, session_wanted
 from kogniterm.cli.verb_helpers import open_sessions
 from kogniterm.errors import UsageError
 from kogniterm.settings import environment
+from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +44,12 @@ def run(args: argparse.Namespace) -> int:
     """Find the session, or list those to pick from, and open the prompt on it."""
     from kogniterm.cli import open_prompt
 
+    wanted = session_wanted(args)
+    if args.session and wanted is not None:
+        other = "--continue" if wanted == "last" else "--resume"
+        raise UsageError(
+            "{option} cannot be combined with {other}.", option=_("SESSION"), other=other
+        )
     rows: Sequence[SessionRow] = ()
     with open_sessions(args) as store:
         if args.session:

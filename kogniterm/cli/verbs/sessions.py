@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import (
     JSON,
+    SESSION_NAME,
     TO_FILE,
     YES,
     Action,
     Argument,
     Subparsers,
     add_actions,
+    days,
     here,
+    whole,
 )
 from kogniterm.cli.options import limit as limit_option
 from kogniterm.cli.verb_helpers import (
@@ -37,8 +40,6 @@ from kogniterm.ui.locale import _, plural, translate
 if TYPE_CHECKING:
     from kogniterm.runtime.services.written_files import Kind
     from kogniterm.sessions.store import SessionInfo, SessionStore
-
-_SESSION = Argument("session", "ID or its beginning, title, or last", "SESSION")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -97,8 +98,12 @@ def _rename(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _delete(store: SessionStore, args: argparse.Namespace) -> Report:
-    if bool(args.sessions) == (args.older_than is not None):
-        raise UsageError("Give the sessions to delete: their ids, or --older-than DAYS.")
+    if args.sessions and args.older_than is not None:
+        raise UsageError(
+            "{option} cannot be combined with {other}.", option="--older-than", other=_("SESSION")
+        )
+    if not args.sessions and args.older_than is None:
+        raise UsageError("Specify the sessions to delete: their IDs, or --older-than DAYS.")
     infos = (
         store.unused(args.older_than)
         if args.older_than is not None
@@ -161,31 +166,31 @@ ACTIONS = (
         Argument("--here", "Only sessions of this folder"),
         Argument("--all", "Include sessions without a turn"), limit_option(50), JSON),
         ("kogniterm sessions list --here",)),
-    Action("show", "Show a session as Markdown", _show, (_SESSION, JSON),
+    Action("show", "Show a session as Markdown", _show, (SESSION_NAME, JSON),
            ("kogniterm sessions show last",)),
     Action("search", "Search the text and the commands of all sessions", _search, (
         Argument("words", "Words to find, all in one turn", "WORD", nargs="+"),
         limit_option(20), JSON), ("kogniterm sessions search nginx timeout",)),
     Action("rename", "Rename a session", _rename, (
-        _SESSION, Argument("title", "New title", "TITLE"), JSON),
+        SESSION_NAME, Argument("title", "New title", "TITLE"), JSON),
         ('kogniterm sessions rename last "Upgrade nginx"',)),
     Action("delete", "Delete sessions permanently", _delete, (
-        replace(_SESSION, name="sessions", nargs="*"),
-        Argument("--older-than", "Sessions not used for this many days", "DAYS", type=float),
+        replace(SESSION_NAME, name="sessions", nargs="*"),
+        Argument("--older-than", "Sessions not used for this many days", "DAYS", type=days),
         YES, JSON),
         ("kogniterm sessions delete last", "kogniterm sessions delete --older-than 90")),
     Action("fork", "Copy a session into a new one", _fork, (
-        _SESSION, Argument("--turn", "Copy up to the end of turn N", "N", type=int), JSON),
+        SESSION_NAME, Argument("--turn", "Copy up to the end of turn N", "N", type=whole), JSON),
         ("kogniterm sessions fork last --turn 3",)),
     Action("export", "Write a session to a file", _export, (
-        _SESSION,
+        SESSION_NAME,
         Argument("--format", "jsonl (can be imported) or markdown (for reading)", "FORMAT",
                  choices=("jsonl", "markdown"), default="jsonl"),
         TO_FILE),
         ("kogniterm sessions export last --to session.jsonl",
          "kogniterm sessions export last --format markdown")),
     Action("report", "Write a bug report: one file, with secrets replaced", _report, (
-        _SESSION, TO_FILE), ("kogniterm sessions report last --to report.jsonl",)),
+        SESSION_NAME, TO_FILE), ("kogniterm sessions report last --to report.jsonl",)),
     Action("import", "Import an exported session", _import, (
         Argument("file", "File of an export; - for standard input", "FILE"),
         Argument("--as-new", "Import it under a new ID, next to the original"), JSON),
