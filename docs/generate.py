@@ -188,7 +188,8 @@ def _synopsis(action: argparse.Action, *, bare: bool = False) -> str:
     if not action.option_strings:
         optional = action.nargs in ("?", "*") and not bare
         return f"[{metavar}]" if optional else metavar
-    text = action.option_strings[-1] + ("" if action.nargs == 0 else f" {metavar}")
+    listed = bare and action.choices is not None  # the meaning beside it lists the values
+    text = action.option_strings[-1] + ("" if action.nargs == 0 or listed else f" {metavar}")
     return text if bare or action.required else f"[{text}]"
 
 
