@@ -89,9 +89,9 @@ class Settings(BaseSettings):
 
     model: str | None = _setting(
         None,
-        "Model to use, as provider:model (google_genai:…, openai:…, anthropic:…, ollama:…, local, "
-        "scripted:FILE). Unset: the first of Gemini, OpenAI and Anthropic with a key, Ollama at "
-        "OLLAMA_HOST, else the embedded model.",
+        "Model to use, as provider:model; docs/models.md lists the providers. Unset: the first of "
+        "Gemini, OpenAI and Anthropic with a key, else Ollama at OLLAMA_HOST, else the embedded "
+        "model.",
         flag="--model",
         example="google_genai:gemini-2.5-flash",
     )
@@ -190,7 +190,9 @@ class Settings(BaseSettings):
         "auto", "When to make a plan; auto lets the model decide.", flag="--plan"
     )
     plan_approval: Literal["auto", "always", "never"] = _setting(
-        "auto", "Whether plans need your approval; auto: if commands do.", flag="--plan-approval"
+        "auto",
+        "Whether plans need your approval; auto: only in manual mode.",
+        flag="--plan-approval",
     )
     approval_mode: Literal["manual", "auto"] = _setting(
         "manual",
@@ -321,7 +323,7 @@ class Settings(BaseSettings):
         "How to notify you when a long turn ends or a question waits.",
     )
     notify_after: float = _setting(
-        20.0, "Shortest turn, in seconds, whose end you are notified of.", ge=0
+        20.0, "Minimum seconds a turn must take for a notification at its end.", ge=0
     )
     window_title: bool = _setting(True, "Show the current activity in the terminal's title.")
     fold_lines: int = _setting(
