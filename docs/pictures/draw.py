@@ -66,32 +66,41 @@ def save(screen: str, name: str) -> None:
     (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
+def draw(scratch: Path) -> None:
+    """Run the demonstration in `scratch`, capture the terminal, and draw the pictures."""
+    home = scratch / "ana"
+    work = home / "shop"
+    work.mkdir(parents=True)
+    shutil.copy(HERE / "plan.yaml", home / "demo")
+    for file in HERE.glob("*.py.txt"):
+        (work / file.name.removesuffix(".txt")).write_text(file.read_text())
+    program = Path(sys.executable).with_name("kogniterm")
+    folders = " ".join(f"KOGNITERM_{k}_DIR={scratch}/{k}" for k in ("CONFIG", "DATA", "CACHE"))
+    terminal = Terminal(
+        f"kogniterm-picture-{os.getpid()}",
+        f"cd {work} && env {folders} HOME={home} COLORFGBG='15;0' COLORTERM=truecolor "
+        f"{program} --model scripted:../demo --lang en",
+    )
+    try:
+        terminal.until("/help")
+        terminal.keys("the tests fail; find out why and fix it", "Enter")
+        terminal.answer("Start this plan?")
+        save(terminal.answer("Run the test suite"), "approval")
+        terminal.answer("edit /")
+        terminal.answer("Check s3")
+        save(terminal.until("restores it"), "answer")
+    finally:
+        terminal.close()
+
+
 def main() -> None:
-    """Run the demonstration, capture the terminal, and draw the pictures."""
-    with tempfile.TemporaryDirectory() as scratch:
-        home = Path(scratch, "ana")
-        work = home / "shop"
-        work.mkdir(parents=True)
-        shutil.copy(HERE / "plan.yaml", home / "demo")
-        for file in HERE.glob("*.py.txt"):
-            (work / file.name.removesuffix(".txt")).write_text(file.read_text())
-        program = Path(sys.executable).with_name("kogniterm")
-        folders = " ".join(f"KOGNITERM_{k}_DIR={scratch}/{k}" for k in ("CONFIG", "DATA", "CACHE"))
-        terminal = Terminal(
-            f"kogniterm-picture-{os.getpid()}",
-            f"cd {work} && env {folders} HOME={home} COLORFGBG='15;0' COLORTERM=truecolor "
-            f"{program} --model scripted:../demo --lang en",
-        )
-        try:
-            terminal.until("/help")
-            terminal.keys("the tests fail; find out why and fix it", "Enter")
-            terminal.answer("Start this plan?")
-            save(terminal.answer("Run the test suite"), "approval")
-            terminal.answer("edit /")
-            terminal.answer("Check s3")
-            save(terminal.until("restores it"), "answer")
-        finally:
-            terminal.close()
+    """Draw the pictures in a scratch folder with a short name, which is seen in them."""
+    scratch = Path(tempfile.gettempdir(), "demo")
+    scratch.mkdir()
+    try:
+        draw(scratch)
+    finally:
+        shutil.rmtree(scratch)
 
 
 if __name__ == "__main__":
