@@ -196,9 +196,9 @@ def _synopsis(action: argparse.Action, *, bare: bool = False) -> str:
 def _options_table(options: tuple[Argument, ...]) -> Iterator[str]:
     yield "| option | meaning |\n|---|---|\n"
     for option in options:
-        names = ", ".join(f"`{name}`" for name in (option.name, option.short) if name)
         value = f" {option.metavar}" if option.metavar else ""
-        yield f"| {names}{value} | {_cell(option.explained)} |\n"
+        names = ", ".join(f"`{name}{value}`" for name in (option.name, option.short) if name)
+        yield f"| {names} | {_cell(option.explained)} |\n"
 
 
 def _settings_table() -> Iterator[str]:
