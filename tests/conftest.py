@@ -57,7 +57,7 @@ def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
     """Return the environment of all tests, based on `found`; `place` holds home and tmp.
 
     Python's programs come first on the path, so that `python3` in a command is this Python. The
-    weights stay where they were pulled to; nothing else of the person who runs the tests is seen.
+    weights stay where they were pulled to; nothing else of the user who runs the tests is seen.
     What tests are given to write to is still where pytest would have put it.
     """
     kept = {n: v for n, v in found.items() if n in KEPT or n.startswith(KEPT_PREFIXES)}

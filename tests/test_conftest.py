@@ -34,7 +34,7 @@ def test_the_environment_is_the_same_everywhere() -> None:
     assert not [name for name in left if name.startswith("KOGNITERM_")]
 
 
-def test_nothing_of_the_person_is_kept() -> None:
+def test_nothing_of_the_user_is_kept() -> None:
     theirs = {"HOME": "/home/ana", "PATH": "/bin", "GOOGLE_API_KEY": "k", "LC_ALL": "es_ES.UTF-8"}
     made = _environment(theirs, Path("/h"))
     assert (made["HOME"], made["TMPDIR"]) == ("/h/home", "/h/tmp")

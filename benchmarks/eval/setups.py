@@ -2,7 +2,7 @@
 
 `plain`: the usual loop on the same weights, without anything of KogniTerm: a system prompt, one
 JSON object per step (a command or the answer), at most four steps, observations as messages.
-`kogniterm`: the product, `kogniterm run` as a person would start it, with its own approval,
+`kogniterm`: the product, `kogniterm run` as a user would start it, with its own approval,
 sandbox and executor. Both start afresh for every task, so that no task can help or hurt another.
 """
 

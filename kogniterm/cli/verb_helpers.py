@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a verb: `data` for programs; lines, a table and notes for people.
+    """The result of a verb: `data` for programs; lines, a table and notes for users.
 
     Notes go to standard error: there is nothing, or something is wrong. What was `printed`
     already, such as an export, is the whole result.

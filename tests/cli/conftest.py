@@ -59,7 +59,7 @@ class Shell:
         """Run `kogniterm WORDS` to its end; without `stdin` it reads from /dev/null.
 
         No file that it writes can grow beyond `file_size` bytes. With `fresh` it starts as it
-        does for a person, Python and imports included; with `command` something else is started.
+        does for a user, Python and imports included; with `command` something else is started.
         """
         if not fresh and not command:
             started = self.start(*words, stdin=stdin, environ=environ, cwd=cwd, file_size=file_size)

@@ -27,7 +27,7 @@ from tests.support.conversation import command_turn, write
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
 
 
-class Person:
+class User:
     """A user with a home and a project, who types commands."""
 
     def __init__(
@@ -85,61 +85,59 @@ class Person:
 
 
 @pytest.fixture
-def new_person(
+def new_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str], Person]:
-    return lambda name: Person(tmp_path / name, monkeypatch, capsys)
+) -> Callable[[str], User]:
+    return lambda name: User(tmp_path / name, monkeypatch, capsys)
 
 
 @pytest.fixture
-def person(new_person: Callable[[str], Person]) -> Person:
-    return new_person("ana")
+def user(new_user: Callable[[str], User]) -> User:
+    return new_user("ana")
 
 
-def test_a_life_of_a_fact(person: Person) -> None:
-    added = person.json("add", "Deploys", "happen", "on", "Fridays", "--slot", "deploy day")
+def test_a_life_of_a_fact(user: User) -> None:
+    added = user.json("add", "Deploys", "happen", "on", "Fridays", "--slot", "deploy day")
     assert added["change"] == "added"
     label = added["fact"]["id"]
-    (listed,) = person.json("list")
+    (listed,) = user.json("list")
     assert listed["id"] == label
     assert listed["source"] == "explicit"
     assert listed["because"].startswith("you asked to remember it on ")
-    assert person.json("search", "when", "are", "deploys?")[0]["id"] == label
-    assert label in person.run("list")
-    assert "100%" in person.run("show", label)
-    edited = person.json("edit", label, "Deploys", "happen", "on", "Mondays")
-    assert person.json("show", edited["id"])["replaced"][0]["text"] == "Deploys happen on Fridays"
-    assert person.json("undo", edited["id"])["text"] == "Deploys happen on Fridays"
-    assert person.json("pin", label)["pinned"] is True
-    assert person.json("pin", label, "--off")["pinned"] is False
-    assert {one["status"] for one in person.json("list", "--all")} == {"active", "superseded"}
-    assert [one["id"] for one in person.json("prune")["facts"]] == [edited["id"]]
-    assert person.json("prune", "--yes")["pruned"] is True
-    assert len(person.json("list", "--all")) == 1
+    assert user.json("search", "when", "are", "deploys?")[0]["id"] == label
+    assert label in user.run("list")
+    assert "100%" in user.run("show", label)
+    edited = user.json("edit", label, "Deploys", "happen", "on", "Mondays")
+    assert user.json("show", edited["id"])["replaced"][0]["text"] == "Deploys happen on Fridays"
+    assert user.json("undo", edited["id"])["text"] == "Deploys happen on Fridays"
+    assert user.json("pin", label)["pinned"] is True
+    assert user.json("pin", label, "--off")["pinned"] is False
+    assert {one["status"] for one in user.json("list", "--all")} == {"active", "superseded"}
+    assert [one["id"] for one in user.json("prune")["facts"]] == [edited["id"]]
+    assert user.json("prune", "--yes")["pruned"] is True
+    assert len(user.json("list", "--all")) == 1
 
 
-def test_other_projects_and_everywhere(person: Person, tmp_path: Path) -> None:
+def test_other_projects_and_everywhere(user: User, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    person.run("add", "Only", "here")
-    person.run("add", "All", "over", "--everywhere")
-    assert [one["text"] for one in person.json("list", "--project", str(other))] == ["All over"]
-    inner = person.project / "src"
+    user.run("add", "Only", "here")
+    user.run("add", "All", "over", "--everywhere")
+    assert [one["text"] for one in user.json("list", "--project", str(other))] == ["All over"]
+    inner = user.project / "src"
     inner.mkdir()
-    assert len(person.json("list", "--project", str(inner))) == 1
-    (person.project / ".git").mkdir()
-    assert len(person.json("list", "--project", str(inner))) == 2
+    assert len(user.json("list", "--project", str(inner))) == 1
+    (user.project / ".git").mkdir()
+    assert len(user.json("list", "--project", str(inner))) == 2
 
 
-def test_export_and_import(
-    person: Person, new_person: Callable[[str], Person], tmp_path: Path
-) -> None:
-    person.run("add", "Deploys", "happen", "on", "Fridays")
+def test_export_and_import(user: User, new_user: Callable[[str], User], tmp_path: Path) -> None:
+    user.run("add", "Deploys", "happen", "on", "Fridays")
     file = tmp_path / "export.jsonl"
-    assert person.run("export", "--to", str(file)) == ""
+    assert user.run("export", "--to", str(file)) == ""
     assert file.stat().st_mode & 0o777 == 0o600
-    assert person.run("export") == file.read_text()
-    other = new_person("ben")
+    assert user.run("export") == file.read_text()
+    other = new_user("ben")
     assert other.json("import", str(file))["added"] == 1
     assert other.json("list") == []
     assert other.json("import", str(file), "--yes")["added"] == 1
@@ -150,21 +148,21 @@ def test_export_and_import(
     other.run("import", str(tmp_path / "missing"), code=2)
 
 
-def test_forgetting_reaches_the_journal_and_its_chain_still_holds(person: Person) -> None:
-    label = person.json("add", "The", "safe", "opens", "with", "tangerine")["fact"]["id"]
-    outputs = person.data / "outputs"
+def test_forgetting_reaches_the_journal_and_its_chain_still_holds(user: User) -> None:
+    label = user.json("add", "The", "safe", "opens", "with", "tangerine")["fact"]["id"]
+    outputs = user.data / "outputs"
     store = SessionStore(
-        Database(person.data / "kogniterm.db", SESSIONS), version="1.0", outputs=outputs
+        Database(user.data / "kogniterm.db", SESSIONS), version="1.0", outputs=outputs
     )
-    journal = store.create(folder=str(person.project), model="scripted:a")
+    journal = store.create(folder=str(user.project), model="scripted:a")
     write(journal, command_turn(1, "THE SAFE opens with tangerine, remember it"))
     session = journal.state.session_id
     journal.close()
     store.close()
-    (person.data / "history").write_text("+the safe opens with tangerine\n+ls\n")
-    person.run("forget", label, code=2)
-    assert "--yes" in person.errors
-    receipt = person.json("forget", label, "--yes")
+    (user.data / "history").write_text("+the safe opens with tangerine\n+ls\n")
+    user.run("forget", label, code=2)
+    assert "--yes" in user.errors
+    receipt = user.json("forget", label, "--yes")
     assert receipt["proved"] is True
     assert receipt["facts"] == [label]
     removed = {one["place"]: one["records"] for one in receipt["removed"]}
@@ -172,83 +170,83 @@ def test_forgetting_reaches_the_journal_and_its_chain_still_holds(person: Person
     assert removed["prompt history"] == 1
     assert receipt["scanned"]["files"] >= 3
     assert receipt["unreachable"]
-    for file in person.data.rglob("*"):
+    for file in user.data.rglob("*"):
         if file.is_file():
             assert b"tangerine" not in file.read_bytes().lower(), file
-    database = Database(person.data / "kogniterm.db", SESSIONS)
+    database = Database(user.data / "kogniterm.db", SESSIONS)
     assert verify(database, session).intact
     assert verify(database, session).forgotten
     database.close()
-    assert "+ls" in (person.data / "history").read_text()
+    assert "+ls" in (user.data / "history").read_text()
 
 
-def test_forgetting_words_here_everywhere_and_nothing(person: Person) -> None:
-    person.run("add", "The", "cat", "is", "Biscuit")
-    person.run("add", "The", "dog", "is", "Pepper")
-    person.run("add", "The", "bird", "is", "Kiwi", "--everywhere")
-    (person.data / "history").write_text("\n# 2026\n+about the Elephant\n\n# 2026\n+ls\n")
-    assert "0 facts forgotten" in person.run("forget", "elephant", "--yes")
-    history = (person.data / "history").read_text()
+def test_forgetting_words_here_everywhere_and_nothing(user: User) -> None:
+    user.run("add", "The", "cat", "is", "Biscuit")
+    user.run("add", "The", "dog", "is", "Pepper")
+    user.run("add", "The", "bird", "is", "Kiwi", "--everywhere")
+    (user.data / "history").write_text("\n# 2026\n+about the Elephant\n\n# 2026\n+ls\n")
+    assert "0 facts forgotten" in user.run("forget", "elephant", "--yes")
+    history = (user.data / "history").read_text()
     assert "lephant" not in history
     assert "+ls" in history
-    person.run("forget", "m99", "--yes", code=2)
-    person.run("forget", "ele", "--yes", code=2)
-    person.run("forget", code=2)
-    person.run("forget", "cat", "--all", code=2)
-    assert "1 fact forgotten" in person.run("forget", "biscuit", "--yes")
-    assert [one["text"] for one in person.json("list")] == ["The dog is Pepper", "The bird is Kiwi"]
-    person.run("forget", "--here", "--yes")
-    assert [one["text"] for one in person.json("list")] == ["The bird is Kiwi"]
-    person.run("add", "Another", "one")
-    assert len(person.json("forget", "--all", "--yes")["facts"]) == 2
-    assert person.json("list", "--all") == []
+    user.run("forget", "m99", "--yes", code=2)
+    user.run("forget", "ele", "--yes", code=2)
+    user.run("forget", code=2)
+    user.run("forget", "cat", "--all", code=2)
+    assert "1 fact forgotten" in user.run("forget", "biscuit", "--yes")
+    assert [one["text"] for one in user.json("list")] == ["The dog is Pepper", "The bird is Kiwi"]
+    user.run("forget", "--here", "--yes")
+    assert [one["text"] for one in user.json("list")] == ["The bird is Kiwi"]
+    user.run("add", "Another", "one")
+    assert len(user.json("forget", "--all", "--yes")["facts"]) == 2
+    assert user.json("list", "--all") == []
 
 
-def test_a_session_in_use_keeps_its_words_and_the_status_says_so(person: Person) -> None:
-    person.run("add", "The", "safe", "opens", "with", "tangerine")
-    store = SessionStore(Database(person.data / "kogniterm.db", SESSIONS), version="1.0")
-    journal = store.create(folder=str(person.project), model="scripted:a")
+def test_a_session_in_use_keeps_its_words_and_the_status_says_so(user: User) -> None:
+    user.run("add", "The", "safe", "opens", "with", "tangerine")
+    store = SessionStore(Database(user.data / "kogniterm.db", SESSIONS), version="1.0")
+    journal = store.create(folder=str(user.project), model="scripted:a")
     write(journal, command_turn(1, "the safe opens with tangerine"))
-    told = person.run("forget", "m1", "--yes", code=1)
-    assert "still found in records.payload" in person.errors
+    told = user.run("forget", "m1", "--yes", code=1)
+    assert "still found in records.payload" in user.errors
     assert journal.state.session_id in told
     journal.close()
     store.close()
-    assert "0 facts forgotten" in person.run("forget", "safe opens with tangerine", "--yes")
+    assert "0 facts forgotten" in user.run("forget", "safe opens with tangerine", "--yes")
 
 
-def test_lessons_go_with_their_session_and_the_receipt_says_so(person: Person) -> None:
-    person.run("add", "The", "cat", "is", "Biscuit")
+def test_lessons_go_with_their_session_and_the_receipt_says_so(user: User) -> None:
+    user.run("add", "The", "cat", "is", "Biscuit")
     with open_memory(
-        person.data / "kogniterm.db",
+        user.data / "kogniterm.db",
         user=user_name(),
         project="/elsewhere",
-        key_file=person.data / "memory-key",
+        key_file=user.data / "memory-key",
     ) as memory:
         memory.learnings.record("look for my xylophone", "ls", ok=True)
     with open_memory(
-        person.data / "kogniterm.db",
+        user.data / "kogniterm.db",
         user=user_name(),
-        project=str(person.project),
-        key_file=person.data / "memory-key",
+        project=str(user.project),
+        key_file=user.data / "memory-key",
     ) as memory:
         memory.learnings.record("look for my trombone", "ls", ok=True, session_id="s1")
-    told = person.run("forget", "--session", "s1", "--yes")
+    told = user.run("forget", "--session", "s1", "--yes")
     assert "removed from lessons, notes and preferences: 1" in told
     assert "0 facts" not in told
-    person.run("forget", "--all", "--yes")
-    for file in person.data.rglob("*"):
+    user.run("forget", "--all", "--yes")
+    for file in user.data.rglob("*"):
         if file.is_file():
             assert b"xylophone" not in file.read_bytes(), file
 
 
-def test_a_person_is_asked_and_may_say_no(person: Person) -> None:
-    person.run("add", "The", "cat", "is", "Biscuit")
+def test_a_user_is_asked_and_may_say_no(user: User) -> None:
+    user.run("add", "The", "cat", "is", "Biscuit")
     child = pexpect.spawn(
         str(KOGNITERM),
         ["memory", "forget", "biscuit"],
-        env={**person.environ, "TERM": "xterm"},
-        cwd=str(person.project),
+        env={**user.environ, "TERM": "xterm"},
+        cwd=str(user.project),
         encoding="utf-8",
         timeout=120,
     )
@@ -259,22 +257,22 @@ def test_a_person_is_asked_and_may_say_no(person: Person) -> None:
     child.wait()  # `close` would hang up on a program that has not quite ended
     child.close()
     assert child.exitstatus == 2
-    assert len(person.json("list")) == 1
+    assert len(user.json("list")) == 1
 
 
-def test_switched_off_it_takes_nothing_in(person: Person) -> None:
-    person.run("add", "Something", code=2, KOGNITERM_MEMORY="off")
-    assert person.json("list") == []
+def test_switched_off_it_takes_nothing_in(user: User) -> None:
+    user.run("add", "Something", code=2, KOGNITERM_MEMORY="off")
+    assert user.json("list") == []
 
 
 @pytest.mark.parametrize(
     "words", [("show", "m99"), ("show", "x"), ("edit", "m1", " "), ("add", " ")]
 )
-def test_mistakes_are_told(person: Person, words: tuple[str, ...]) -> None:
-    person.run("add", "Something")
-    person.run(*words, code=2)
-    assert person.errors
+def test_mistakes_are_told(user: User, words: tuple[str, ...]) -> None:
+    user.run("add", "Something")
+    user.run(*words, code=2)
+    assert user.errors
 
 
-def test_searching_for_nothing_known(person: Person) -> None:
-    assert person.json("search", "xylophone", code=1) == []
+def test_searching_for_nothing_known(user: User) -> None:
+    assert user.json("search", "xylophone", code=1) == []

@@ -309,7 +309,7 @@ def test_a_run_leaves_nothing_open(shell: Shell, fake_gemini: FakeGemini) -> Non
     assert "Exception ignored" not in result.stderr
 
 
-def test_under_umask_0_everything_is_the_persons_alone(shell: Shell) -> None:
+def test_under_umask_0_everything_is_the_users_alone(shell: Shell) -> None:
     model = shell.script("replies: [{run: 'echo hello > made.txt'}, {text: Done.}]")
     words = ("run", "-y", "--no-sandbox", "--model", model, "hello")
     open_to_all = ("bash", "-c", 'umask 0; exec "$@"', "-", KOGNITERM)

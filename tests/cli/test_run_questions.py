@@ -27,7 +27,7 @@ ROWS, COLUMNS = 24, 60
 
 
 @dataclass(frozen=True)
-class Person:
+class User:
     """A user at a terminal with a program on it; `wait` returns the program's exit status."""
 
     terminal: pexpect.spawn[str] | pexpect.fdpexpect.fdspawn[str]
@@ -60,7 +60,7 @@ def start(
     typed_ahead: bytes = b"",
     stdin: Path | None = None,
     out: Path | None = None,
-) -> Person:
+) -> User:
     """Start `kogniterm WORDS` on a terminal with `typed_ahead` keys; see `tests.support.forge`."""
     master, terminal = pty.openpty()
     os.write(master, typed_ahead)
@@ -71,11 +71,11 @@ def start(
         name, words, environ=environ, folder=shell.project, stdin=stdin, out=out
     )
     os.close(terminal)
-    person = pexpect.fdpexpect.fdspawn(master, encoding="utf-8", timeout=PATIENCE)
-    return Person(person, started.wait)
+    user = pexpect.fdpexpect.fdspawn(master, encoding="utf-8", timeout=PATIENCE)
+    return User(user, started.wait)
 
 
-def start_line(shell: Shell, line: str) -> Person:
+def start_line(shell: Shell, line: str) -> User:
     """Run a shell command line on a terminal, in its own process, without the forge."""
     child = pexpect.spawn(
         "/bin/sh",
@@ -86,7 +86,7 @@ def start_line(shell: Shell, line: str) -> Person:
         encoding="utf-8",
         timeout=PATIENCE,
     )
-    return Person(child, child.wait)
+    return User(child, child.wait)
 
 
 @pytest.fixture
@@ -96,13 +96,13 @@ def model(shell: Shell) -> str:
 
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_an_approved_command_runs(shell: Shell, model: str, term: str) -> None:
-    person = start(shell, "run", "make it", "--model", model, "--plan", "never", term=term)
-    person.sees("echo made-$((40 + 2)) > witness")
+    user = start(shell, "run", "make it", "--model", model, "--plan", "never", term=term)
+    user.sees("echo made-$((40 + 2)) > witness")
     assert not (shell.project / "witness").exists()
-    person.sees(QUESTION)
-    person.says("y")
-    person.sees("All done here.")
-    assert person.ended() == 0
+    user.sees(QUESTION)
+    user.says("y")
+    user.sees("All done here.")
+    assert user.ended() == 0
     assert (shell.project / "witness").read_text() == "made-42\n"
 
 
@@ -113,69 +113,69 @@ def test_a_rejected_command_does_not_run_and_the_model_hears_why(shell: Shell) -
         "  - expect: {any_contains: use another name}\n"
         "    text: I understand.\n"
     )
-    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    person.sees(QUESTION)
-    person.says("n")
-    person.sees("Reason for the model")
-    person.says("use another name")
-    person.sees("I understand.")
-    assert person.ended() == 3
+    user = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    user.sees(QUESTION)
+    user.says("n")
+    user.sees("Reason for the model")
+    user.says("use another name")
+    user.sees("I understand.")
+    assert user.ended() == 3
     assert not (shell.project / "witness").exists()
 
 
 def test_an_edited_command_runs_as_edited(shell: Shell, model: str) -> None:
-    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    person.sees(QUESTION)
-    person.says("e")
-    person.sees("New command:")
-    person.says("echo changed > witness")
-    person.sees(QUESTION)
-    person.says("y")
-    person.sees("All done here.")
-    assert person.ended() == 0
+    user = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    user.sees(QUESTION)
+    user.says("e")
+    user.sees("New command:")
+    user.says("echo changed > witness")
+    user.sees(QUESTION)
+    user.says("y")
+    user.sees("All done here.")
+    assert user.ended() == 0
     assert (shell.project / "witness").read_text() == "changed\n"
 
 
 def test_what_is_typed_ahead_answers_no_question(shell: Shell, model: str) -> None:
     words = ("run", "make it", "--model", model, "--plan", "never")
-    person = start(shell, *words, typed_ahead=b"y\n")
-    person.sees(QUESTION)
+    user = start(shell, *words, typed_ahead=b"y\n")
+    user.sees(QUESTION)
     assert not (shell.project / "witness").exists()
-    person.says("n")
-    person.sees("Reason for the model")
-    person.says("")
-    assert person.ended() == 3
+    user.says("n")
+    user.sees("Reason for the model")
+    user.says("")
+    assert user.ended() == 3
 
 
 def test_ctrl_c_at_the_question_stops_the_run(shell: Shell, model: str) -> None:
-    person = start(shell, "run", "make it", "--model", model, "--plan", "never")
-    person.sees(QUESTION)
-    person.presses("\x03")
-    assert person.ended() == 130
+    user = start(shell, "run", "make it", "--model", model, "--plan", "never")
+    user.sees(QUESTION)
+    user.presses("\x03")
+    assert user.ended() == 130
     assert not (shell.project / "witness").exists()
 
 
 def test_with_data_piped_in_the_terminal_is_asked(shell: Shell, model: str) -> None:
     line = f"echo data | {KOGNITERM} run 'make it' --model {model} --plan never"
-    person = start_line(shell, line)
-    person.sees(QUESTION)
-    person.says("y")
-    assert person.ended() == 0
+    user = start_line(shell, line)
+    user.sees(QUESTION)
+    user.says("y")
+    assert user.ended() == 0
     assert (shell.project / "witness").exists()
 
 
 def test_the_answer_can_be_sent_to_a_file(shell: Shell, model: str) -> None:
     answer = shell.project / "answer"
     words = ("run", "make it", "--model", model, "--plan", "never", "--auto-approve")
-    person = start(shell, *words, "--no-sandbox", out=answer)
-    assert person.ended() == 0
+    user = start(shell, *words, "--no-sandbox", out=answer)
+    assert user.ended() == 0
     assert answer.read_text() == "All done here.\n"
 
 
 def test_nobody_is_asked_when_input_is_dev_null(shell: Shell, model: str) -> None:
     words = ("run", "make it", "--model", model, "--plan", "never")
-    person = start(shell, *words, stdin=Path(os.devnull))
-    assert person.ended() == 3
+    user = start(shell, *words, stdin=Path(os.devnull))
+    assert user.ended() == 3
 
 
 ASKING = """
@@ -194,22 +194,22 @@ ANSWER = "Your answer"
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
 def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: str) -> None:
     model = shell.script(ASKING)
-    person = start(shell, "run", "go", "--model", model, "--plan", "never", term=term)
-    person.sees("Which one?")
-    person.sees("right")  # the number before it may be coloured
-    person.sees(ANSWER)
-    person.says("2")
-    person.sees("What name?")
-    person.sees(ANSWER)
-    person.says("two\\")
-    person.sees("... ")
-    person.says("lines")
-    person.sees("Anything else?")
-    person.sees(ANSWER)
-    person.says("")
-    person.sees("No answer.")
-    person.sees("All done here.")
-    assert person.ended() == 0
+    user = start(shell, "run", "go", "--model", model, "--plan", "never", term=term)
+    user.sees("Which one?")
+    user.sees("right")  # the number before it may be coloured
+    user.sees(ANSWER)
+    user.says("2")
+    user.sees("What name?")
+    user.sees(ANSWER)
+    user.says("two\\")
+    user.sees("... ")
+    user.says("lines")
+    user.sees("Anything else?")
+    user.sees(ANSWER)
+    user.says("")
+    user.sees("No answer.")
+    user.sees("All done here.")
+    assert user.ended() == 0
 
 
 def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
@@ -228,14 +228,14 @@ def test_a_session_is_picked_by_words_of_its_title(shell: Shell) -> None:
     model = shell.script("replies: [{text: One.}]")
     for title in ("mend the parser of the very long name " * 3, "write the manual"):
         shell.run("run", title, "--model", model)
-    person = start(shell, "resume", "--model", model)
-    person.sees("…")  # text wider than the terminal is truncated
-    person.sees("[1] ")
-    person.says("nowhere to be found")
-    person.sees("No title contains: nowhere to be found")
-    person.sees("[1] ")
-    person.says("LONG parser")
-    person.sees("mend the parser")
-    person.sees("scripted:")
-    person.presses("\x04")
-    assert person.ended() == 0
+    user = start(shell, "resume", "--model", model)
+    user.sees("…")  # text wider than the terminal is truncated
+    user.sees("[1] ")
+    user.says("nowhere to be found")
+    user.sees("No title contains: nowhere to be found")
+    user.sees("[1] ")
+    user.says("LONG parser")
+    user.sees("mend the parser")
+    user.sees("scripted:")
+    user.presses("\x04")
+    assert user.ended() == 0

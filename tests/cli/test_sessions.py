@@ -202,7 +202,7 @@ def test_rules_are_tried_out_on_the_commands_of_earlier_sessions(shell: Shell) -
     assert "ls" not in changed.stdout
 
 
-def test_sessions_nobody_used_for_long_are_deleted_when_the_person_wants_it(shell: Shell) -> None:
+def test_sessions_nobody_used_for_long_are_deleted_when_the_user_wants_it(shell: Shell) -> None:
     model = shell.script("replies: [{text: Done.}]")
     assert shell.run("run", "--model", model, "old task").returncode == 0
     assert shell.run("run", "--model", model, "new task").returncode == 0

@@ -31,7 +31,7 @@ E = TypeVar("E")
 
 
 @dataclass
-class Person:
+class User:
     """A user who gives prepared decisions, one per question, and records what was asked."""
 
     decisions: list[Callable[[ActionRequest], Decision]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Flow:
     environ: dict[str, str]
     flags: dict[str, object]
     events: list[Any] = field(default_factory=list)
-    person: Person | None = None
+    user: User | None = None
     session: LiveSession | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -94,7 +94,7 @@ class Flow:
     async def run(self, text: str | UserInput | None = "go") -> Answer:
         session = self.session or self.open()
         user_input = UserInput(text) if isinstance(text, str) else text
-        approver = self.person or Unattended()
+        approver = self.user or Unattended()
         return await session.run(user_input, approver=approver, sink=self.tell)
 
     def of(self, kind: type[E]) -> list[E]:
@@ -142,7 +142,7 @@ async def make_flow(tmp_path: Path) -> AsyncIterator[MakeFlow]:
         if decisions is None:
             given.setdefault("approval_mode", "auto")
         flow = Flow(work, dict(environ), given)
-        flow.person = Person(list(decisions)) if decisions is not None else None
+        flow.user = User(list(decisions)) if decisions is not None else None
         made.append(flow)
         return flow
 

@@ -34,9 +34,9 @@ class Asked:
 
 
 async def say(flow: Flow, text: str, asked: Asked | None) -> Answer:
-    assert flow.person is not None
+    assert flow.user is not None
     session = flow.session or flow.open()
-    return await session.run(UserInput(text), approver=flow.person, sink=flow.tell, ask=asked)
+    return await session.run(UserInput(text), approver=flow.user, sink=flow.tell, ask=asked)
 
 
 def remembered(flow: Flow) -> list[str]:

@@ -66,7 +66,7 @@ async def test_a_resumed_session_still_shows_it(make_flow: MakeFlow) -> None:
     assert (await again.run("And now?")).text == "Still red."
 
 
-async def test_a_model_without_eyes_is_told_and_so_is_the_person(make_flow: MakeFlow) -> None:
+async def test_a_model_without_eyes_is_told_and_so_is_the_user(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{expect: {images: 0}, text: I see nothing.}]")
     (flow.folder / "red.png").write_bytes(RED)
     await flow.run(ASKED)

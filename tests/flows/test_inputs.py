@@ -20,14 +20,14 @@ async def test_what_is_said_meanwhile_reaches_the_next_call_and_the_journal(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(TWO, decisions=[])
-    assert flow.person is not None
+    assert flow.user is not None
 
     def steer(request: ActionRequest) -> Decision:
         assert flow.session is not None
         flow.session.steer("in French, please")
         return yes(request)
 
-    flow.person.decisions.append(steer)
+    flow.user.decisions.append(steer)
     await flow.run()
     assert flow.session is not None
     heard = [text for text in flow.shown if "in French, please" in text]

@@ -69,8 +69,8 @@ async def test_the_question_shows_where_a_link_leads(make_flow: MakeFlow, outsid
     (flow.folder / "link").symlink_to(outside)
     answer = await flow.run()
     assert answer.exit_code == 0
-    assert flow.person is not None
-    ((request, report, _verdict),) = flow.person.asked
+    assert flow.user is not None
+    ((request, report, _verdict),) = flow.user.asked
     assert f"edit {outside}/a.txt" in request.command
     assert any(effect.outside and "elsewhere" in effect.target for effect in report.effects)
     assert (outside / "a.txt").read_text() == "mine\n"
@@ -95,8 +95,8 @@ async def test_a_folder_that_became_a_link_after_the_question_is_a_refusal(
         sub.symlink_to(outside)
         return yes(request)
 
-    assert flow.person is not None
-    flow.person.decisions.append(swap_and_approve)
+    assert flow.user is not None
+    flow.user.decisions.append(swap_and_approve)
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("refused", 3)
     assert "was replaced by a link" in str(answer.reason)

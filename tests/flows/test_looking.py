@@ -104,7 +104,7 @@ async def test_a_replay_sees_it_without_the_file(make_flow: MakeFlow, forge: For
     assert (status, report["divergence"]) == (0, None)
 
 
-def test_the_images_of_one_round_come_in_order_and_are_no_words_of_the_person() -> None:
+def test_the_images_of_one_round_come_in_order_and_are_no_words_of_the_user() -> None:
     first, second = (image_block(Image(gif(3, 3), "image/gif", name, 3, 3)) for name in "ab")
     calls = [{"name": "read_file", "args": {}, "id": one} for one in "12"]
     shown = images_behind_results(

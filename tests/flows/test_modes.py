@@ -27,7 +27,7 @@ async def left_in_auto(make_flow: MakeFlow) -> str:
 def plain(make_flow: MakeFlow, script: str = ACT, **flags: object) -> Flow:
     """Return an unattended flow without any flag about modes."""
     flow = make_flow(script, decisions=[], **flags)
-    flow.person = None
+    flow.user = None
     return flow
 
 

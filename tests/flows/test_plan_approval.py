@@ -29,7 +29,7 @@ WORK = """
 """
 
 
-def reject(reason: str):  # type: ignore[no-untyped-def]  # a review by a person
+def reject(reason: str):  # type: ignore[no-untyped-def]  # a review by a user
     return lambda plan: PlanReview("reject", plan, "person", reason)
 
 
@@ -46,8 +46,8 @@ async def test_an_approved_plan_is_worked_on_and_who_approved_it_is_on_record(
     flow = make_flow(f"replies:{PLAN}{WORK}", decisions=[yes, yes])
     answer = await flow.run()
     assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
-    assert flow.person is not None
-    assert [(plan.goal, before) for plan, before in flow.person.plans] == [("Make it", None)]
+    assert flow.user is not None
+    assert [(plan.goal, before) for plan, before in flow.user.plans] == [("Make it", None)]
     assert decided(flow)[0] == ("approve", "person", "")
     told = [e for e in flow.events if type(e).__name__.startswith("Plan")]
     assert [type(event) for event in told[:3]] == [
@@ -59,7 +59,7 @@ async def test_an_approved_plan_is_worked_on_and_who_approved_it_is_on_record(
     assert answer.verified[0].startswith("s1 Create: touch made (")
 
 
-async def test_the_model_works_on_what_the_person_made_of_its_plan(make_flow: MakeFlow) -> None:
+async def test_the_model_works_on_what_the_user_made_of_its_plan(make_flow: MakeFlow) -> None:
     script = """
 replies:
   - calls:
@@ -70,8 +70,8 @@ replies:
   - text: Done.
 """
     flow = make_flow(script, decisions=[yes])
-    assert flow.person is not None
-    flow.person.reviews = [lambda plan: PlanReview("edit", drop(plan, "s1"), "person")]
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("edit", drop(plan, "s1"), "person")]
     answer = await flow.run()
     assert (answer.text, answer.exit_code) == ("Done.", 0)
     assert not (flow.folder / "old").exists()
@@ -86,13 +86,13 @@ replies:
 async def test_a_rejected_plan_comes_back_better(make_flow: MakeFlow) -> None:
     again = PLAN.replace("what: Look", "what: Look closely")
     flow = make_flow(f"replies:{PLAN}{again}{WORK}", decisions=[yes, yes])
-    assert flow.person is not None
-    flow.person.reviews = [reject("look more closely")]
+    assert flow.user is not None
+    flow.user.reviews = [reject("look more closely")]
     answer = await flow.run()
     assert answer.exit_code == 0
     assert "rejected the plan: look more closely" in flow.shown[2]
-    assert [plan.steps[1].what for plan, _before in flow.person.plans] == ["Look", "Look closely"]
-    assert [before for _plan, before in flow.person.plans] == [None, None]
+    assert [plan.steps[1].what for plan, _before in flow.user.plans] == ["Look", "Look closely"]
+    assert [before for _plan, before in flow.user.plans] == [None, None]
     assert decided(flow)[0] == ("reject", "person", "look more closely")
 
 
@@ -111,8 +111,8 @@ replies:{PLAN}
 """
     flow = make_flow(script, decisions=[yes, yes])
     assert (await flow.run()).exit_code == 0
-    assert flow.person is not None
-    (_first, (second, before)) = flow.person.plans
+    assert flow.user is not None
+    (_first, (second, before)) = flow.user.plans
     assert (second.revision, second.reason) == (3, "no need")
     assert before is not None
     assert [step.status for step in before.steps] == ["done", "active"]
@@ -133,17 +133,17 @@ async def test_when_a_plan_is_asked_about(
 ) -> None:
     flow = make_flow(f"replies:{PLAN}{WORK}", decisions=[yes, yes], **flags)
     assert (await flow.run()).exit_code == 0
-    assert flow.person is not None
-    assert len(flow.person.plans) == asked
+    assert flow.user is not None
+    assert len(flow.user.plans) == asked
 
 
-async def test_a_plan_the_person_gave_is_not_asked_about(make_flow: MakeFlow) -> None:
+async def test_a_plan_the_user_gave_is_not_asked_about(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{WORK}", decisions=[yes, yes])
     text = "{goal: g, steps: [{id: s1, what: Create}, {id: s2, what: Look}]}"
     give_plan(flow.open().context, plan_from_text(text))
     assert (await flow.run()).exit_code == 0
-    assert flow.person is not None
-    assert flow.person.plans == []
+    assert flow.user is not None
+    assert flow.user.plans == []
 
 
 async def test_where_nobody_is_the_plan_goes_on_unless_it_must_be_approved(
@@ -163,7 +163,7 @@ async def test_where_nobody_is_the_plan_goes_on_unless_it_must_be_approved(
 
 async def test_a_stop_at_the_question_leaves_a_valid_session(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{PLAN}{PLAN}{WORK}", decisions=[yes, yes])
-    assert flow.person is not None
+    assert flow.user is not None
     asked = asyncio.Event()
 
     async def wait(plan: Plan, previous: Plan | None) -> PlanReview:
@@ -172,12 +172,12 @@ async def test_a_stop_at_the_question_leaves_a_valid_session(make_flow: MakeFlow
         raise AssertionError
 
     flow.open()
-    flow.person.review_plan = wait  # type: ignore[method-assign]
+    flow.user.review_plan = wait  # type: ignore[method-assign]
     turn = asyncio.ensure_future(flow.run())
     await asked.wait()
     turn.cancel()
     assert (await turn).stop == "interrupted"
-    del flow.person.review_plan
+    del flow.user.review_plan
     assert (await flow.run("go on")).exit_code == 0
 
 
@@ -219,16 +219,16 @@ async def test_a_plan_that_a_kill_left_waiting_is_asked_about_again(
     assert [request.tool for request in session.state.waiting] == ["make_plan"]
     answer = await flow.run(None)
     assert (answer.text, answer.exit_code) == ("Made and seen.", 0)
-    assert flow.person is not None
-    assert [plan.goal for plan, _before in flow.person.plans] == ["Make it"]
+    assert flow.user is not None
+    assert [plan.goal for plan, _before in flow.user.plans] == ["Make it"]
 
 
 async def test_a_session_with_reviewed_plans_plays_the_same(
     make_flow: MakeFlow, forge: Forge
 ) -> None:
     flow = make_flow(f"replies:{PLAN}{PLAN}{WORK}", decisions=[yes, yes])
-    assert flow.person is not None
-    flow.person.reviews = [
+    assert flow.user is not None
+    flow.user.reviews = [
         reject("not like this"),
         lambda plan: PlanReview("edit", add(plan, "Say so"), "person"),
     ]

@@ -112,7 +112,7 @@ async def test_planning_works_without_memory(make_flow: MakeFlow) -> None:
     assert flow.shown[0].startswith("Make it\n\n(Make a plan with make_plan")
 
 
-async def test_a_person_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:
+async def test_a_user_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{MAKE}{WORK}")
     await made(flow)
     session = flow.session
@@ -162,7 +162,7 @@ steps:
         ("{goal: '', steps: [{id: s1, what: a}]}", "goal is empty"),
     ],
 )
-async def test_what_a_person_gets_wrong_is_named(make_flow: MakeFlow, text: str, part: str) -> None:
+async def test_what_a_user_gets_wrong_is_named(make_flow: MakeFlow, text: str, part: str) -> None:
     flow = make_flow()
     with pytest.raises(UsageError, match=part):
         edit(flow.open(), text, flow.tell)

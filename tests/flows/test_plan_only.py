@@ -90,8 +90,8 @@ async def test_a_secret_is_not_read_for_a_plan(make_flow: MakeFlow) -> None:
     (flow.folder / ".env").write_text("TOKEN=hunter2hunter2")
     answer = await flow.run()
     assert answer.stop == "plan_only"
-    assert flow.person is not None
-    assert flow.person.asked == []
+    assert flow.user is not None
+    assert flow.user.asked == []
     assert not any("hunter2" in text for text in flow.shown)
 
 

@@ -90,7 +90,7 @@ async def test_undoing_is_not_promised_where_only_the_run_shows_what_changes(
 
 async def _asked(flow):  # type: ignore[no-untyped-def]
     await flow.run()
-    return flow.person.asked[0]
+    return flow.user.asked[0]
 
 
 async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: MakeFlow) -> None:
@@ -98,17 +98,17 @@ async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: M
     session = flow.open()
 
     def grant_once(request: ActionRequest) -> Decision:
-        report = flow.person.asked[-1][1]  # type: ignore[union-attr]
+        report = flow.user.asked[-1][1]  # type: ignore[union-attr]
         session.grant(report, "exact", uses=1)
         return yes(request)
 
     flow.flags["approval_mode"] = "manual"
     session.use_mode("manual")
-    from tests.flows.conftest import Person
+    from tests.flows.conftest import User
 
-    flow.person = Person([grant_once, yes])
+    flow.user = User([grant_once, yes])
     await flow.run()
-    assert len(flow.person.asked) == 2
+    assert len(flow.user.asked) == 2
     decided = [event.decision.by for event in flow.of(events.ActionDecided)]
     assert decided == ["person", "lease l1", "person"]
     with pytest.raises(Exception, match="Temporary permission l9 not found"):
@@ -177,7 +177,7 @@ async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
     )
 
 
-async def test_the_persons_rules_hold_in_every_mode(make_flow: MakeFlow) -> None:
+async def test_the_users_rules_hold_in_every_mode(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: touch made}, {text: Done.}]")
     config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
     config.mkdir(parents=True)

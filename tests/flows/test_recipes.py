@@ -28,7 +28,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 async def cook(flow: Flow, text: str, **inputs: Any) -> Answer:
 
     session = flow.session or flow.open()
-    approver = flow.person or Unattended()
+    approver = flow.user or Unattended()
     return await run_in_session(session, read_recipe(text), inputs, TurnIO(approver, flow.tell))
 
 
@@ -66,8 +66,8 @@ async def test_commands_maps_and_conditions(make_flow: MakeFlow) -> None:
 async def test_every_command_is_judged_decided_and_journaled(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{text: Later.}]", decisions=[yes])
     await cook(flow, "{name: r, nodes: [{id: a, command: echo hi, purpose: Greet}]}")
-    assert flow.person is not None
-    ((request, _, _),) = flow.person.asked
+    assert flow.user is not None
+    ((request, _, _),) = flow.user.asked
     assert (request.command, request.purpose) == ("echo hi", "Greet")
     assert flow.session is not None
     kinds = [type(record.body) for record in flow.session.journal.records()]

@@ -61,7 +61,7 @@ async def resumed(
         return wish
 
     session = flow.session or flow.open("last")
-    approver = flow.person
+    approver = flow.user
     if approver is None:
         from kogniterm.approval import Unattended
 
@@ -130,10 +130,8 @@ async def test_a_pending_approval_is_asked_again(make_flow: MakeFlow, program: P
     flow = make_flow(ANSWER, decisions=[yes])
     answer, _ = await resumed(flow, "skip")
     assert (answer.text, count(flow)) == ("Told.", 1)
-    assert flow.person is not None
-    assert [request.command for request, *_ in flow.person.asked] == [
-        "echo ran >>count; echo shown"
-    ]
+    assert flow.user is not None
+    assert [request.command for request, *_ in flow.user.asked] == ["echo ran >>count; echo shown"]
 
 
 async def test_what_was_decided_and_not_started_is_asked_again(
@@ -143,8 +141,8 @@ async def test_what_was_decided_and_not_started_is_asked_again(
     flow = make_flow(ANSWER, decisions=[yes], approval_mode="manual")
     await resumed(flow, "skip")
     assert count(flow) == 1
-    assert flow.person is not None
-    assert len(flow.person.asked) == 1
+    assert flow.user is not None
+    assert len(flow.user.asked) == 1
 
 
 @pytest.mark.parametrize(
@@ -155,7 +153,7 @@ async def test_what_was_decided_and_not_started_is_asked_again(
         ("skip", "Do not run it again"),
     ],
 )
-async def test_a_person_says_what_becomes_of_an_unknown_command(
+async def test_a_user_says_what_becomes_of_an_unknown_command(
     make_flow: MakeFlow, program: Program, wish: RecoveryChoice, told: str
 ) -> None:
     program.kill(make_flow(COUNTED), "kill:before-outcome")
@@ -166,9 +164,9 @@ async def test_a_person_says_what_becomes_of_an_unknown_command(
     ]
     assert told in flow.shown[2]
     assert "Output up to then:\nshown" in flow.shown[2]
-    assert flow.person is not None
+    assert flow.user is not None
     # Auto mode must not run again what the user decided not to run again.
-    assert len(flow.person.asked) == (0 if wish == "again" else 1)
+    assert len(flow.user.asked) == (0 if wish == "again" else 1)
     assert count(flow) == 2
 
 
@@ -189,7 +187,7 @@ def outputs(flow: Flow) -> str:
     return "".join(file.read_text() for file in folder.rglob("*.log"))
 
 
-async def test_an_own_command_of_the_person_is_settled_too(
+async def test_an_own_command_of_the_user_is_settled_too(
     make_flow: MakeFlow, program: Program
 ) -> None:
     flow = make_flow(ANSWER)
@@ -309,8 +307,8 @@ async def test_a_question_that_a_kill_left_open_is_asked_again(
         asked.append(words)
         return answers[1]
 
-    assert flow.person is not None
-    answer = await session.run(None, approver=flow.person, sink=flow.tell, ask=ask)
+    assert flow.user is not None
+    answer = await session.run(None, approver=flow.user, sink=flow.tell, ask=ask)
     assert asked == ["Which one?"]
     assert flow.shown[2] == "The user chose: b"
     assert (answer.exit_code, answer.text) == (0, "Told.")

@@ -58,8 +58,8 @@ async def test_a_question_under_its_old_name_is_asked_answered_replayed_and_show
         assert question == "Which one?"
         return answers[1]
 
-    assert again.person is not None
-    answer = await session.run(None, approver=again.person, sink=again.tell, ask=ask)
+    assert again.user is not None
+    answer = await session.run(None, approver=again.user, sink=again.tell, ask=ask)
     assert (answer.exit_code, answer.text) == (0, "You want b.")
     assert again.shown[2] == "The user chose: b"
     assert stored(session)[: len(written)] == written  # reading changes nothing on disk
@@ -82,8 +82,8 @@ async def test_a_finished_question_under_its_old_name_goes_on_and_replays(
     async def ask(question: str, answers: Sequence[str]) -> str | None:
         return answers[0]
 
-    assert flow.person is not None
-    await session.run(UserInput("go"), approver=flow.person, sink=flow.tell, ask=ask)
+    assert flow.user is not None
+    await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
     write_as_before(session)
     flow.close()
 

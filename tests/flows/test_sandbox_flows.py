@@ -160,8 +160,8 @@ async def test_in_a_folder_that_the_sandbox_does_not_show_the_user_is_asked(
     commands = [f"touch {folder}/one; cd {folder}", "ls", "ls; cd -", "ls"]
     flow = make_flow(script(*commands), [yes, yes, yes], sandbox="auto", allow_reads=True)
     await flow.run()
-    assert flow.person is not None
-    reasons = [[str(reason) for reason in verdict.reasons] for _, _, verdict in flow.person.asked]
+    assert flow.user is not None
+    reasons = [[str(reason) for reason in verdict.reasons] for _, _, verdict in flow.user.asked]
     hidden = f"The current folder {folder} is not visible in the sandbox."
     assert [hidden in asked for asked in reasons] == [False, True, True]
     assert [result.text.split("\n")[0] for result in flow.results] == ["", "one", "one", ""]

@@ -159,8 +159,8 @@ async def test_it_edits_and_runs_through_the_same_approval(make_flow: MakeFlow) 
     assert (answer.text, answer.exit_code, answer.usage.calls) == ("Mended.", 0, 5)
     assert (flow.folder / "greet.sh").read_text() == "echo hello\n"
     assert [result.text.strip() for result in flow.results] == ["hello"]
-    assert flow.person is not None
-    assert [request.tool for request, *_ in flow.person.asked] == ["edit_file", "execute_command"]
+    assert flow.user is not None
+    assert [request.tool for request, *_ in flow.user.asked] == ["edit_file", "execute_command"]
     assert agents(flow) == ["Mend greet.sh", "Mend greet.sh"]
     assert flow.shown == ["Mend it", "I hand it over.", "It greets again.", "Mended."]
     (started,) = flow.of(events.AgentStarted)
@@ -201,8 +201,8 @@ replies:
 """,
         decisions=[],
     )
-    assert flow.person is not None
-    flow.person.decisions += [say(flow, "but softly"), yes]
+    assert flow.user is not None
+    flow.user.decisions += [say(flow, "but softly"), yes]
     answer = await flow.run("Do both")
     assert answer.text == "Both done softly."
     assert flow.shown[2:4] == ["First done softly.", "Second done softly."]
@@ -232,8 +232,8 @@ replies:
 """,
         decisions=[],
     )
-    assert flow.person is not None
-    flow.person.decisions.append(say(flow, "but softly"))
+    assert flow.user is not None
+    flow.user.decisions.append(say(flow, "but softly"))
     assert (await flow.run("Look round")).text == "Done."
 
 

@@ -31,7 +31,7 @@ replies:
     assert f"j1 running, {fate}: (echo from-the-job" in shown
     assert "j1 ended with 0" in shown
     assert "from-the-job\ndone" in shown
-    assert len(flow.person.asked) == 2  # type: ignore[union-attr]  # a person is there
+    assert len(flow.user.asked) == 2  # type: ignore[union-attr]  # a user is there
 
 
 async def test_typing_into_a_job_and_stopping_it_are_asked_about(make_flow: MakeFlow) -> None:
@@ -44,7 +44,7 @@ replies:
 """
     flow = make_flow(script, decisions=[yes, yes, no("let it run")])
     answer = await flow.run()
-    asked = [request for request, _report, _verdict in flow.person.asked]  # type: ignore[union-attr]
+    asked = [request for request, _report, _verdict in flow.user.asked]  # type: ignore[union-attr]
     assert [request.effect for request in asked] == ["command", "keystrokes", "keystrokes"]
     assert asked[1].command == "type into j1: 'hello there'"
     assert "sleep 600" in asked[1].purpose
@@ -77,7 +77,7 @@ replies:
     assert "id is missing" in flow.shown[4]
 
 
-async def test_the_person_is_asked_and_the_choice_reaches_the_model(make_flow: MakeFlow) -> None:
+async def test_the_user_is_asked_and_the_choice_reaches_the_model(make_flow: MakeFlow) -> None:
     script = f"""
 replies:
   - {call("ask_user", '{question: "Which one?", answers: [left, right]}')}
@@ -94,8 +94,8 @@ replies:
         seen.append((question, answers))
         return replies.pop(0)
 
-    assert flow.person is not None
-    answer = await session.run(UserInput("go"), approver=flow.person, sink=flow.tell, ask=ask)
+    assert flow.user is not None
+    answer = await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
     assert seen == [
         ("Which one?", ["left", "right"]),
         ("And why?", ["fast", "cheap"]),
@@ -104,7 +104,7 @@ replies:
     assert flow.shown[2] == "The user chose: right"
     assert flow.shown[4] == "The user answers: both\nof them"
     assert flow.shown[6].startswith("The user gave no answer.")
-    assert flow.person.asked == []
+    assert flow.user.asked == []
     assert answer.exit_code == 0
 
 
@@ -123,7 +123,7 @@ replies:
     assert flow.of(events.ActionEnded)[0].failed
 
 
-async def test_remembering_rests_on_the_persons_own_words(make_flow: MakeFlow) -> None:
+async def test_remembering_rests_on_the_users_own_words(make_flow: MakeFlow) -> None:
     day = '{text: "They deploy on Mondays", quote: "we deploy on Mondays"}'
     shell = '{text: "They use fish", quote: "I use fish"}'
     script = f"""

@@ -16,7 +16,7 @@ from kogniterm.runtime.budgets import Limits
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
 from kogniterm.types import ActionRequest, Decision, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
-from tests.flows.conftest import MakeFlow, Person, change_to, no, yes
+from tests.flows.conftest import MakeFlow, User, change_to, no, yes
 
 ONE = "replies: [{run: '%s', purpose: Look}, {text: Done.}]"
 
@@ -74,14 +74,14 @@ replies:
 async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "echo long", decisions=[change_to("echo short"), yes])
     await flow.run()
-    assert [r.command for r, _, _ in flow.person.asked] == ["echo long", "echo short"]  # type: ignore[union-attr]
+    assert [r.command for r, _, _ in flow.user.asked] == ["echo long", "echo short"]  # type: ignore[union-attr]
     assert flow.shown[2].startswith("[the user changed the command to: echo short]\nshort")
 
 
 async def test_the_default_asks_before_every_command(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "true", decisions=[yes])
     await flow.run()
-    assert len(flow.person.asked) == 1  # type: ignore[union-attr]
+    assert len(flow.user.asked) == 1  # type: ignore[union-attr]
 
 
 async def test_nobody_to_ask_means_refused_and_the_exit_code_says_so(make_flow: MakeFlow) -> None:
@@ -211,7 +211,7 @@ async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow
     assert "[stopped" in flow.shown[2]
 
 
-async def test_stopping_while_a_person_is_asked_leaves_a_valid_history(
+async def test_stopping_while_a_user_is_asked_leaves_a_valid_history(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow("replies: [{run: touch made}, {text: Next.}]", [yes])
@@ -223,13 +223,13 @@ async def test_stopping_while_a_person_is_asked_leaves_a_valid_history(
             await asyncio.Event().wait()
             raise AssertionError
 
-    person, flow.person = flow.person, Slow()  # type: ignore[assignment]
+    user, flow.user = flow.user, Slow()  # type: ignore[assignment]
     task = asyncio.ensure_future(flow.run())
     await waiting.wait()
     task.cancel()
     assert (await task).exit_code == 130
     assert "the user stopped the turn" in flow.shown[2]
-    flow.person = person
+    flow.user = user
     assert (await flow.run("other")).text == "Next."
 
 
@@ -243,7 +243,7 @@ async def test_a_script_that_changed_after_approval_does_not_run(make_flow: Make
             script.write_text("echo evil\n")
             return yes(request)  # type: ignore[arg-type]
 
-    flow.person = Slow()  # type: ignore[assignment]
+    flow.user = Slow()  # type: ignore[assignment]
     flow.flags["approval_mode"] = "manual"
     answer = await flow.run()
     assert "deploy.sh changed after the command was checked" in flow.shown[2]
@@ -279,8 +279,8 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
                 script.write_text("echo evil\n")
 
     summary = Summary()
-    flow.person = Person()
-    answer = await session.run(UserInput("go"), approver=flow.person, sink=change_once)
+    flow.user = User()
+    answer = await session.run(UserInput("go"), approver=flow.user, sink=change_once)
     for event in flow.events:
         summary.add(event)
     assert seen == ["allow"] * 3
@@ -302,11 +302,11 @@ async def test_a_question_left_open_is_judged_anew_and_then_held_to(make_flow: M
         async def decide(self, request: object, report: object, verdict: object) -> object:
             raise asyncio.CancelledError(LEFT_OPEN)
 
-    person, flow.person = flow.person, Leaves()  # type: ignore[assignment]
+    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
     with pytest.raises(asyncio.CancelledError):
         await flow.run()
     script.write_text("echo other\n")
-    flow.person = person
+    flow.user = user
     answer = await flow.run(None)
     assert (answer.exit_code, flow.results[0].text.strip()) == (0, "other")
 
@@ -335,7 +335,7 @@ replies:
     flow = make_flow(script, [yes])
     (flow.folder / "a.txt").write_text("one\n")
     await flow.run()
-    request, report, _ = flow.person.asked[0]  # type: ignore[union-attr]
+    request, report, _ = flow.user.asked[0]  # type: ignore[union-attr]
     assert request.detail.endswith("-one\n+two")
     assert report.label == "workspace_write"
     assert (flow.folder / "a.txt").read_text() == "two\n"
@@ -351,7 +351,7 @@ async def test_piped_data_is_data(make_flow: MakeFlow) -> None:
     assert flow.shown[0] == "review this\n\n<stdin>\ndiff --git\n</stdin>"
 
 
-async def test_a_persons_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
+async def test_a_users_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{text: I saw it.}]")
     session = flow.open()
     result = await session.run_shell("echo mine", sink=flow.tell)
@@ -418,8 +418,8 @@ async def test_the_model_is_told_what_a_command_waited_for(
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: 'true'}, {text: Done.}]", [yes])
     session = flow.open()
-    assert flow.person is not None
-    decide, clock = flow.person.decide, session.clock
+    assert flow.user is not None
+    decide, clock = flow.user.decide, session.clock
     late = 0.0
 
     class Later:
@@ -436,7 +436,7 @@ async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) 
 
     session.journal.clock = Later()
     session.budget.limits = Limits(seconds=900)
-    flow.person.decide = slowly  # type: ignore[method-assign]  # a user who takes their time
+    flow.user.decide = slowly  # type: ignore[method-assign]  # a user who takes their time
     answer = await flow.run()
     assert (answer.exit_code, answer.text) == (0, "Done.")
     assert answer.waited > 999

@@ -70,7 +70,7 @@ def test_a_dry_run_writes_nothing(open_here: OpenMemory, clock: HandClock) -> No
     assert ben.preferences.all() == {}
 
 
-def test_an_import_does_not_replace_what_the_person_said(open_here: OpenMemory) -> None:
+def test_an_import_does_not_replace_what_the_user_said(open_here: OpenMemory) -> None:
     ana, ben = open_here("ana"), open_here("ben")
     ana.add("The editor is vim", slot="editor")
     ana.preferences.set("language", "es")

@@ -22,7 +22,7 @@ from kogniterm.memory.recall import (
     recall,
 )
 from tests.memory.conftest import HandClock
-from tests.memory.extraction.test_extract import SayingModel, person, reply, stated
+from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
 
 
 def fill(memory: Memory, count: int = FEW + 20) -> None:
@@ -149,7 +149,7 @@ def test_citing_counts_only_what_was_shown(memory: Memory) -> None:
     assert memory.get(two).relevance_count == 0
 
 
-def test_why_names_the_persons_own_words(memory: Memory, clock: HandClock) -> None:
+def test_why_names_the_users_own_words(memory: Memory, clock: HandClock) -> None:
     said = memory.get(memory.add("Ana likes tea", origin=Origin("s1", 4, "I like tea a lot")))
     assert str(because(said)) == "you said “I like tea a lot” on 2023-11-14"
     asked = memory.get(memory.add("Ana likes cake"))
@@ -163,7 +163,7 @@ async def test_a_session_recalls_learns_and_says_why(memory: Memory) -> None:
     tea = memory.add("Ana likes tea")
     fact = stated("Ana prefers short answers", "I prefer short answers")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
-    messages = [person(1, "I prefer short answers"), Message(2, "model", "Noted")]
+    messages = [user(1, "I prefer short answers"), Message(2, "model", "Noted")]
     turn = session.begin_turn("I prefer short answers")
     assert "Ana likes tea" in turn.text
     await session.end_turn(f"Tea it is [m{tea}]", messages, ending=True)
@@ -183,7 +183,7 @@ async def test_the_switch_writes_nothing(memory: Memory, mode: str) -> None:
     session = SessionContext(memory, "s1", mode=mode, model=model)  # type: ignore[arg-type] # both are modes
     turn = session.begin_turn("tea?")
     assert bool(turn.text) == (mode == "session")
-    messages = [person(1, "Remember that I like cake")]
+    messages = [user(1, "Remember that I like cake")]
     assert await session.end_turn(f"[m{tea}]", messages, ending=True) is None
     assert session.learnings is None
     assert memory.repository.version() == before
@@ -192,7 +192,7 @@ async def test_the_switch_writes_nothing(memory: Memory, mode: str) -> None:
     assert model.asked == []
 
 
-def test_tools_act_on_the_persons_words_only(memory: Memory) -> None:
+def test_tools_act_on_the_users_words_only(memory: Memory) -> None:
     session = SessionContext(memory, "s1")
     tools = session.for_tools()
     session.begin_turn("Read the README. And remember that I prefer pytest.")
@@ -228,7 +228,7 @@ async def test_after_an_idle_hour_facts_are_extracted_with_the_next_turn(
 ) -> None:
     fact = stated("Ana prefers short answers", "I prefer short answers")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
-    messages = [person(1, "I prefer short answers")]
+    messages = [user(1, "I prefer short answers")]
     assert await session.end_turn("", messages) is None
     clock.advance(seconds=3600)
     extraction = await session.end_turn("", messages)

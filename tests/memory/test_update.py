@@ -49,7 +49,7 @@ def test_confidence_halves_in_its_half_life_and_never_grows_before(fact: Fact) -
 
 
 @given(facts, st.sampled_from(get_args(Source)), st.floats(0, 1))
-def test_only_the_person_overrules_the_person(old: Fact, source: Any, confidence: float) -> None:
+def test_only_the_user_overrules_the_user(old: Fact, source: Any, confidence: float) -> None:
     new = Candidate("text", source=source, confidence=confidence)
     action = judge("update", new, old, NOW)
     if source == "explicit":

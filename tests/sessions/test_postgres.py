@@ -67,7 +67,7 @@ def test_nobody_sees_or_touches_the_rows_of_others(postgres_url: str) -> None:
     bob.close()
 
 
-def test_two_people_may_import_the_same_session(postgres_url: str) -> None:
+def test_two_users_may_import_the_same_session(postgres_url: str) -> None:
     ana, bob = store_for(postgres_url, "ana"), store_for(postgres_url, "bob")
     session = with_a_session(ana, "Shared")
     lines = list(export_lines(ana, session))
@@ -91,7 +91,7 @@ def test_every_table_forces_row_security(postgres_url: str) -> None:
     store.close()
 
 
-def test_a_connection_without_a_person_reaches_nothing(postgres_url: str) -> None:
+def test_a_connection_without_a_user_reaches_nothing(postgres_url: str) -> None:
     store = store_for(postgres_url, "ana")
     with_a_session(store, "Ana's carrots")
     store.close()

@@ -36,7 +36,7 @@ def test_the_list_shows_the_last_used_first(store: SessionStore) -> None:
     assert store.sessions(folder="/elsewhere") == []
 
 
-def test_a_session_is_found_by_what_a_person_remembers(store: SessionStore) -> None:
+def test_a_session_is_found_by_what_a_user_remembers(store: SessionStore) -> None:
     first = closed(store, "Count the files")
     second = closed(store, "Arregla la compilación")
     assert store.find("last").id == second

@@ -118,7 +118,7 @@ def test_an_empty_value_is_no_value(home: Home) -> None:
     assert loaded.google_api_key == SecretStr("x")
 
 
-def test_what_the_system_says_gives_way_to_the_persons_files(home: Home) -> None:
+def test_what_the_system_says_gives_way_to_the_users_files(home: Home) -> None:
     assert home.load(NO_COLOR="1").color == "never"
     home.toml('color = "always"\n')
     assert home.load(NO_COLOR="1").color == "always"

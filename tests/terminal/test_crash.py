@@ -66,7 +66,7 @@ def test_a_killed_command_is_unknown_and_never_runs_again_by_itself(
     assert begun.read_text() == "x\n"
 
 
-def test_a_person_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: User) -> None:
+def test_a_user_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     model = scripted(terminal, SCRIPT)
     begun = terminal.folder / "begun"

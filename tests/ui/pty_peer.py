@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 240
 class PtyPeer:
     """KogniTerm with `arguments` on a PTY; `answers` are pairs of a query and the reply to it.
 
-    With `program` Python runs that instead, started as a person's shell starts it.
+    With `program` Python runs that instead, started as a user's shell starts it.
     """
 
     def __init__(

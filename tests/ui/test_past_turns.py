@@ -141,14 +141,14 @@ async def test_plans_that_were_rejected_and_questions_of_the_model_stay(
         return PlanReview("reject", plan, "person", "red is wrong")
 
     flow = make_flow(script, decisions=[])
-    assert flow.person is not None
-    flow.person.reviews.append(never)
+    assert flow.user is not None
+    flow.user.reviews.append(never)
     session = flow.open()
 
     async def answer(_question: object, _answers: object) -> str:
         return "blue"
 
-    await session.run(UserInput("Paint"), approver=flow.person, sink=flow.tell, ask=answer)
+    await session.run(UserInput("Paint"), approver=flow.user, sink=flow.tell, ask=answer)
     text = replayed(flow)
     assert "paint it red" in text
     assert "You rejected the plan: red is wrong" in text

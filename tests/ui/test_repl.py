@@ -221,7 +221,7 @@ async def test_a_queued_message_can_be_taken_back(keys: PipeInput) -> None:
     await asyncio.wait_for(live.task, PATIENCE_SECONDS)
 
 
-async def test_the_persons_own_command_runs_without_the_model(keys: PipeInput) -> None:
+async def test_the_users_own_command_runs_without_the_model(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
     live.press("!make clean\r")
     await live.until("exit 0")

@@ -154,13 +154,13 @@ class Extractor:
         self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
     ) -> Extraction | None:
         """Store what the rules find; that costs nothing, so it is done after every turn."""
-        persons = [one for one in new if one.role == "person"]
-        if not persons:
+        user_messages = [one for one in new if one.role == "person"]
+        if not user_messages:
             self._memory.sessions.save(notes)
             return None
         changes: list[Change] = []
         with self._memory.repository.transaction():
-            for message in persons:
+            for message in user_messages:
                 own = statements.own_words(message)
                 said = [*statements.memory_requests(own), *statements.rules(own)]
                 stored = self._stored_from(notes, [message])
@@ -174,11 +174,11 @@ class Extractor:
         return Extraction(tuple(changes))
 
     def _store_missed(
-        self, notes: SessionNotes, messages: Sequence[Message], persons: Sequence[Message]
+        self, notes: SessionNotes, messages: Sequence[Message], user_messages: Sequence[Message]
     ) -> list[Change]:
         """Store what the user asked to remember and the model left out."""
         changes: list[Change] = []
-        for message in persons:
+        for message in user_messages:
             stored = self._stored_from(notes, [message])
             requests = statements.memory_requests(statements.own_words(message))
             for one in requests:
@@ -252,20 +252,20 @@ class Extractor:
                 "the model's response could not be read: {detail}", {"detail": error.text}
             )
             return Extraction(failure=failure)
-        persons = [one for one in new if one.role == "person"]
+        user_messages = [one for one in new if one.role == "person"]
         checked = [
-            statements.check(raw, persons, notes.session_id, self._memory.project)
+            statements.check(raw, user_messages, notes.session_id, self._memory.project)
             for raw in reading.facts
         ]
         proposals = [one for one in checked if isinstance(one, Proposal)]
-        stored = self._stored_from(notes, persons)
+        stored = self._stored_from(notes, user_messages)
         with self._memory.repository.transaction():
             stated_before = {
                 one.seq: {fact.id for fact in self._stated_before(notes, messages, one)}
-                for one in persons
+                for one in user_messages
             }
             changes = self._store(proposals, known, stored, stated_before)
-            changes += self._store_missed(notes, messages, persons)
+            changes += self._store_missed(notes, messages, user_messages)
             named = notes.with_names(reading.entities, reading.intents)
             self._memory.sessions.save(replace(named, cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]

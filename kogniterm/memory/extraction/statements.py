@@ -345,9 +345,9 @@ def guess_category(text: str) -> Category:
 
 
 def check(
-    raw: Mapping[str, Any], persons: Sequence[Message], session_id: str, project: str
+    raw: Mapping[str, Any], user_messages: Sequence[Message], session_id: str, project: str
 ) -> Proposal | Rejection:
-    """Return a proposal when `raw` rests on the user's messages `persons`, or a rejection."""
+    """Return a proposal if `raw` is supported by `user_messages`, or a rejection."""
     text = " ".join(str(raw.get("text", "")).split())
     quote = " ".join(str(raw.get("quote", "")).split())
     if not text or len(text) > LONGEST:
@@ -355,7 +355,7 @@ def check(
     unfit = fact_records.why_not_kept(text, quote)
     if unfit is not None:
         return Rejection("", unfit)
-    message = _source(quote, persons)
+    message = _source(quote, user_messages)
     if message is None:
         return Rejection(text, Phrase("its quote is not in the user's own words"))
     if not _rests_on(text, quote):
@@ -390,10 +390,12 @@ def check(
     )
 
 
-def _source(quote: str, persons: Sequence[Message]) -> Message | None:
+def _source(quote: str, user_messages: Sequence[Message]) -> Message | None:
     if len(raw_words(quote)) < 2:
         return None
-    own = (one for one in persons if one.role == "person" and holds_words(own_words(one), quote))
+    own = (
+        one for one in user_messages if one.role == "person" and holds_words(own_words(one), quote)
+    )
     return next(own, None)
 
 

@@ -65,7 +65,7 @@ def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -
     assert store.finding(project, discover(project)).new == (".kogniterm/commands/new.md",)
 
 
-def test_nothing_of_an_untrusted_folder_is_used_and_the_person_is_told(
+def test_nothing_of_an_untrusted_folder_is_used_and_the_user_is_told(
     project: Path, store: TrustStore
 ) -> None:
     files, told = trusted_files(store, project)

@@ -72,7 +72,7 @@ async def test_a_plan_is_edited_until_it_can_be_used(make_flow: MakeFlow) -> Non
     assert flow.session.state.plan.steps[0].tools == ("read_file",)
 
 
-async def test_a_person_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> None:
+async def test_a_user_writes_a_plan_and_has_it_done(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{WORK}")
     written = "goal: Mine\nsteps: [{id: s1, what: Create, check: {kind: file, value: made}}]\n"
     repl = Commanded(flow.open(), saves=[written])

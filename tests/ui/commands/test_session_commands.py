@@ -128,15 +128,15 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
     repl = Commanded(session)
     assert "No temporary permissions" in await repl.type("/permissions")
     assert "no temporary permissions to revoke" in await repl.type("/permissions revoke all")
-    person = flow.person
-    assert person is not None
+    user = flow.user
+    assert user is not None
 
     def granting(request: object) -> Decision:
-        _request, report, _verdict = person.asked[-1]
+        _request, report, _verdict = user.asked[-1]
         session.grant(report, "exact")
         return Decision("approve", report.command, "person")
 
-    person.decisions[0] = granting
+    user.decisions[0] = granting
     await flow.run()
     told = await repl.type("/permissions")
     assert "exactly this command: touch a" in told
@@ -285,7 +285,7 @@ def test_front_matter_describes_and_is_not_sent() -> None:
     assert "\x1b" not in plain.body
 
 
-async def test_own_commands_come_from_the_person_and_from_a_trusted_project(
+async def test_own_commands_come_from_the_user_and_from_a_trusted_project(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow()

@@ -32,13 +32,13 @@ def terminal() -> Iterator[int]:
 
 
 def test_raw_while_lent_and_restored(terminal: int) -> None:
-    person = UserTerminal(terminal, terminal)
+    user = UserTerminal(terminal, terminal)
     before = termios.tcgetattr(terminal)
-    assert person.acquire() == (terminal, terminal)
+    assert user.acquire() == (terminal, terminal)
     lent = termios.tcgetattr(terminal)
     assert not lent[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
     assert not lent[1] & termios.OPOST
-    person.release()
+    user.release()
     assert termios.tcgetattr(terminal) == before
 
 
@@ -49,11 +49,11 @@ def test_release_without_acquire_is_harmless(terminal: int) -> None:
 
 
 def test_acquired_twice_restores_the_first_modes(terminal: int) -> None:
-    person = UserTerminal(terminal, terminal)
+    user = UserTerminal(terminal, terminal)
     before = termios.tcgetattr(terminal)
-    person.acquire()
-    person.acquire()
-    person.release()
+    user.acquire()
+    user.acquire()
+    user.release()
     assert termios.tcgetattr(terminal) == before
 
 
@@ -64,33 +64,33 @@ def test_size(terminal: int) -> None:
 
 def test_size_without_a_terminal() -> None:
     with Path(os.devnull).open() as nothing:
-        person = UserTerminal(nothing.fileno(), nothing.fileno())
-        assert person.size() == (24, 80)
-        assert person.acquire() == (nothing.fileno(), nothing.fileno())
-        person.release()
+        user = UserTerminal(nothing.fileno(), nothing.fileno())
+        assert user.size() == (24, 80)
+        assert user.acquire() == (nothing.fileno(), nothing.fileno())
+        user.release()
 
 
 def test_the_prompt_rests_meanwhile(terminal: int) -> None:
     calls: list[str] = []
-    person = UserTerminal(
+    user = UserTerminal(
         terminal,
         terminal,
         suspend=lambda: calls.append("suspend"),
         resume=lambda: calls.append("resume"),
     )
-    person.acquire()
+    user.acquire()
     assert calls == ["suspend"]
-    person.release()
+    user.release()
     assert calls == ["suspend", "resume"]
 
 
 def test_the_prompt_comes_back_even_on_a_terminal_that_is_gone() -> None:
     ours, theirs = pty.openpty()
     calls: list[str] = []
-    person = UserTerminal(theirs, theirs, resume=lambda: calls.append("resume"))
-    person.acquire()
+    user = UserTerminal(theirs, theirs, resume=lambda: calls.append("resume"))
+    user.acquire()
     os.close(ours)
-    person.release()
+    user.release()
     os.close(theirs)
     assert calls == ["resume"]
 
@@ -129,9 +129,9 @@ async def test_a_command_gets_a_keyboard_that_echoed_nothing(
     front = repl.front
     assert isinstance(front, TerminalFront)
     await until(lambda: front.app.is_running, lambda: "no prompt", running)
-    person = front.terminal()
-    await asyncio.to_thread(person.acquire)
-    await asyncio.to_thread(person.release)
+    user = front.terminal()
+    await asyncio.to_thread(user.acquire)
+    await asyncio.to_thread(user.release)
     front.exit(0)
     await running
     keyboard.close()

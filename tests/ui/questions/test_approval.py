@@ -40,7 +40,7 @@ def drawn(asked: ApprovalQuestion, columns: int = 80) -> Document:
 # --- the document ----------------------------------------------------------------------------
 
 
-def test_everything_a_person_needs_is_there() -> None:
+def test_everything_a_user_needs_is_there() -> None:
     lines = drawn(question("rm -r build"), 80).lines
     assert lines == [
         "Run this command?  needs approval",
@@ -192,7 +192,7 @@ async def nothing(*_given: object) -> None:
     """Play no turn."""
 
 
-class Person:
+class User:
     """A user who answers the prompts of `LineQuestions` from a list."""
 
     painter = PLAIN
@@ -228,77 +228,77 @@ class Person:
 
 
 async def test_lines_yes_and_no_with_a_reason() -> None:
-    person = Person("y")
-    assert (await person.decide("make")).kind == "approve"
-    assert person.pauses == 1
-    assert await Person("n", "too early").decide("make") == Decision(
+    user = User("y")
+    assert (await user.decide("make")).kind == "approve"
+    assert user.pauses == 1
+    assert await User("n", "too early").decide("make") == Decision(
         "reject", "make", "person", "too early"
     )
 
 
 async def test_lines_enter_and_nonsense_decide_nothing() -> None:
-    person = Person("", "ok", "Y")
-    assert (await person.decide("make")).kind == "approve"
-    assert person.shown.count("Answer with one of the letters") == 2
+    user = User("", "ok", "Y")
+    assert (await user.decide("make")).kind == "approve"
+    assert user.shown.count("Answer with one of the letters") == 2
 
 
 @pytest.mark.parametrize("words", ["yes but it my way", "y it", "why?", "yy", "s y", "no way"])
 async def test_lines_words_are_a_reason_that_enter_sends(words: str) -> None:
-    person = Person(words, "")
-    decision = await person.decide("make")
+    user = User(words, "")
+    decision = await user.decide("make")
     assert decision == Decision("reject", "make", "person", words)
-    assert person.shown.count("Press Enter to reject with this reason") == 1
-    assert (await Person(words, "y").decide("make")).kind == "approve"
-    assert (await Person("why?", "ok", "", "y").decide("make")).kind == "approve"
+    assert user.shown.count("Press Enter to reject with this reason") == 1
+    assert (await User(words, "y").decide("make")).kind == "approve"
+    assert (await User("why?", "ok", "", "y").decide("make")).kind == "approve"
 
 
 async def test_lines_in_spanish_the_letters_are_those_of_the_words() -> None:
     use_language("es")
     try:
         for word in ("s", "sí", "si", "y", "yes"):
-            assert (await Person(word).decide("make")).kind == "approve"
+            assert (await User(word).decide("make")).kind == "approve"
         with pytest.raises(TurnInterruptedError):
-            await Person("d").decide("make")
+            await User("d").decide("make")
     finally:
         use_language("en")
 
 
 async def test_lines_a_dangerous_command_takes_the_whole_word() -> None:
-    person = Person("y", "yes")
-    assert (await person.decide("rm -rf /x", "dangerous")).kind == "approve"
-    assert "yes = approve" in person.shown
-    assert person.shown.count("Type the whole word yes") == 1
+    user = User("y", "yes")
+    assert (await user.decide("rm -rf /x", "dangerous")).kind == "approve"
+    assert "yes = approve" in user.shown
+    assert user.shown.count("Type the whole word yes") == 1
 
 
 async def test_lines_the_end_of_input_is_a_no() -> None:
-    assert (await Person(None).decide("make")).kind == "reject"
+    assert (await User(None).decide("make")).kind == "reject"
 
 
 async def test_lines_stop_stops_the_turn() -> None:
     with pytest.raises(TurnInterruptedError):
-        await Person("s").decide("make")
+        await User("s").decide("make")
 
 
 async def test_lines_a_long_command_is_paged_to_its_end_first() -> None:
-    person = Person(*[""] * 20, "y")
+    user = User(*[""] * 20, "y")
     command = "\n".join(f"echo {n}" for n in range(100))
-    assert (await person.decide(command, rows=12)).kind == "approve"
-    assert person.shown.index("echo 99") < person.shown.index("Your decision")
+    assert (await user.decide(command, rows=12)).kind == "approve"
+    assert user.shown.index("echo 99") < user.shown.index("Your decision")
 
 
 async def test_lines_an_edit_starts_from_what_is_shown_and_is_proposed() -> None:
-    person = Person("e", "make clean")
-    decision = await person.decide("make\u200b")
+    user = User("e", "make clean")
+    decision = await user.decide("make\u200b")
     assert decision == Decision("edit", "make clean", "person")
-    assert "New command: <make\\u{200B}>" in person.shown
+    assert "New command: <make\\u{200B}>" in user.shown
 
 
 async def test_lines_a_lease_is_granted_with_the_approval() -> None:
-    person = Person("l", "9", "l", "1")
-    person.session.policy.offered = (Offer("exact", Phrase("this command")),)
-    assert (await person.decide("make")).kind == "approve"
-    assert person.session.granted == ["exact"]
-    assert "1. this command, for this session" in person.shown
+    user = User("l", "9", "l", "1")
+    user.session.policy.offered = (Offer("exact", Phrase("this command")),)
+    assert (await user.decide("make")).kind == "approve"
+    assert user.session.granted == ["exact"]
+    assert "1. this command, for this session" in user.shown
 
 
 # --- the panel -------------------------------------------------------------------------------

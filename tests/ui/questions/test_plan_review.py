@@ -224,7 +224,7 @@ async def nothing(*_given: object) -> None:
     """Play no turn."""
 
 
-class Person:
+class User:
     """A user who answers the prompts of `LineQuestions` from a list."""
 
     painter = PLAIN
@@ -262,40 +262,40 @@ class Person:
 
 
 async def test_lines_a_plan_is_read_and_approved() -> None:
-    person = Person("", "what?", "y")
-    assert (await person.review()) == PlanReview("approve", PLAN, "person")
-    assert "Start this plan?  Publish the site" in person.shown
-    assert "check: file exists: b.tar" in person.shown
-    assert person.shown.count("Answer with one of the letters") == 1
-    assert person.shown.count("Press Enter to reject with this reason") == 1
-    assert "\x1b" not in person.shown
-    assert person.left == [PLAN]
+    user = User("", "what?", "y")
+    assert (await user.review()) == PlanReview("approve", PLAN, "person")
+    assert "Start this plan?  Publish the site" in user.shown
+    assert "check: file exists: b.tar" in user.shown
+    assert user.shown.count("Answer with one of the letters") == 1
+    assert user.shown.count("Press Enter to reject with this reason") == 1
+    assert "\x1b" not in user.shown
+    assert user.left == [PLAN]
 
 
 @pytest.mark.parametrize("words", ["y it my way", "yes, why?", "so what"])
 async def test_lines_words_are_a_reason_that_enter_sends(words: str) -> None:
-    assert (await Person(words, "").review()) == PlanReview("reject", PLAN, "person", words)
+    assert (await User(words, "").review()) == PlanReview("reject", PLAN, "person", words)
 
 
 async def test_lines_a_plan_is_changed_word_by_word() -> None:
-    person = Person("d 1", "m 3", "m 3 1", "a Tell", "d 4", "y")
-    review = await person.review()
+    user = User("d 1", "m 3", "m 3 1", "a Tell", "d 4", "y")
+    review = await user.review()
     assert review.kind == "edit"
     assert [step.what for step in review.plan.steps] == ["Look", "Back up", "Build"]
-    assert "s2 refers to s1" in person.shown
-    assert "the step and its new position" in person.shown
+    assert "s2 refers to s1" in user.shown
+    assert "the step and its new position" in user.shown
 
 
 async def test_lines_an_edited_text_is_asked_for_again() -> None:
-    person = Person("e", "n", "later", saved="{goal: g, steps: []}")
-    assert await person.review() == PlanReview("reject", PLAN, "person", "later")
-    assert "steps must be a list with at least one entry" in person.shown
+    user = User("e", "n", "later", saved="{goal: g, steps: []}")
+    assert await user.review() == PlanReview("reject", PLAN, "person", "later")
+    assert "steps must be a list with at least one entry" in user.shown
 
 
 async def test_lines_the_end_of_input_is_a_no_and_stop_stops() -> None:
-    assert (await Person(None).review()).kind == "reject"
+    assert (await User(None).review()).kind == "reject"
     with pytest.raises(TurnInterruptedError):
-        await Person("s").review()
+        await User("s").review()
 
 
 # --- the end of a turn -----------------------------------------------------------------------

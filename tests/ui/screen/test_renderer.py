@@ -259,7 +259,7 @@ def test_an_event_of_a_newer_version_is_no_error() -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_long_turn_calls_the_person_a_short_one_does_not() -> None:
+def test_a_long_turn_calls_the_user_a_short_one_does_not() -> None:
     sent: list[str] = []
     clock = Clock()
     sink = ScreenSink(
