@@ -27,7 +27,7 @@ from kogniterm.agent.messages import (
     steering_message,
     unanswered_calls,
 )
-from kogniterm.agent.plan.evaluate import open_plan_problem
+from kogniterm.agent.plan.evaluate import OPEN_STEPS, open_plan_problem
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
@@ -160,14 +160,20 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             return {"messages": [*added, reply.message], "usage": usage}
         added.extend(sent_back(reply.message, problem))
         if attempt < MAX_UNUSABLE:
-            reason = Phrase(
-                "The model's reply could not be used: {problem}.",
-                {"problem": Phrase(problem.rstrip(". "))},
-            )
-            _say_again(attempt, reason)
+            _say_again(attempt, _told_user(problem))
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(str(problem))
+
+
+def _told_user(problem: str) -> Phrase:
+    """Return why a reply could not be used, without the instructions that the model gets."""
+    if problem.startswith(OPEN_STEPS):
+        steps = problem.removeprefix(OPEN_STEPS).partition(";")[0].strip()
+        return Phrase("The model answered while plan steps were open: {steps}.", {"steps": steps})
+    return Phrase(
+        "The model's reply could not be used: {problem}.", {"problem": Phrase(problem.rstrip(". "))}
+    )
 
 
 def _say_again(attempt: int, reason: Phrase) -> None:

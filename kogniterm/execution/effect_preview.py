@@ -58,12 +58,14 @@ def preview(report: RiskReport, cwd: str) -> tuple[Phrase, ...]:
         key=lambda effect: order.index(effect.kind),
     )
     created = [e for e in effects if e.kind == "create" and "…" not in e.target]
-    others = [e for e in effects if e not in created[1:]]
-    lines = (
-        _created(created) if effect.kind == "create" and created else _line(effect, cwd, deadline)
+    inside = [e for e in created if not e.outside]
+    outside = [e for e in created if e.outside]
+    told = {group[0]: _created(group) for group in (inside, outside) if group}
+    others = [e for e in effects if e in told or e not in created]
+    return tuple(
+        told[effect] if effect in told else _line(effect, cwd, deadline)
         for effect in islice(others, 12)
     )
-    return tuple(lines)
 
 
 def on_disk(report: RiskReport, workspace: str) -> RiskReport:
@@ -196,18 +198,20 @@ def touched(target: str, cwd: Path, deadline: float) -> Touched:
 
 
 def _created(effects: Sequence[Effect]) -> Phrase:
-    shown = [_shown(effect) for effect in effects[:MAX_NAMED]]
-    left = len(effects) - len(shown)
-    values: dict[str, object] = {"target": ", ".join(shown)}
+    """Return the line for files that are created, all inside the workspace or all outside."""
+    shown = ", ".join(effect.target for effect in effects[:MAX_NAMED])
+    left = len(effects) - MAX_NAMED
+    if left > 0:
+        listed = Phrase("{target} and {n} more", {"target": shown, "n": left})
+        return Phrase("Creates {target}", {"target": _placed(listed, effects[0])})
+    return Phrase("Creates {target}", {"target": _placed(shown, effects[0])})
+
+
+def _placed(target: Phrase | str, effect: Effect) -> Phrase | str:
+    """Return `target`, marked where the effect lies outside the workspace."""
     return (
-        Phrase("Creates {target} and {n} more", values | {"n": left})
-        if left
-        else Phrase("Creates {target}", values)
+        Phrase("{target} (outside the workspace)", {"target": target}) if effect.outside else target
     )
-
-
-def _shown(effect: Effect) -> str:
-    return f"{effect.target} (!)" if effect.outside else effect.target
 
 
 def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
@@ -218,7 +222,7 @@ def _line(effect: Effect, workspace: str, deadline: float) -> Phrase:
         return Phrase("Runs with elevated privileges: {target}", values)
     if effect.kind == "secret":
         return Phrase("Reads a secret: {target}", values)
-    values["target"] = _shown(effect)
+    values["target"] = _placed(effect.target, effect)
     if "…" in effect.target:
         if effect.kind == "delete":
             return Phrase("Deletes files known only at run time: {target}", values)

@@ -196,8 +196,8 @@ def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
     if journal.taken_from is not None:
         dead = journal.taken_from
         yield Phrase(
-            "This session was taken over from a process that ended without "
-            "closing it ({process} on {host}).",
+            "KogniTerm ended unexpectedly the last time this session was open "
+            "(process {process} on {host}).",
             {"process": dead.pid, "host": dead.host},
         )
     if journal.settled:

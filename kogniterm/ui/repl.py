@@ -514,8 +514,8 @@ def _show_past(display: Display, past: PastTurns, *, apart: bool) -> None:
 
 
 AUTO_MODE = Phrase(
-    "Approval mode: auto. Commands that your rules, the checks and the sandbox permit run without "
-    "asking."
+    "Approval mode: auto-approve. Commands that your rules, the checks and the sandbox permit run "
+    "without asking."
 )
 
 

@@ -87,7 +87,7 @@ def test_what_only_the_run_shows_is_said_to_be_unknown(work: Path) -> None:
 
 def test_outside_the_workspace_is_marked(work: Path) -> None:
     (line,) = lines(work, Effect("write", "/tmp/definitely/not/there", outside=True))
-    assert line == "Creates /tmp/definitely/not/there (!)"
+    assert line == "Creates /tmp/definitely/not/there (outside the workspace)"
 
 
 def test_the_paths_to_keep_are_all_that_change(work: Path) -> None:
@@ -155,7 +155,8 @@ def test_a_link_out_of_the_workspace_is_followed_to_where_it_leads(
     assert judged.label == "workspace_write"
     found = on_disk(judged, str(work))
     assert found.label == "needs_approval"
-    assert [str(line) for line in preview(found, str(work))] == [f"Creates {other}/f (!)"]
+    lines = [str(line) for line in preview(found, str(work))]
+    assert lines == [f"Creates {other}/f (outside the workspace)"]
 
 
 def test_pipes_and_loops_do_not_block(work: Path) -> None:

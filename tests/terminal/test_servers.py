@@ -105,7 +105,7 @@ def test_a_server_that_was_detached_serves_after_the_task(
     assert left[disowned]["pids"] == [other]
     assert (left[plain]["why"], left[plain]["stays"]) == ("background", False)
     assert f"Still running: {server} (process {pid}); stop it with: kill {pid}" in result["said"]
-    assert f"Stopped: {plain} (background job, neither detached nor kept)" in result["said"]
+    assert f"Stopped: {plain} (background job; " in result["said"]
     terminal.run(" ; ".join(left[name]["end_with"] for name in (server, disowned)))
     terminal.until(lambda: not running(server) and not running(disowned))
 

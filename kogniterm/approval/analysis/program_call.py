@@ -29,6 +29,7 @@ from kogniterm.approval.analysis.shared_findings import (
     DELETES_FILE,
     DELETES_MANY,
     DEVICE_PERMISSIONS,
+    USES_NETWORK,
     WRITES_DEVICE,
     WRITES_FILE,
 )
@@ -284,7 +285,7 @@ class Call:
     def network(self, target: str = "") -> None:
         """Record that it talks to the network."""
         self.findings.effect("network", _shown(target or self.name))
-        self.ask("{program} uses the network.")
+        self.ask(USES_NETWORK)
 
     def inner(self, args: tuple[Argument, ...], *, piped: bool = False) -> None:
         """Judge the call `args` that this program would start."""

@@ -24,6 +24,7 @@ MIRRORS = "{program} deletes files from {path} that are not in its source."
 
 WRITES_FILE = "Writes {path}."
 DELETES_FILE = "Deletes {path}."
+USES_NETWORK = "{program} uses the network."
 
 ALWAYS_DENIED = frozenset(
     {
@@ -43,3 +44,5 @@ DENIED_FOR_ROOTS = frozenset({DELETES_MANY, MANY_PERMISSIONS, MOVES_MANY, MIRROR
 """Findings that a hard limit denies for `/`, a home folder or a folder of the system."""
 NAMES_A_FILE = frozenset({WRITES_FILE, DELETES_FILE})
 """Findings that only repeat an effect on a file of the workspace."""
+REPEATS_EFFECT = NAMES_A_FILE | {USES_NETWORK}
+"""Findings that say less than the effect they come with."""

@@ -26,7 +26,7 @@ from kogniterm.types import (
     Verdict,
 )
 
-EVERY_COMMAND = Phrase("Manual mode asks before every command.")
+EVERY_COMMAND = Phrase("Manual mode asks before every action.")
 UNKNOWN_OUTCOME = Phrase(
     "May already have run: KogniTerm stopped while it was running, and its outcome is unknown."
 )

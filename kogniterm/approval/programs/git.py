@@ -211,10 +211,11 @@ def _verb(call: Call, verb: str) -> None:
         if verb in {"stash", "reflog"}:
             call.mentions(parsed.operands)
     elif verb in _DESTROYS and _DESTROYS[verb](parsed, first):
-        call.findings.effect("delete", f"git {verb} …")
         call.danger("git {verb} in this form loses work that cannot be restored.", verb=verb)
         if verb == "push":
             call.network("git")
+        else:
+            call.findings.effect("delete", f"git {verb} …")
     else:
         _starts(call, verb, parsed, first)
         _changes(call, verb, parsed, first)
@@ -257,7 +258,7 @@ def _changes(call: Call, verb: str, parsed: Parsed, first: str) -> None:
     if verb in {"add", "mv", "stash"}:
         call.mentions(parsed.operands)
     if verb not in _ASKED or _ASKED[verb](parsed, first):
-        call.findings.effect("write", f"git {verb}")
+        call.findings.effect("write", f"git {verb} …")
         call.ask("git {verb} in this form changes files, history or settings.", verb=verb)
     else:
         call.findings.effect("write", ".git")

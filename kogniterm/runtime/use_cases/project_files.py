@@ -152,8 +152,8 @@ def project_file(before: str, profile: ProjectProfile, name: str) -> str:
     """Return the file's new text: what users wrote stays, what was found is between two marks."""
     found = "\n".join([START, *_sections(profile), END])
     if not before.strip():
-        head = f"# {name}\n\nWhat whoever works here should know. Write below; it is kept.\n\n"
-        return f"{head}{found}\n"
+        notes = "Notes for everyone who works on this project. Add your own here; /init keeps them."
+        return f"# {name}\n\n{notes}\n\n{found}\n"
     first, last = before.find(START), before.find(END)
     if 0 <= first < last:
         return before[:first] + found + before[last + len(END) :]

@@ -81,8 +81,7 @@ def cost(repl: Repl, argument: str) -> None:
     }
     repl.display.say(
         Phrase(
-            "This session: {calls} model calls, {input} tokens in ({share} % from the "
-            "cache), {output} out.",
+            "Model calls: {calls}. Tokens: {input} in ({share} % from the cache), {output} out.",
             values,
         )
     )

@@ -9,7 +9,7 @@ from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.commands import help_topics
 from kogniterm.ui.commands.registry import Explained, first_word, one_of
-from kogniterm.ui.locale import LANGUAGES, _, translate
+from kogniterm.ui.locale import LANGUAGES, _, language, translate
 from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
 from kogniterm.ui.repl import APPROVAL_MODES, AUTO_MODE, Repl
@@ -88,7 +88,7 @@ def show_keys(repl: Repl, argument: str) -> None:
         ("answer", _("At a question from the model")),
     )
     for where, title in places:
-        rows = [(shown, translate(what)) for shown, what in key_table(where)]
+        rows = [(shown, translate(what)) for shown, what in key_table(where, language())]
         repl.display.write(Text(title, "heading"))
         repl.display.write(Explained(rows, "key"))
 
@@ -104,6 +104,7 @@ def model(repl: Repl, argument: str) -> None:
 
     for name in model_choices(repl):
         repl.display.write(Text(f"  {name}", "muted"))
+    repl.display.say(Phrase("To change the model, use /model PROVIDER:NAME."))
 
 
 def mode(repl: Repl, argument: str) -> None:
@@ -169,7 +170,7 @@ async def output(repl: Repl, argument: str) -> None:
     """Run /output [N]."""
     finished = repl.display.finished
     if not finished:
-        raise UsageError("No command has finished on this screen yet.")
+        raise UsageError("No command output to show yet.")
     number = len(finished)
     if argument:
         if not argument.isdigit() or not 1 <= int(argument) <= len(finished):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, language, translate
 from kogniterm.ui.prompt.key_table import Where, table
 
 Row = tuple[str, Phrase]
@@ -40,7 +40,7 @@ class Topic:
     @property
     def blocks(self) -> list[list[tuple[str, str]]]:
         """The commands and the keys, each with what it does, in the language in use."""
-        keys = table(self.keys) if self.keys else ()
+        keys = table(self.keys, language()) if self.keys else ()
         blocks = (self.commands, keys)
         return [[(shown, translate(what)) for shown, what in block] for block in blocks if block]
 

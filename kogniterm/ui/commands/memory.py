@@ -95,7 +95,7 @@ def _list(repl: Repl, memory: Memory, rest: str) -> None:
 
 
 def _search(repl: Repl, memory: Memory, rest: str) -> None:
-    hits = memory.search(_needed(rest), 10)
+    hits = memory.search(_needed(rest, "search TEXT"), 10)
     if not hits:
         repl.display.say(Phrase("No matching memories."))
         return
@@ -105,7 +105,7 @@ def _search(repl: Repl, memory: Memory, rest: str) -> None:
 
 def _show(repl: Repl, memory: Memory, rest: str) -> None:
 
-    fact = memory.get(_needed(rest))
+    fact = memory.get(_needed(rest, "show ID"))
     rows = details(fact, memory.repository.predecessors(fact.id), memory.clock.now())
     repl.display.write(table([(fact.label, ""), *rows], ("accent", "")))
 
@@ -115,7 +115,9 @@ def _add(repl: Repl, memory: Memory, rest: str) -> None:
     from kogniterm.runtime.use_cases.stored_data import add_fact
 
     _check_writable(repl)
-    fact, change = add_fact(memory, Candidate(text=_needed(rest), project=memory.project))
+    fact, change = add_fact(
+        memory, Candidate(text=_needed(rest, "add TEXT"), project=memory.project)
+    )
     values = {"id": fact.label, "text": fact.text, "how": change.reason}
     repl.display.say(Phrase("{id}: {text} ({how})", values))
 
@@ -123,13 +125,13 @@ def _add(repl: Repl, memory: Memory, rest: str) -> None:
 def _edit(repl: Repl, memory: Memory, rest: str) -> None:
     name, text = first_word(rest)
     _check_writable(repl)
-    _change("edit", repl, memory, name, _needed(text))
+    _change("edit", repl, memory, name, _needed(text, "edit ID TEXT"))
 
 
 def _change(change: FactChange, repl: Repl, memory: Memory, name: str, text: str = "") -> None:
     from kogniterm.runtime.use_cases.stored_data import change_fact
 
-    fact = change_fact(memory, _needed(name), change, text)
+    fact = change_fact(memory, _needed(name, f"{change} ID"), change, text)
     repl.display.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
@@ -169,9 +171,10 @@ def _check_writable(repl: Repl) -> None:
         )
 
 
-def _needed(words: str) -> str:
+def _needed(words: str, use: str) -> str:
+    """Return `words`. Raises `UsageError` naming the correct `use` when there are none."""
     if not words:
-        raise UsageError("An ID or text is missing, as in: /memory edit m7 TEXT.")
+        raise UsageError("Incomplete command. Use: {usage}", usage=f"/memory {use}")
     return words
 
 

@@ -80,7 +80,9 @@ def _move(current: Plan, words: str) -> Plan:
 
     name, place = first_word(words)
     if not place.isdigit():
-        raise UsageError("Specify the step and its new position: {example}.", example="3 1")
+        raise UsageError(
+            "Specify the step and its new position: {example}.", example="/plan move 3 1"
+        )
     return move(current, name, int(place))
 
 
@@ -114,7 +116,9 @@ async def _edit(repl: Repl) -> None:
     tools = plannable_tools(session.context)
     if session.state.plan is None:
         text = await repl.front.edit_text(EMPTY)
-        if text is not None:
+        if text is None:
+            repl.display.say(Phrase("Nothing changed."))
+        else:
             _put(repl, plan_from_text(text, None, tools))
         return
     draft = PlanDraft(session.state.plan, tools=tools)

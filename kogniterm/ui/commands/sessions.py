@@ -53,7 +53,7 @@ def show_sessions(repl: Repl, argument: str) -> None:
 async def resume(repl: Repl, argument: str) -> None:
     """Run /resume [ID or words of the title]."""
     found = _matching(_saved(repl), argument)
-    if [info.id for info in found] == [repl.session.id]:
+    if argument and [info.id for info in found] == [repl.session.id]:
         raise UsageError("You are already in this session.")
     if argument and not found:
         raise UsageError("Session not found. List sessions with /sessions.")
@@ -141,7 +141,7 @@ def rename(repl: Repl, argument: str) -> None:
     if not title:
         raise UsageError("The session title cannot be empty.")
     repl.session.journal.record(Note.TITLE.record(repl.session.journal.redact(title)), durable=True)
-    repl.display.say(Phrase("Session: {title}", {"title": repl.session.state.title}))
+    repl.display.say(Phrase("Session renamed: {title}", {"title": repl.session.state.title}))
 
 
 async def compact(repl: Repl, argument: str) -> None:
@@ -150,6 +150,11 @@ async def compact(repl: Repl, argument: str) -> None:
         raise UsageError("A turn is in progress; use /compact when it has ended.")
     before, after = await repl.session.context.compact_now(asked=True)
     values: dict[str, object] = {"before": before, "after": after}
+    if after >= before:
+        repl.display.say(
+            Phrase("Compacting freed no space; the history has about {after} tokens.", values)
+        )
+        return
     repl.display.say(Phrase("History compacted from about {before} to {after} tokens.", values))
 
 

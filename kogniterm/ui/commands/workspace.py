@@ -34,7 +34,7 @@ def show_changes(repl: Repl, argument: str) -> None:
             found[difference.path] = difference
     if not found:
         raise UsageError(
-            "No changes by this session found. Only files saved for /undo are compared."
+            "No changes made by this session. Only files saved for /undo are compared."
         )
     _show(repl, list(found.values()))
 
@@ -54,7 +54,8 @@ async def undo(repl: Repl, argument: str) -> None:
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
-    paths = repl.session.undo.restore(image)
+    folder = f"{repl.session.folder.rstrip('/')}/"
+    paths = [path.removeprefix(folder) for path in repl.session.undo.restore(image)]
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
 
 

@@ -170,11 +170,18 @@ def action_of(where: Where, line: str) -> str:
     return next((action for action in found.values() if said in WORDS.get(action, ())), "")
 
 
-def table(where: Where) -> list[tuple[str, Phrase]]:
-    """Return (keys as shown, what they do) in the table's order."""
-    return [(_shown(key), key.help) for key in KEYS if key.where == where]
+def table(where: Where, spoken: str = "") -> list[tuple[str, Phrase]]:
+    """Return (keys as shown, what they do) in the table's order.
+
+    The letters are those of the language `spoken`, by default of every language.
+    """
+    return [(_shown(key, spoken), key.help) for key in KEYS if key.where == where]
 
 
-def _shown(key: Key) -> str:
+def _shown(key: Key, spoken: str) -> str:
     shown = key.shown or key.keys
-    return f"{shown} ({key.spanish} in Spanish)" if key.spanish else shown
+    if not key.spanish or spoken == "en":
+        return shown
+    if spoken == "es":
+        return ", ".join([key.spanish, *shown.split(", ")[1:]])
+    return f"{shown} ({key.spanish} in Spanish)"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import RenderableType
 from rich.text import Text
 
-from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
+from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
 from kogniterm.approval.policy.leases import TERMS, Offer
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
 from kogniterm.runtime.plan_edits import PlanDraft
@@ -41,7 +41,7 @@ from kogniterm.ui.questions.question import (
     Stopped,
 )
 from kogniterm.ui.screen.command_frame import command_lines
-from kogniterm.ui.screen.diffs import diff, relative, summary, words
+from kogniterm.ui.screen.diffs import diff, relative, words
 from kogniterm.ui.screen.paint import Painter
 
 if TYPE_CHECKING:
@@ -184,23 +184,36 @@ class Subject:
         reasons = self._reasons(told=bool(self._effects))
         if reasons:
             table.add_row(_("Reason"), Text("; ".join(reasons)))
-        if self._diff:
-            table.add_row(_("Change"), summary(self._diff))
         return table
 
     @property
     def _effects(self) -> list[str]:
         """The effects: counted on the disk where that can be, else in words."""
         counted = _PREVIEWED if self.preview is not None else ()
-        told = [effect_text(effect) for effect in self.report.effects if effect.kind not in counted]
+        reasons = " ".join(map(translate, self.report.reasons))
+        told = [
+            effect_text(effect)
+            for effect in self.report.effects
+            if effect.kind not in counted
+            # The reason names the program that runs code, and why that matters.
+            and not (effect.kind == "execute" and effect.target in reasons)
+        ]
         return [*(f"{words[:1].upper()}{words[1:]}" for words in told),
                 *map(translate, self.preview or ())]  # fmt: skip
 
     def _reasons(self, *, told: bool) -> list[str]:
-        """Return why it was asked, each reason once; what is `told` as an effect is left out."""
+        """Return why it was asked, each reason once; what is `told` as an effect is left out.
+
+        A deletion stays as a reason, without its paths: it must not seem as harmless as a read.
+        """
         said = [*self.report.reasons, *self.verdict.reasons]
         if told:
-            said = [text for text in said if text.template not in NAMES_A_FILE]
+            repeated = [text for text in said if text.template in REPEATS_EFFECT]
+            said = [text for text in said if text not in repeated]
+            if any(text.template == DELETES_FILE for text in repeated):
+                said.append(Phrase("Deletes files."))
+            if all(text == EVERY_COMMAND for text in said):
+                said += [text for text in repeated if text.template == USES_NETWORK]
         if len(said) > 1:
             said = [text for text in said if text != EVERY_COMMAND]
         return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
@@ -222,7 +235,7 @@ class Subject:
             lines.append(Text(line, "" if trace.matched else "muted"))
         if not self.verdict.trace:
             lines.append(Text("  " + _("No rule applies; the default is to ask."), "muted"))
-        if self.report.programs:
+        if self.report.programs and self.editable:
             lines.append(Text(_("Programs it starts:"), "heading"))
             from kogniterm.text.visible import render_line
 

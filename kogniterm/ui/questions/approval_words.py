@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.text.visible import cut
-from kogniterm.types import Effect
+from kogniterm.types import Effect, Verdict
 from kogniterm.types.events import BY_KOGNITERM
 from kogniterm.ui.locale import _
 
@@ -42,6 +42,18 @@ def origin_text(origin: str) -> str:
     if kind == "lease" and space:
         return _("permission {id}").format(id=rest)
     return words.get(origin, origin)
+
+
+def refused_text(verdict: Verdict) -> str:
+    """Return what refused an action, as the beginning of the line that names the action."""
+    origin = next(
+        (one.origin for one in verdict.trace if one.matched and one.decision == "deny"), ""
+    )
+    return {
+        "": _("Refused:"),
+        "floor": _("Refused by a hard limit:"),
+        "mode auto": _("Refused in auto mode:"),
+    }.get(origin, _("Refused by your rules:"))
 
 
 def decider_text(who: str) -> str:

@@ -67,10 +67,11 @@ class ListQuestion(Question[str]):
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys that choose."""
+        last = self.items[-1].label
         return [
             Shown("↑↓" if painter.unicode else "up/down", _("move")),
             Shown(f"1-{len(self.items)}, Enter", _("choose")),
-            Shown("Esc", self.items[-1].label),
+            Shown("Esc", f"{last[:1].lower()}{last[1:]}"),
         ]
 
     def options(self) -> Collection[str]:

@@ -294,7 +294,7 @@ def _question(command: str, output: str) -> ChoiceQuestion:
     from kogniterm.text.visible import render
 
     return ChoiceQuestion(
-        _("KogniTerm stopped while this command was running; its outcome is unknown:"),
+        _("What should happen with this command?"),
         [
             *(
                 f"{'  ' if number else '$ '}{line}"

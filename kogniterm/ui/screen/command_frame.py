@@ -197,7 +197,9 @@ class CommandFrame:
         parts = [ending(result), duration(result.duration)]
         if result.output_bytes >= 10_000:
             parts.append(size(result.output_bytes))
-        parts += [_("job {id} is still running").format(id=job.id) for job in result.jobs]
+        if result.jobs:
+            ids = ", ".join(job.id for job in result.jobs)
+            parts.append(_("still running: {jobs}").format(jobs=ids))
         parts += [rest] if rest else []
         text.append(" · ".join(parts), "muted" if good else "")
         return Group(text, Text(""))

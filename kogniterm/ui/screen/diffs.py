@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from kogniterm.ui.locale import _, plural
+from kogniterm.ui.locale import plural
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.4
@@ -68,14 +68,6 @@ def relative(unified: str, folder: str) -> str:
             if line.startswith(sign + start):
                 lines[index] = sign + line[len(sign) + len(start) :]
     return "\n".join(lines)
-
-
-def summary(unified: str) -> str:
-    """Return how many lines a diff adds and takes away."""
-    lines = unified.split("\n")
-    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
-    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
-    return _("+{added} −{removed} lines").format(added=added, removed=removed)
 
 
 def words(old: str, new: str) -> tuple[Text, Text]:

@@ -18,6 +18,7 @@ from kogniterm.text.visible import one_line, render
 from kogniterm.types import Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, translate
+from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
@@ -264,9 +265,9 @@ class ScreenSink:
             return
         line = Text()
         line.append(f"{self.painter.symbol('failed')} ", "bad")
-        line.append(_("Refused: "), "bad")
-        line.append(render(event.request.command), "command")
-        # What the floor refuses, the report may have said in the same words.
+        line.append(refused_text(event.verdict), "bad")
+        line.append(f" {render(event.request.command)}", "command")
+        # What a hard limit refuses, the report may have said in the same words.
         said = dict.fromkeys(map(translate, event.verdict.reasons))
         reasons = [Text(f"  {reason}", "muted") for reason in said]
         self.write(Group(line, *reasons))
@@ -356,6 +357,8 @@ class ScreenSink:
         style = _LEVELS.get(level, "muted")
         sign = self.painter.symbol("bullet" if style == "muted" else "warn")
         row = Table.grid(padding=(0, 1))
+        row.add_column()
+        row.add_column(overflow="fold")  # a long path stays whole
         row.add_row(Text(sign, style), Text(translate(text), style))
         self.write(row)
 

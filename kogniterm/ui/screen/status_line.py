@@ -183,8 +183,8 @@ def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Tabl
 def state_text(state: str) -> str:
     """Return what became of a step that nothing proved, in one word."""
     return {
-        "pending": _("pending"),
-        "active": _("active"),
+        "pending": _("not started"),
+        "active": _("not finished"),
         "skipped": _("skipped"),
         "failed": _("failed"),
         "judged": _("checked by the model"),
@@ -221,7 +221,7 @@ def stop_text(stop: str) -> str:
     """Return why a turn ended, where the runtime gave no reason of its own."""
     return {
         "not_done": _("The task was not completed."),
-        "refused": _("An action was refused."),
+        "refused": _("The task may be incomplete: an action was refused."),
         "budget": _("A limit was reached."),
         "model_failed": _("The model failed."),
         "interrupted": _("You stopped the turn."),
@@ -233,7 +233,7 @@ _LONGEST_COMMAND = 200
 _ENDED = {
     "sandbox": Phrase("Stopped: {command} (programs in the sandbox cannot stay running)"),
     "asked": Phrase("Stopped: {command} (--end-jobs)"),
-    "background": Phrase("Stopped: {command} (background job, neither detached nor kept)"),
+    "background": Phrase("Stopped: {command} (background job; keep one with nohup or /jobs keep)"),
 }
 
 

@@ -15,6 +15,8 @@ from kogniterm.ui.screen.paint import Painter
 
 INDENT = 2
 DELEGATE = "delegate"
+_TOLD_WHOLE = frozenset({"edit_file", "write_file"})
+"""Tools whose result says what they did, and to which file."""
 
 
 def tool_line(
@@ -24,6 +26,8 @@ def tool_line(
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
+    if not failed and name in _TOLD_WHOLE:
+        return line.append(one_line(observation, 160), "muted")
     line.append(tool_label(name))
     given = tool_words(name, arguments) if arguments else ""
     if given:

@@ -36,7 +36,7 @@ async def test_a_session_is_exported_renamed_and_reported(make_flow: MakeFlow) -
     session = flow.session
     assert session is not None
     repl = Commanded(session)
-    assert "Session: Greetings" in await repl.type("/rename Greetings")
+    assert "Session renamed: Greetings" in await repl.type("/rename Greetings")
     await repl.type("/export out.md")
     assert "echo hello" in (flow.folder / "out.md").read_text()
     await repl.type("/export jsonl copy.jsonl")
@@ -201,7 +201,7 @@ async def test_cost_names_the_date_of_its_prices(make_flow: MakeFlow) -> None:
     await flow.run()
     assert flow.session is not None
     told = await Commanded(flow.session).type("/cost")
-    assert "1 model calls" in told
+    assert "Model calls: 1." in told
     assert "Cost: about $0.00 (list prices of 20" in told
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
+from kogniterm.approval.analysis.shared_findings import DELETES_FILE, USES_NETWORK
 from kogniterm.approval.policy.leases import Offer
+from kogniterm.approval.policy.verdict import EVERY_COMMAND
 from kogniterm.errors import TurnInterruptedError
 from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, RuleTrace, Verdict
 from kogniterm.ui.display import Display
@@ -143,15 +146,26 @@ async def test_the_disk_is_looked_at_once_however_often_the_question_is_drawn(
     await live.leave()
 
 
+def test_the_most_telling_reason_comes_before_that_of_the_mode() -> None:
+    found = (Phrase(DELETES_FILE, {"path": "a"}), Phrase(USES_NETWORK, {"program": "curl"}))
+    for reason, shown in zip(found, ("Deletes files", "curl uses the network"), strict=True):
+        risk = replace(report("rm a"), reasons=(reason,))
+        subject = Subject(request("rm a"), risk, Verdict("ask", (EVERY_COMMAND,)), "/w")
+        lines = drawn(ApprovalQuestion(subject)).lines
+        assert [line for line in lines if line.startswith("Reason")] == [f"Reason   {shown}"]
+
+
 def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     change = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
     edit = ActionRequest("1", "c", "edit_file", "edit x", "fix", effect="edit", detail=change)
-    document = drawn(ApprovalQuestion(Subject(edit, report("edit x"), ASK, "/w")), 80)
+    subject = Subject(edit, report("edit x"), ASK, "/w")
+    document = drawn(ApprovalQuestion(subject), 80)
+    explained = drawn(ApprovalQuestion(subject, explained=True)).lines
+    assert "Programs it starts:" not in explained
     text = "\n".join(document.lines)
     assert "Make this change?" in text
     assert "1 -old\n1 +new" in text
     assert document.lines.index("1 +new") < document.must_see
-    assert "Change   +1 −1 lines" in text
 
 
 # --- the model -------------------------------------------------------------------------------

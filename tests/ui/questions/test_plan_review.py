@@ -308,8 +308,10 @@ def test_what_became_of_a_step_that_nothing_proved_is_told_in_the_language_in_us
     use_language("en")
     assert shown is not None
     assert PLAIN.paint(shown, 60).split("\n")[1:4] == [
-        " ○ s1 a [activo]", ' ○ s2 b [comprobado por el modelo] ("x", 3-1)', " ○ s3 c [falló]: no",
-    ]  # fmt: skip
+        " ○ s1 a [sin terminar]",
+        ' ○ s2 b [comprobado por el modelo] ("x", 3-1)',
+        " ○ s3 c [falló]: no",
+    ]
 
 
 def test_what_was_verified_stands_apart_from_what_was_not() -> None:

@@ -158,7 +158,7 @@ def test_every_end_has_its_words(changes: dict[str, object], words: str) -> None
 
 def test_jobs_that_live_on_are_named() -> None:
     job = Job("j1", "server", "running", (1,), 0.0)
-    assert "job j1 is still running" in frame().ended(result(jobs=(job,)), PLAIN, 16, 60, 1)
+    assert "still running: j1" in frame().ended(result(jobs=(job,)), PLAIN, 16, 60, 1)
 
 
 def test_colours_of_the_output_survive_and_end_with_the_line() -> None:

@@ -11,7 +11,7 @@ from kogniterm.tools.file_tools import _unified
 from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.approval_words import effect_text
-from kogniterm.ui.screen.diffs import diff, relative, summary, words
+from kogniterm.ui.screen.diffs import diff, relative, words
 
 UNIFIED = """--- a/f.py
 +++ b/f.py
@@ -58,10 +58,6 @@ def test_a_long_diff_is_cut_with_a_count() -> None:
 
 def test_control_characters_of_a_file_are_not_obeyed() -> None:
     assert "\x1b" not in diff("+evil \x1b]0;title\x07\n").plain
-
-
-def test_the_summary_counts_lines_not_headers() -> None:
-    assert summary(UNIFIED) == "+1 −1 lines"
 
 
 def test_words_of_both_sides_are_kept() -> None:

@@ -19,6 +19,7 @@ from kogniterm.types import (
     Plan,
     PlanStep,
     RiskReport,
+    RuleTrace,
     Usage,
     Verdict,
 )
@@ -193,7 +194,7 @@ def test_an_answer_that_is_printed_elsewhere_is_left_out() -> None:
     ("stop", "words"),
     [
         ("budget", "A limit was reached."),
-        ("refused", "An action was refused."),
+        ("refused", "The task may be incomplete: an action was refused."),
         ("model_failed", "The model failed."),
         ("not_done", "The task was not completed."),
         ("interrupted", "You stopped the turn."),
@@ -226,7 +227,26 @@ def test_refusals_retries_and_failures_are_told() -> None:
     assert "✗ Rejected: rm -rf /\\u{200B}\n  not now" in text
     assert text.count("Rejected") == 1
     assert "✗ Read x: File x not found." in text
-    assert "• Edit: Edited x. more" in text
+    assert "• Edited x. more" in text
+
+
+@pytest.mark.parametrize(
+    ("origin", "words"),
+    [
+        ("floor", "Refused by a hard limit:"),
+        ("mode auto", "Refused in auto mode:"),
+        ("policy.toml:3", "Refused by your rules:"),
+    ],
+)
+def test_a_refusal_names_what_refused(origin: str, words: str) -> None:
+    sink, stream, _clock = lines(80)
+    begin(sink)
+    why = Phrase("Deletes many files at once: ~.")
+    passed, refused = (RuleTrace(where, "deny", where == origin, why) for where in ("x:1", origin))
+    verdict = Verdict("deny", (why,), (passed, refused))
+    report = RiskReport("rm -rf ~", "dangerous")
+    sink(ev.ActionProposed(request("rm -rf ~"), report, verdict, "/w"))
+    assert f"✗ {words} rm -rf ~\n  Deletes many files at once: ~." in stream.getvalue()
 
 
 def test_what_a_model_writes_cannot_drive_the_terminal() -> None:
@@ -381,7 +401,7 @@ def test_what_ended_a_turn_is_not_said_twice() -> None:
     sink, stream, _clock = lines(120)
     begin(sink)
     sink(ev.TurnEnded(Answer("", "refused", 3, why, refused_by="policy")))
-    assert "✗ An action was refused.\n" in stream.getvalue()
+    assert "✗ The task may be incomplete: an action was refused.\n" in stream.getvalue()
     sink, stream, _clock = lines(120)
     begin(sink)
     left = Phrase("Plan steps still open: {steps}", {"steps": "s1"})
