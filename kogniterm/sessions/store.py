@@ -49,6 +49,8 @@ class SessionInfo:
 
 
 _COLUMNS = ", ".join(field.name for field in fields(SessionInfo))
+_COMMAND = "SELECT 1 FROM records WHERE session_id = sessions.id AND kind = 'intent'"
+_USED = f"(turns > 0 OR draft <> '' OR EXISTS ({_COMMAND}))"
 
 
 class SessionStore:
@@ -168,9 +170,10 @@ class SessionStore:
     ) -> list[SessionInfo]:
         """Return sessions, the most recently used first.
 
-        With a `folder` only those that work there, with `used` only those that have a turn.
+        With a `folder` only those that work there, with `used` only those that `is_used` is
+        true of.
         """
-        tests = {"folder = ?": folder is not None, "turns > 0": used}
+        tests = {"folder = ?": folder is not None, _USED: used}
         chosen = " AND ".join(test for test, wanted in tests.items() if wanted)
         where = f"WHERE {chosen} " if chosen else ""
         values = () if folder is None else (storable(folder),)
@@ -179,6 +182,11 @@ class SessionStore:
             (*values, limit),
         )
         return [SessionInfo(*row) for row in rows]
+
+    def is_used(self, session_id: str) -> bool:
+        """Return whether there is something to continue: a turn, a command or unsent text."""
+        question = f"SELECT 1 FROM sessions WHERE id = ? AND {_USED}"
+        return self.database.one(question, (session_id,)) is not None
 
     def short_id(self, session_id: str) -> str:
         """Return the beginning of an id that `find` takes for this session alone."""
@@ -226,7 +234,6 @@ class SessionStore:
     def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
         """Return the session meant by `last` (of `folder`), an id or its beginning, or a title."""
         last = reference == LAST
-        # A session without a turn has nothing to continue.
         sessions = self.sessions(folder=folder if last else None, used=last, limit=1_000_000)
         if last:
             if not sessions:

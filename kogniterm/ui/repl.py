@@ -442,12 +442,12 @@ class Repl:
                 self.display.say(text)
 
     def _say_how_to_resume(self, *, apart: bool = False) -> None:
-        """Show the command that resumes the session that is left, if it has a turn.
+        """Show the command that resumes the session that is left, if it was used.
 
         With `apart` an empty line follows.
         """
         session = self._session
-        if session is None or not session.state.turn:
+        if session is None or not session.archive.store.is_used(session.id):
             return
         from rich.text import Text
 

@@ -132,7 +132,7 @@ def test_killed_with_a_command_running_the_next_start_says_so(
         assert terminal.wait() == -9
     with peer(folder, "resume", "last", *OPTIONS[:3]) as terminal:
         terminal.until("its outcome is unknown")
-        terminal.until("[c] let the model check")
+        terminal.until("[c] check what it did")
         assert f"$ echo began; sleep {seconds}" in terminal.text
         assert "was taken over" in terminal.text.replace("\n  ", " ")
         terminal.send("g")
