@@ -71,7 +71,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     assert "AGENTS.md" in shown
     status, shown = terminal.run("kogniterm trust")
     assert (status, "AGENTS.md" in shown) == (0, True)
-    assert "deny" in terminal.run("kogniterm policy check ls")[1]
+    assert "=> [deny] rule .kogniterm/policy.toml:1" in terminal.run("kogniterm policy check ls")[1]
     put(terminal.folder, "AGENTS.md", "Now use spaces.\n")
     assert "Changed" in terminal.run("kogniterm trust --show")[1]
     wrong = put(terminal.home, ".config/kogniterm/policy.toml", "[[rule]]\ndecision = 'alow'\n")

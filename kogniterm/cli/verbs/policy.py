@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, folder_of
 from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_report
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.text.language import fold_case
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
@@ -46,11 +49,14 @@ def judged(
 
 
 def differences(
-    history: History, *, rules: RuleSet, mode: ApprovalMode
+    history: History, *, rules_in: Callable[[str], RuleSet], mode: ApprovalMode
 ) -> Iterator[PolicyDifference]:
-    """Yield the commands on which the rules now differ from what was decided."""
+    """Yield the commands on which the rules now differ from what was decided.
+
+    `rules_in` returns the rules that apply in a folder.
+    """
     for command, folder, before in history:
-        now = judged(command, folder, rules, mode)[1].kind
+        now = judged(command, folder, rules_in(folder), mode)[1].kind
         if now != before:
             yield PolicyDifference(command, folder, before, now)
 
@@ -91,7 +97,9 @@ def _traced(entry: RuleTrace) -> str:
     from kogniterm.ui.questions.approval_words import decision_text, origin_text
 
     decided = f"=> [{decision_text(entry.decision)}] " if entry.matched else "   "
-    return f"  {decided}{origin_text(entry.origin)}: {translate(entry.reason)}"
+    origin, reason = origin_text(entry.origin), translate(entry.reason)
+    named = fold_case(origin) in fold_case(reason)
+    return f"  {decided}{reason}" if named else f"  {decided}{origin}: {reason}"
 
 
 def _check(args: argparse.Namespace, _history: History) -> Report:
@@ -103,9 +111,12 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         label_text,
     )
 
-    # Words that the shell took apart are put together as they were typed.
-    command, folder = " ".join(args.command_text), folder_of(args)
-    report, verdict = judged(command, folder, _rules(args), args.mode)
+    words: list[str] = args.command_text
+    # The shell took the quotes away where a command was given as several words.
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    folder = folder_of(args)
+    rules, notices = _rules(args, folder)
+    report, verdict = judged(command, folder, rules, args.mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
     lines = [
@@ -116,6 +127,7 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
         *(f"  * {effect_text(effect)}" for effect in report.effects),
         _("Verdict in {mode} mode: {kind}").format(mode=args.mode, kind=kind),
         *map(_traced, verdict.trace),
+        *map(translate, notices),
     ]
     data = {
         "command": command,
@@ -142,7 +154,11 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     from kogniterm.approval import render
     from kogniterm.ui.questions.approval_words import decision_text
 
-    found = list(differences(history, rules=_rules(args), mode=args.mode))
+    @cache
+    def rules_in(folder: str) -> RuleSet:
+        return _rules(args, folder)[0]
+
+    found = list(differences(history, rules_in=rules_in, mode=args.mode))
 
     def change(before: str, now: str) -> str:
         return f"{decision_text(before)} => {decision_text(now)}"
@@ -162,12 +178,15 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     )
 
 
-def _rules(args: argparse.Namespace) -> RuleSet:
-    from kogniterm.runtime.services.policy_service import rules_of
+def _rules(args: argparse.Namespace, folder: str) -> tuple[RuleSet, tuple[Phrase, ...]]:
+    """Return the rules that a session in `folder` has, and notices about rules not trusted."""
+    from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
+    from kogniterm.runtime.services.trust_store import TrustStore, policy_texts, trusted_files
 
-    if args.file:
-        return rules_of(args.file, must_exist=True)
-    return rules_of(paths_in_use().policy_file)
+    paths = paths_in_use()
+    own = rules_of(args.file, must_exist=True) if args.file else rules_of(paths.policy_file)
+    files, notices = trusted_files(TrustStore(paths.trust_file), Path(folder))
+    return own + project_rules_of(policy_texts(files)), notices
 
 
 ACTIONS = (

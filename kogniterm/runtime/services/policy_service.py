@@ -197,7 +197,7 @@ class PolicyService:
 
         Raises `SettingsError` for a rule that is wrong or loosens; then nothing changes.
         """
-        self.project = _project_rules(texts)
+        self.project = project_rules_of(texts)
 
     # --- leases ---------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ def open_policy(
     )
     own = rules_of(paths.policy_file)
     sandbox = SandboxService(box, always=settings.sandbox in ("bubblewrap", "landlock"))
-    return PolicyService(workspace, sandbox, chosen, own, now, _project_rules(project_rules))
+    return PolicyService(workspace, sandbox, chosen, own, now, project_rules_of(project_rules))
 
 
 def open_sandbox(
@@ -313,7 +313,11 @@ def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:
     return approval.load_rules(text, origin=str(file))
 
 
-def _project_rules(texts: Mapping[str, str]) -> RuleSet:
+def project_rules_of(texts: Mapping[str, str]) -> RuleSet:
+    """Return a project's rules, text by file name; they may only ask or deny.
+
+    Raises `SettingsError` for a rule that is wrong or allows.
+    """
     rules = RuleSet()
     for name, text in texts.items():
         rules += approval.load_rules(text, origin=name, tighten_only=True)
