@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import BinaryIO
 def named(folder: str | Path, name: str | Path) -> Path:
     """Return the path that `name` means in `folder`, as a shell takes it.
 
-    `~` and `~user` are homes; one of nobody stays as it is, where `Path.expanduser` would raise.
+    `~` and `~user` are home folders; the `~name` of an unknown user stays as it is, where
+    `Path.expanduser` would raise.
     """
     return Path(folder) / os.path.expanduser(name)  # noqa: PTH111 - which raises, see above
 
@@ -64,8 +66,13 @@ def write_all(descriptor: int, data: bytes, place: int | None = None) -> None:
 def replacement(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a private file that takes the place of `path` in the end, whole or not at all.
 
-    `durable` waits until its content is on the disk. Raises `OSError`.
+    A device or a pipe is written to: it must not be replaced by a file. `durable` waits until
+    the content is on the disk. Raises `OSError`.
     """
+    if _is_device_or_pipe(path):
+        with path.open("wb") as file:
+            yield file
+        return
     import tempfile  # loads slowly, and is not needed to start
 
     try:
@@ -85,6 +92,20 @@ def replacement(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             beside.unlink()
+
+
+def _is_device_or_pipe(path: Path) -> bool:
+    """Return whether `path` is to be written to, not replaced, such as /dev/stdout and /dev/fd/3.
+
+    Links elsewhere count as files: one that a project brings must not lead to a device.
+    """
+    if path.parent == Path("/dev") or any(map(path.is_relative_to, ("/dev/fd", "/proc"))):
+        return True
+    try:
+        kind = stat.S_IFMT(path.lstat().st_mode)
+    except OSError:
+        return False
+    return kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO)
 
 
 def write_private(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = False) -> None:

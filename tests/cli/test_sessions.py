@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,23 @@ def test_a_bug_report_is_one_file_that_can_be_imported(
     assert len(json.loads(ran(shell.run("sessions", "list", "--json")))) == 2
 
 
+def test_export_to_a_device_or_a_pipe_writes_to_it(
+    shell: Shell, session: str, tmp_path: Path
+) -> None:
+    plain = ran(shell.run("sessions", "export", session))
+    assert ran(shell.run("sessions", "export", session, "--to", "/dev/stdout")) == plain
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as readers:
+        read = readers.submit(pipe.read_text)
+        ran(shell.run("sessions", "export", session, "--to", str(pipe)))
+        assert read.result() == plain
+    assert pipe.is_fifo()
+    full = shell.run("sessions", "export", session, "--to", "/dev/full")
+    assert (full.returncode, "No space is left" in full.stderr) == (1, True), full.stderr
+    assert Path("/dev/full").is_char_device()
+
+
 def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> None:
     result = shell.run("sessions", "export", session, "--to", "/nowhere/file")
     assert result.returncode == 1
@@ -200,6 +219,21 @@ def test_rules_are_tried_out_on_the_commands_of_earlier_sessions(shell: Shell) -
     assert changed.returncode == 1
     assert "allow => deny  echo hi" in changed.stdout
     assert "ls" not in changed.stdout
+
+
+def test_the_rules_of_a_folder_are_tried_out_once_it_is_trusted(shell: Shell) -> None:
+    model = shell.script("replies: [{run: ls}, {text: Done.}]")
+    assert shell.run("run", "--no-sandbox", "-y", "--model", model, "go").returncode == 0
+    rules = shell.project / ".kogniterm/policy.toml"
+    rules.parent.mkdir()
+    rules.write_text('[[rule]]\ndecision = "deny"\nprogram = "ls"\n')
+    checked = shell.run("policy", "check", "ls").stdout
+    assert "=> [ask] " in checked
+    assert "Not used until you trust this folder" in checked
+    assert shell.run("policy", "test", "--mode", "auto").returncode == 0
+    assert shell.run("trust").returncode == 0
+    assert "=> [deny] rule .kogniterm/policy.toml:1" in shell.run("policy", "check", "ls").stdout
+    assert "allow => deny  ls" in shell.run("policy", "test", "--mode", "auto").stdout
 
 
 def test_sessions_nobody_used_for_long_are_deleted_when_the_user_wants_it(shell: Shell) -> None:

@@ -45,8 +45,13 @@ class WrittenFiles:
         self._register = register
 
     def add(self, path: Path, kind: Kind) -> None:
-        """Register `path`, which was just written. Raises `StorageError`."""
+        """Register `path`, which was just written. Raises `StorageError`.
+
+        A device or a pipe keeps nothing that could be cleaned, and reading it may never end.
+        """
         path = path.absolute()
+        if not is_regular(path):
+            return
         with storage_errors(path):
             entry = {"path": str(path), "kind": kind, "sha256": _digest(path)}
         with storage_errors(self._register):
