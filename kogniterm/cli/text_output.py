@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.protocols import Approver, Terminal
-from kogniterm.runtime.budgets import option_that_raises
 from kogniterm.settings import QuickSettings
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import one_line, render
@@ -26,7 +25,7 @@ from kogniterm.ui.prompt.user_terminal import UserTerminal, edited, run_program,
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import ask_what_to_do
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.screen.status_line import again, end_reason, left_texts
+from kogniterm.ui.screen.status_line import again, end_reason, left_texts, limit_hint
 from kogniterm.ui.screen.surface import LineSurface, LiveSurface
 from kogniterm.ui.screen.tool_lines import tool_label, tool_words
 from kogniterm.ui.screen_preferences import from_quick
@@ -102,13 +101,8 @@ class TextSink:
             self._line(translate(text))
         if answer.reason is not None and answer.exit_code != 0:
             self._line(f"kogniterm: {end_reason(answer)}")
-            option = option_that_raises(answer.reason)
-            if option:
-                self._line(
-                    _("Completed work is kept. Raise the limit with {option}.").format(
-                        option=option
-                    )
-                )
+            if hint := limit_hint(answer):
+                self._line(hint)
 
     def _agent(self, agent: str, task: str) -> None:
         """Say once who acts from here on."""

@@ -83,18 +83,18 @@ class Budget:
 
 
 _OVER = {
-    "steps": "Limit reached: {limit} model calls.",
+    "steps": "Model call limit reached: {limit}.",
     "seconds": "Time limit reached: {limit} s.",
-    "tokens": "Limit reached: {limit} tokens.",
+    "tokens": "Token limit reached: {limit}.",
     "dollars": "Cost limit reached: {limit}.",
-    "commands": "Limit reached: {limit} commands.",
-    "output_bytes": "Limit reached: {limit} bytes of command output.",
+    "commands": "Command limit reached: {limit}.",
+    "output_bytes": "Command output limit reached: {limit} bytes.",
 }
 
 
 _OVER_SESSION = {
-    "steps": "Session limit reached: {limit} model calls.",
-    "tokens": "Session limit reached: {limit} tokens.",
+    "steps": "Session limit of model calls reached: {limit}.",
+    "tokens": "Session token limit reached: {limit}.",
     "dollars": "Session cost limit reached: {limit}.",
 }
 

@@ -129,8 +129,8 @@ def test_a_budget_of_steps_is_status_4(shell: Shell) -> None:
     model = shell.script("at_end: restart\nreplies:\n  - run: 'true # $RANDOM'\n")
     result = shell.run("run", "loop", "--model", model, *AUTO, "--max-steps", "2")
     assert result.returncode == 4, result.stderr
-    assert "kogniterm: Limit reached: 2 model calls." in result.stderr
-    assert "Completed work is kept. Raise the limit with --max-steps." in result.stderr
+    assert "kogniterm: Model call limit reached: 2." in result.stderr
+    assert "Completed work is kept. Raise the limit with --max-steps, or with" in result.stderr
 
 
 def test_a_failing_model_is_status_5(shell: Shell) -> None:

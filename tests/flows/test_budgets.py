@@ -95,7 +95,7 @@ async def test_a_session_has_a_budget_of_its_own_and_goes_on_with_a_bigger_one(
     assert (await flow.run("again")).exit_code == 0
     answer = await flow.run("and again")
     assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert str(answer.reason) == "Session limit reached: 150 tokens."
+    assert str(answer.reason) == "Session token limit reached: 150."
     assert flow.session is not None
     session = flow.session.id
     flow.close()

@@ -190,7 +190,7 @@ def test_budgets_end_a_turn_and_it_goes_on_with_more(
     )
     once = f"kogniterm run -y --no-sandbox --model {model}"
     status, shown = terminal.run(f"{once} --max-steps 1 work")
-    assert (status, "Raise the limit with --max-steps." in shown) == (4, True)
+    assert (status, "Raise the limit with --max-steps, or with /budget" in shown) == (4, True)
     status, shown = terminal.run(f"{once} --continue --max-steps 9 'go on'")
     assert (status, "The end." in shown) == (0, True)
     assert terminal.run(f"{once} --max-tokens 10 work")[0] == 4

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kogniterm.approval.policy.verdict import UNATTENDED_HINT
+from kogniterm.runtime.budgets import option_that_raises
 from kogniterm.text.visible import one_line
 from kogniterm.types import Answer, LeftRunning, Phrase, Usage
 from kogniterm.ui.locale import _, amount, duration, tokens, translate
@@ -200,13 +201,23 @@ def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) ->
         sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
         line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
         line.append(f"{one_line(end_reason(answer), 400)}\n", "warn" if sign == "warn" else "bad")
-    if answer.stop == "budget":
-        line.append(
-            _("Completed work is kept. Raise the limit with /budget, then continue.") + "\n",
-            "muted",
-        )
+    if hint := limit_hint(answer):
+        line.append(f"{hint}\n", "muted")
     line.append(usage_text(usage, seconds, answer.waited), "muted")
     return line
+
+
+def limit_hint(answer: Answer) -> str:
+    """Return how to raise the limit that ended the turn; "" when none did."""
+    if answer.stop != "budget":
+        return ""
+    option = option_that_raises(answer.reason) if answer.reason else ""
+    if not option:
+        return _("Completed work is kept. Raise the limit with /budget, then continue.")
+    return _(
+        "Completed work is kept. Raise the limit with {option}, or with /budget at the prompt, "
+        "then continue."
+    ).format(option=option)
 
 
 def end_reason(answer: Answer) -> str:
