@@ -222,20 +222,3 @@ def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> 
     assert result.returncode == 3
     assert result.stdout == "It must be known which one.\n"
     assert "No user was available to answer: Which one?" in result.stderr
-
-
-def test_a_session_is_picked_by_words_of_its_title(shell: Shell) -> None:
-    model = shell.script("replies: [{text: One.}]")
-    for title in ("mend the parser of the very long name " * 3, "write the manual"):
-        shell.run("run", title, "--model", model)
-    user = start(shell, "resume", "--model", model)
-    user.sees("…")  # text wider than the terminal is truncated
-    user.sees("[1] ")
-    user.says("nowhere to be found")
-    user.sees("No title contains: nowhere to be found")
-    user.sees("[1] ")
-    user.says("LONG parser")
-    user.sees("mend the parser")
-    user.sees("scripted:")
-    user.presses("\x04")
-    assert user.ended() == 0

@@ -142,7 +142,7 @@ def test_the_model_keeps_a_job_and_the_user_can_end_all(
     assert ended["commands"][1]["output"].strip() == "200"
     assert not running(server)
     assert [(one["why"], one["stays"]) for one in ended["left_running"]] == [("asked", False)]
-    assert f"Ended: {server} (--end-jobs)" in ended["said"]
+    assert f"Stopped: {server} (--end-jobs)" in ended["said"]
 
 
 def test_nothing_stays_in_a_sandbox_and_everybody_is_told(

@@ -77,7 +77,7 @@ def test_a_key_in_the_folder_is_seen_and_not_used(open_terminal: OpenTerminal, u
     put(terminal.folder, ".env", "GOOGLE_API_KEY=the-key-of-somebody\n")
     status, shown = terminal.run("kogniterm run hi")
     assert status == 2
-    assert "names GOOGLE_API_KEY. It is not used" in " ".join(shown.split())
+    assert "sets GOOGLE_API_KEY, but it was not read" in " ".join(shown.split())
     assert "--env-file" in shown
     assert "the-key-of-somebody" not in shown
     # A file given by name is the user's own choice.
@@ -154,7 +154,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             assert not numbers & {*range(30, 39), *range(40, 49), *range(90, 108)}
             terminal.send("/quit\r")
         else:
-            terminal.until("puedes escribir")
+            terminal.until("Escribe /help")
             terminal.pause(1)
             terminal.send("/help\r")
             terminal.until("lista los comandos")
@@ -220,7 +220,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     open_prompt(terminal, f"kogniterm --model {model}")
     for command, then in (
         ("/he", "/quit"),
-        ("/help undo", "bring back"),
+        ("/help undo", "restore the files"),
         ("/model", "google_genai"),
         ("/mode auto", "auto"),
         ("/mode manual", "manual"),
@@ -230,7 +230,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
         ("/theme plain", "plain"),
         ("/lang es", "español"),
         ("/lang en", "English"),
-        ("/permissions", "lease"),
+        ("/permissions", "No temporary permissions"),
         ("/budget", "tokens"),
         ("/budget tokens 200k", "200"),
         ("/budget session dollars 5", "$5"),

@@ -39,7 +39,7 @@ def test_a_command_of_the_users_own_runs_as_if_no_sandboxed_one_had(
     terminal.send("!date +year-%Y; echo a-${A-unset} ${PWD##*/}\r")
     terminal.until("year-2")
     terminal.until("a-unset sub")
-    terminal.until("changes of A, PATH, date do not apply")
+    terminal.until("made to A, PATH, date do not apply")
     terminal.send("go on\r")
     terminal.until("The shell was used.")
     terminal.until("inside")

@@ -67,7 +67,7 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     terminal.until(f"╭ $ {touch}.bak")
     answer(terminal, touch, "l")
     terminal.until("[1]")
-    assert "in this session" in terminal.text
+    assert "for this session" in terminal.text
     terminal.pause(ARMED_SECONDS)
     terminal.send("1")
     terminal.until("Done.")
@@ -118,7 +118,7 @@ def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: Use
     touch = "touch made.txt"
     terminal.start(f"kogniterm run --model {scripted(terminal, script(touch, touch, touch))} go")
     answer(terminal, touch, "l")
-    terminal.until("in this session")
+    terminal.until("for this session")
     terminal.pause(ARMED_SECONDS)
     terminal.send("1\r")
     assert terminal.status() == 0
