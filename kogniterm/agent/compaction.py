@@ -98,7 +98,7 @@ def needs_compaction(tokens: int, fixed_tokens: int, window: int) -> bool:
 def split(
     messages: Sequence[BaseMessage], window: int
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """(older part, part kept word for word), cut between rounds."""
+    """Return (older part, part kept unchanged), split between rounds."""
     budget = int(window * KEEP_SHARE)
     starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
     cut = len(messages)
@@ -124,7 +124,7 @@ def shorten_results(messages: Sequence[BaseMessage], window: int) -> list[BaseMe
 
 
 def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
-    """Head and tail of `text`, tail-weighted because errors stand at the end."""
+    """Return head and tail of `text`, tail-weighted because errors stand at the end."""
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
@@ -289,7 +289,7 @@ class Window:
 def fitted(
     system: SystemMessage, messages: Sequence[BaseMessage], limit: int
 ) -> tuple[BaseMessage, ...]:
-    """`system` and `messages` within `limit` tokens; as they are whenever they fit.
+    """Return `system` and `messages` within `limit` tokens, unchanged if they fit.
 
     Images of earlier inputs give way first, then tool results, long texts and arguments, the
     other images, and the oldest rounds. Raises `ContextOverflowError` when the window is too

@@ -255,7 +255,7 @@ async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
 
 
 def route_entry(state: GraphState) -> Literal["create_plan", "decide_action", "execute_tool"]:
-    """First node: a new input is understood first; an observation goes on where it stopped."""
+    """Return the first node: a new input is planned first, an observation continues its step."""
     messages = state["messages"]
     if unanswered_calls(messages):
         return "execute_tool"

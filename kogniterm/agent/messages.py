@@ -400,7 +400,7 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
 
 
 def cancel_messages(messages: Sequence[BaseMessage], text: str) -> list[ToolMessage]:
-    """Answers for every unanswered call, so that the history stays valid after a stop."""
+    """Return answers for every unanswered call, so that the history stays valid after a stop."""
     return [
         tool_message(str(call["id"]), call["name"], text, failed=True)
         for call in unanswered_calls(messages)

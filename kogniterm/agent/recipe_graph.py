@@ -1,4 +1,4 @@
-"""A recipe compiled to a LangGraph graph. Everything that acts goes through its ports."""
+"""A recipe compiled to a LangGraph graph. Every action goes through its ports."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ class RecipeScope:
         return self.results[node_id].part(part)
 
     def fill(self, text: str, write: Callable[[Any], str] = str) -> str:
-        """`text` with every reference replaced by its value as `write` writes it."""
+        """Return `text` with every reference replaced by its value, as formatted by `write`."""
         return REFERENCE.sub(lambda match: write(self.value(match[1])), text)
 
     def filled(self, value: Any) -> Any:
-        """`value` with references replaced; a text that is one reference becomes its value."""
+        """Return `value` with references replaced; a single reference becomes its value."""
         if isinstance(value, str):
             whole = REFERENCE.fullmatch(value.strip())
             return self.value(whole[1]) if whole else self.fill(value, _as_text)
@@ -115,7 +115,7 @@ def _as_text(value: Any) -> str:
 
 
 def _quoted(value: Any) -> str:
-    """Return a value as words of a shell command: nothing in it is obeyed."""
+    """Return a value quoted as words of a shell command."""
     if isinstance(value, list):
         return " ".join(map(_quoted, value))
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -318,7 +318,7 @@ def _said(error: ValidationError) -> str:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """`recipe` as YAML; `read_recipe` reads it back."""
+    """Return `recipe` as YAML, which `read_recipe` reads."""
     import yaml
 
     data = recipe.model_dump(by_alias=True, exclude_defaults=True)

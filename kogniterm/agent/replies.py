@@ -149,7 +149,7 @@ def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolM
 
 
 def _rounds_backwards(messages: Sequence[BaseMessage]) -> list[tuple[str, ...]]:
-    """Each round's calls with their results, newest first, within the current turn."""
+    """Return the calls of each round of the current turn with their results, newest first."""
     signatures: list[tuple[str, ...]] = []
     results: dict[str, str] = {}
     for message in reversed(messages):

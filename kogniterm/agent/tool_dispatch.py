@@ -75,7 +75,7 @@ def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
 
 
 def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
-    """All tools of the session: the steps of a plan may name them."""
+    """Return all tools of the session, which the steps of a plan may name."""
     specs = tuple(tool.spec for tool in context.tools.values())
     if context.model.info.one_command:
         return specs

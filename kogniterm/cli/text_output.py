@@ -74,7 +74,7 @@ class TextSink:
             case events.AgentStarted():
                 self._agent(event.agent, event.task)
             case events.ActionProposed() if event.request.agent:
-                # One that began before this process did was announced to nobody here.
+                # A command that began before this process was not announced on this screen.
                 self._agent(event.request.agent, event.request.agent_task)
             case events.ToolRan():
                 self._tool(event.name, event.arguments)

@@ -53,7 +53,7 @@ class ScreenPage:
         return self.lines[self.row]
 
     def line_feed(self) -> None:
-        """Down one line, scrolling the region at its bottom."""
+        """Move down one line, scrolling the region at its bottom."""
         if self.row == self.bottom:
             self.scroll_up(1)
         elif self.row < self.rows - 1:
@@ -126,7 +126,7 @@ class ScreenPage:
         self.column += width
 
     def tab(self) -> None:
-        """To the next tab stop; at a line's end the tab itself is kept as text."""
+        """Move to the next tab stop; at the end of a line keep the tab itself as text."""
         cells = self.line().cells
         stop = (self.column // _TAB + 1) * _TAB
         if self.column == len(cells) and not self.wraps:

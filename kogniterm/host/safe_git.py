@@ -29,7 +29,7 @@ from kogniterm.host.safe_files import working_folder
 from kogniterm.storage.folders import named
 
 SECONDS = 10.0
-"""Longer than git takes on a busy machine to list what it knows without looking at contents."""
+"""Longer than git takes on a busy machine to list files without reading their contents."""
 _OFF = (
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -178,7 +178,7 @@ def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
 
 
 def is_made_by(run: GitRun) -> bool:
-    """Return whether the folder of `run` is not there, and its verbs do more than make it."""
+    """Return whether the folder of `run` is missing, and its verbs do more than create it."""
     return not run.folder.is_dir() and not run.verbs <= set(_LATER)
 
 

@@ -143,7 +143,10 @@ class Learnings:
 
 
 def command_shape(command: str) -> str:
-    """`git commit -m 'x'` → `git commit -m`; pipelines keep every part. Operands are left out."""
+    """Return a command without operands: `git commit -m 'x'` → `git commit -m`.
+
+    Pipelines keep every part.
+    """
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;")
         lexer.whitespace_split = True

@@ -140,7 +140,7 @@ _LEDGER = (
 
 
 def migrations(dialect: str) -> tuple[Migration, ...]:
-    """All steps for `dialect`, "sqlite" or "postgres"."""
+    """Return all steps for `dialect`, "sqlite" or "postgres"."""
     statements = tuple(statement.format(**_TYPES[dialect]) for statement in _FIRST)
     if dialect == "postgres":
         statements += tuple(

@@ -337,6 +337,6 @@ def _table(data: Any, key: str) -> dict[str, Any]:
 
 
 def _distribution(requirement: object) -> str:
-    """`httpx[http2]>=0.28; python_version<"4"` → `httpx`."""
+    """Return a requirement's name: `httpx[http2]>=0.28; python_version<"4"` → `httpx`."""
     found = _NAME.match(str(requirement))
     return found.group() if found else ""

@@ -26,7 +26,7 @@ LESSON_TOKENS = 250
 PROJECT_TOKENS = 200
 PREFERENCE_TOKENS = 150
 QUESTION_CHARACTERS = 4_000
-"""A long input asks at its beginning or its end; the middle is mostly pasted data."""
+"""A long input has its question at the beginning or the end; the middle is pasted data."""
 SEARCHED = 20
 CHARACTERS_PER_TOKEN = 4
 STANDING: tuple[Category, ...] = ("constraint", "requirement", "preference")
@@ -90,7 +90,7 @@ class _Block:
                 self.used[used.label] = used
                 continue
             if tokens(line) > budget:
-                # A long one must not keep shorter ones out.
+                # A long line must not exclude shorter ones.
                 continue
             budget -= tokens(line)
             self.used[used.label] = used
@@ -262,6 +262,6 @@ def _lesson(lesson: Lesson) -> tuple[str, Used]:
 
 
 def _quoted(text: str) -> str:
-    """Return `text` on one line, without what could end the block or look like another fact."""
+    """Return `text` on one line, without marks that could end the block or start another fact."""
     flat = " ".join(text.split()).replace("<", "‹").replace(">", "›")
     return '"' + flat.replace('"', "'").replace("[", "(").replace("]", ")") + '"'

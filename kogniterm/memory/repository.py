@@ -318,7 +318,7 @@ def read_key(path: Path) -> bytes:
 class Tombstones:
     """The keyed hashes of texts that one user had forgotten, in one project and everywhere.
 
-    Forgotten texts must not be learned again, and must not be kept to know that. The key is in a
+    Forgotten texts must not be learned again, although they are no longer stored. The key is in a
     file of its own (0600), so that the database alone tells nothing, not even to an attacker who
     can guess the text.
     """
@@ -355,7 +355,7 @@ class Tombstones:
         return row is not None
 
     def lift(self, text: str) -> None:
-        """Allow `text` again: the user said it again."""
+        """Allow `text` again, because the user repeated it."""
         for digest in self._digests(text):
             self._sql.run(
                 "DELETE FROM tombstones WHERE user_id = ? AND project_id IN ('', ?) AND digest = ?",

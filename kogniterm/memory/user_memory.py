@@ -134,7 +134,7 @@ class Memory:
     def remember(
         self, candidate: Candidate, *, who: str = "person", same_as: Fact | None = None
     ) -> Change:
-        """Like `add`, returning the result; `same_as` is a fact that the candidate repeats.
+        """Add like `add`, and return the result; `same_as` is a fact that the candidate repeats.
 
         A statement that holds a secret, or is about somebody's health, faith or politics, is
         rejected.

@@ -103,7 +103,7 @@ class Caller:
     def _pause(
         self, error: ModelError, number: int, waited: float, deadline: float
     ) -> float | None:
-        """Seconds until the next try, or None when there must not be one."""
+        """Return the seconds until the next try, or None if there must be none."""
         # A reply that came but cannot be used is the agent's to mend: it tells the model why.
         if not error.retryable or isinstance(error, ModelReplyError):
             return None

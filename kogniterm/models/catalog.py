@@ -103,7 +103,7 @@ Row = TypeVar("Row")
 
 
 def window_of(provider: str, model: str) -> tuple[int, int]:
-    """(context window, longest output) of a model, in tokens."""
+    """Return (context window, longest output) of a model, in tokens."""
     rows = (
         (start, (window, output)) for name, start, window, output in WINDOWS if name == provider
     )

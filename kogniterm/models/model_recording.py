@@ -59,7 +59,7 @@ class CallDivergence:
 class RecordingModel(WrappedModel):
     """Passes every call on to `model` and appends the exchange to the file at `path`.
 
-    A recording that cannot be written is given up with a warning: the session matters more.
+    If the recording cannot be written, it ends with a warning and the session continues.
     """
 
     def __init__(self, model: Model, path: Path) -> None:
@@ -73,7 +73,7 @@ class RecordingModel(WrappedModel):
         exchange: dict[str, Any] = {"asked": asked(request), "events": events}
         try:
             async for event in self._model.stream(request):
-                if not isinstance(event, ModelLoading):  # of this machine, not of the exchange
+                if not isinstance(event, ModelLoading):  # not part of the exchange
                     events.append(_event_to_json(event))
                 if isinstance(event, Reply):
                     # Before the event is passed on: the consumer may stop listening here.
@@ -187,7 +187,7 @@ class ReplayModel:
                 path=self._path,
                 calls=self._calls,
             )
-        # Who asks side by side comes in any order; each gets its own exchanges in theirs.
+        # Concurrent callers come in any order; each gets its own exchanges in order.
         own = (at for at, one in enumerate(self._left) if one.asker == _asker(request))
         exchange = self._left.pop(next(own, 0))
         if self.divergence is None:
@@ -205,7 +205,7 @@ ASIDE = ("extract_facts",)
 
 
 def _asker(request: ModelRequest) -> str:
-    """Return the one of those that may ask at the same time; the main agent has no name."""
+    """Return the name of the caller among concurrent ones; the main agent has none."""
     return request.purpose if request.purpose in ASIDE else request.agent
 
 
@@ -262,7 +262,7 @@ def _event_from_json(value: Mapping[str, Any]) -> ModelEvent:
     if "thought" in value:
         return ThoughtDelta(value["thought"])
     if "retry" in value:
-        # The wait is over: a replay does not wait, and says so.
+        # A replay does not repeat the wait.
         retry = {**value["retry"], "wait": 0.0}
         return ModelRetried(**retry, reason=Phrase("{reason}", {"reason": value["reason"]}))
     from langchain_core.messages import AIMessage, messages_from_dict

@@ -225,7 +225,7 @@ def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
 
 
 def _file(argument: str, options: ModelOptions) -> Path:
-    """Its name is shown and kept: without detours like `shop/../demo`."""
+    """Return the path without parts like `shop/../demo`, because it is shown and stored."""
     path = Path(os.path.normpath(named("", argument)))
     return (
         path if options.base_folder is None else Path(os.path.normpath(options.base_folder / path))

@@ -169,7 +169,7 @@ class ScriptedModel:
 
 
 async def _no_wait(_: float) -> None:
-    """Delays are off: give other tasks their turn and go on."""
+    """Skip the delay, and let other tasks run."""
     await asyncio.sleep(0)
 
 
@@ -248,7 +248,7 @@ def _answered_tool(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def _pieces(text: str, size: int | None) -> Iterator[str]:
-    """`text` as it streams: word by word, or `size` characters at a time."""
+    """Yield `text` as it streams: word by word, or `size` characters at a time."""
     if size is not None:
         yield from (text[start : start + size] for start in range(0, len(text), size))
         return

@@ -313,7 +313,7 @@ class _Gate:
 
 
 def _possible_mark(text: str) -> int:
-    """Length of the longest end of `text` that is the beginning of a mark."""
+    """Return the length of the longest end of `text` that begins a mark."""
     for length in range(min(len(text), len(CLOSE) - 1), 0, -1):
         if OPEN.startswith(text[-length:]) or CLOSE.startswith(text[-length:]):
             return length

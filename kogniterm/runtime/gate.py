@@ -1,4 +1,4 @@
-"""The gate of a session: every action request is judged and decided on before it runs.
+"""The gate of a session: every action request is classified and decided before it runs.
 
 Policy decides what it can, the approver the rest. What was approved is what runs, byte for byte:
 an edit is judged again, and an approval is withdrawn when a file that decides what would run
@@ -73,7 +73,7 @@ class Gate:
     def check_start(
         self, request: ActionRequest, decision: Decision, io: TurnIO
     ) -> tuple[Decision, messages.Observed]:
-        """Return the decision, and what the model sees of it when it is a refusal.
+        """Return the decision, and the text for the model if it is a refusal.
 
         An approval is withdrawn when a file that decides what would run changed since the request
         was judged.
@@ -96,7 +96,7 @@ class Gate:
 
 
 def withdrawn(command: str, changed: str) -> Decision:
-    """Return the decision that withdraws an approval, because the file `changed` is another now."""
+    """Return the decision that withdraws an approval, because the file `changed` was modified."""
     why = Phrase(
         "{file} changed after the command was checked, so it was not "
         "run. Check the file, then ask for the command again.",

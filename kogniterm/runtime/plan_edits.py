@@ -301,7 +301,7 @@ class PlanDraft:
             self.rejected = written
             self.mistakes = found if isinstance(found, tuple) else (error.text,)
             return False
-        # To whoever reads it this is still the plan that was proposed, in better words.
+        # For the reader this is still the proposed plan with other wording.
         first = self.proposed
         self.plan = replace(plan, revision=first.revision, reason=plan.reason or first.reason)
         self.forget()

@@ -83,7 +83,7 @@ def _clean_session(
         return None
     journal = live or store.hold(info.id)
     try:
-        journal.settle_kept()  # or they would enter the journal after this
+        journal.settle_kept()  # otherwise they would enter the journal after this
         # Searched again: a process that had it open until now may have written.
         rows = _holding(store, info.id, cleaner)
         digests = {str(one.row.seq): codec.payload_digest(one.salt, one.payload) for one in rows}

@@ -1,4 +1,4 @@
-"""Full-text search over what was said, proposed and observed in all sessions.
+"""Full-text search over the messages, proposals and observations of all sessions.
 
 The index is derived: one row for each turn, written for many turns at once, because a row at a
 time would cost more than the records themselves. A search first adds what is missing.

@@ -79,7 +79,7 @@ def replacement(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         # Not named after the file, whose name may be as long as names can be.
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kogniterm-")
     except OSError as error:
-        error.filename = str(path)  # nobody knows the name beside it
+        error.filename = str(path)  # the temporary name beside it means nothing to the user
         raise
     beside = Path(name)
     try:

@@ -117,7 +117,7 @@ def _is_password(value: str, *, quoted: bool, spaced: bool) -> bool:
 
 
 def _assigned(text: str) -> Iterator[Secret]:
-    """Values given to names that sound secret: `NAME=value`, `name: value`, `"name": "value"`.
+    """Yield values given to secret names: `NAME=value`, `name: value`, `"name": "value"`.
 
     Works from each operator backwards to the name: operators are rare, names are not.
     """
@@ -274,7 +274,7 @@ class Redactor:
         return f"[secret:{self._number(value)}]"
 
     def _compile(self) -> None:
-        """Longest first, so that a value containing another is replaced whole."""
+        """Compile the values, longest first: a value that contains another is replaced whole."""
         values = sorted(self._numbers, key=len, reverse=True)
         known = [re.escape(value) for value in values if len(value) >= _MIN_KNOWN]
         self._known = re.compile("|".join(known)) if known else None

@@ -69,5 +69,5 @@ def _refuse_huge(base: float, exponent: float) -> None:
 
 
 def calculator() -> SchemaTool[Formula]:
-    """`calculate`: for recipes, whose models must not do sums in their heads."""
+    """Return the tool `calculate`, because models make mistakes in arithmetic."""
     return SchemaTool("calculate", "Work out a formula exactly.", Formula, _calculate)

@@ -58,7 +58,7 @@ class JobsPort(Protocol):
     """The jobs of a session. Methods raise `ExecutionError` for a job there is not."""
 
     def jobs(self) -> tuple[Job, ...]:
-        """All of them, oldest first."""
+        """Return all jobs, oldest first."""
 
     def read_job(self, job_id: str) -> str:
         """Return a job's output, clipped."""
@@ -146,7 +146,7 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
 
 
 def _effect(arguments: JobArguments) -> EffectClass:
-    """Typing into a program, ending and keeping it change the world; looking does not."""
+    """Return "keystrokes" for typing, stopping and keeping; listing and reading have no effect."""
     return "keystrokes" if arguments.action in ("send", "stop", "keep") else "none"
 
 

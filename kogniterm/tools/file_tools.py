@@ -130,7 +130,7 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
 
 
 def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
-    """Numbered lines of the open `file` at `path`. Raises `ToolError` for what is no text."""
+    """Return numbered lines of the open `file` at `path`. Raises `ToolError` if it is no text."""
     if b"\0" in file.read(SNIFF):
         raise ToolError(
             "{path} is binary ({size} bytes); use a command such as file or xxd.",

@@ -234,7 +234,7 @@ def own_search(
 
 
 def files_below(root: Path) -> Iterator[Path]:
-    """Regular files below `root`, as paths relative to it, what git ignores left out.
+    """Yield regular files below `root`, relative to it, without those that git ignores.
 
     `root` is a resolved path. No folder is opened through a link, so what is listed lies below the
     folder that was judged, whatever is put in its place.

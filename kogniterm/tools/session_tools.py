@@ -87,10 +87,10 @@ class Outputs(Protocol):
     """The kept outputs, by the path an observation names. Raises `ToolError` kinds."""
 
     def page(self, path: str, start_line: int = 1, count: int = 200) -> OutputPage:
-        """Lines from `start_line` on; a negative start counts from the end."""
+        """Return lines from `start_line` on; a negative start counts from the end."""
 
     def search(self, path: str, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
-        """Lines that match a regular expression."""
+        """Return lines that match a regular expression."""
 
 
 class OutputArguments(Arguments):
@@ -186,7 +186,7 @@ class MemoryPort(Protocol):
     """Memory as tools see it; every method returns the observation or raises `ToolError`."""
 
     def recall(self, question: str, limit: int) -> str:
-        """Facts that answer `question`."""
+        """Return facts that answer `question`."""
 
     def remember(self, text: str, quote: str, category: str, everywhere: bool) -> str:
         """Store a statement that rests on the user's own words."""

@@ -40,7 +40,7 @@ class ImageHeader:
         return size <= IMAGE_BYTES and max(self.width, self.height) <= IMAGE_SIDE
 
     def described(self, size: int) -> str:
-        """For a model: kind, pixels and bytes."""
+        """Return kind, pixels and bytes as text for a model."""
         return f"{self.kind} image, {self.width}x{self.height} pixels, {size} bytes"
 
 
@@ -70,7 +70,7 @@ def _png(data: bytes) -> tuple[int, int]:
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """Segment by segment to the first frame header."""
+    """Read segment by segment to the first frame header."""
     place = 2
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]

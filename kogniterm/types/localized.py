@@ -20,7 +20,7 @@ class Phrase:
         return self.said(str, str)
 
     def said(self, phrase: Callable[[str], str], whole: Callable[[Phrase], str]) -> str:
-        """With the template put by `phrase`, and the texts among the values by `whole`."""
+        """Return the text; `phrase` applies to the template, `whole` to texts among the values."""
         if not self.values:
             return phrase(self.template)
         values = {

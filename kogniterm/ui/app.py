@@ -23,7 +23,7 @@ def run_repl(
     version: str = "",
     wiring: Wiring | None = None,
 ) -> int:
-    """Talk until the user leaves; returns the exit status.
+    """Run the prompt until the user leaves; return the exit status.
 
     `open_session(id)` opens a session (None: a new one) and is first called after the prompt
     was drawn, so it may import whatever it likes; it runs on the loop and should do slow work

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """The drawing of everything, and what /theme, /lang and the background change of it.
+    """The screen with its theme and language, which /theme, /lang and the background change.
 
     Until `open` has loaded what draws, sentences are plain and the rest waits. `front` is set by
     the code that puts a REPL together; a one-shot run has none.
@@ -74,7 +74,7 @@ class Display:
         return self.screen
 
     def close(self) -> None:
-        """Take back what was told to the terminal outside the text."""
+        """Reset the terminal's title and progress."""
         if self._attention is not None:
             self._attention.close()
 

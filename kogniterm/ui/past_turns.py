@@ -81,7 +81,7 @@ def _how_to_read(reference: str) -> str:
 
 
 class _Page:
-    """A screen that nobody looks at: what is drawn on it is kept as lines."""
+    """A screen that is not shown: its drawing is kept as lines."""
 
     def __init__(self, painter: Painter, columns: int, fold: int, finished: list[Finished]) -> None:
         self._painter = painter
@@ -134,7 +134,7 @@ class _Page:
         self._sink.surface.commit(text)
 
     def _question(self, event: ev.Event) -> str:
-        """Return what stayed on the screen of a question that `event` answers."""
+        """Return the lines that a question leaves on the screen after the answer in `event`."""
         if isinstance(event, ev.ActionProposed):
             self._asked[event.request.id] = event
         elif isinstance(event, ev.PlanProposed):

@@ -319,7 +319,7 @@ class Repl:
             self.turns.queue[:0] = [Work(input=given) for given in inputs]
 
     async def guarded(self, work: Awaitable[None]) -> None:
-        """Await `work`; an error is told to the user, a surprise to the log as well."""
+        """Await `work`; an error is shown to the user, an unexpected one is logged too."""
         try:
             await work
         except KognitermError as error:

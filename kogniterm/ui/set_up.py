@@ -165,7 +165,7 @@ class SetUp:
             )
 
     async def _tried(self, provider: Provider, key: str) -> str:
-        """Try the key, as often as the user likes; return "save", "again" or "back"."""
+        """Test the key, repeatedly if the user wants; return "save", "again" or "back"."""
         from kogniterm.runtime.use_cases.provider_login import test_model
 
         if not self._test:

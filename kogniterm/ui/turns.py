@@ -114,7 +114,7 @@ class Turns:
         return [work.text for work in self.queue if work.text]
 
     def begin(self) -> None:
-        """From now on the queue is worked on."""
+        """Begin to work on the queue."""
         self._open = True
         self._next()
 

@@ -1,8 +1,8 @@
-"""The evaluator: is a plan step really done? Cheap signals decide; the model is never believed.
+"""Evaluation of plan steps: exit codes and outputs decide, never the model's own statement.
 
 `complete_step` is judged here from the history alone. A step whose check is a command or a file
 leaves the graph, as an action request like any other command; one that only judgement can check
-is put to a model of its own (`agent/judge`), after the cheap signals.
+is sent to a separate model call (`agent/judge`), after the cheap checks.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ async def complete(
 def _given_up(
     plan: Plan, step: PlanStep, status: StepStatus, note: str, messages: Sequence[BaseMessage]
 ) -> tuple[Plan, str]:
-    """Return a step the model gives up: its fallback comes first, and what needs it is named."""
+    """Return a step the model gives up: its fallback comes first, and dependent steps are named."""
     if not note:
         raise ToolError(
             "note is missing; state in it why {id} is {status}.", id=step.id, status=status
@@ -138,7 +138,7 @@ def _needed(plan: Plan, step: PlanStep) -> str:
 def _check_failed(
     plan: Plan, step: PlanStep, attempt: Evidence, messages: Sequence[BaseMessage]
 ) -> tuple[Plan, str]:
-    """Return the failure is kept as an attempt; what may be done next gets narrower with each.
+    """Return the plan with a failed attempt; each failure leaves fewer options for the next one.
 
     Repeat, then the fallback, then another plan; in the end the step is closed as failed.
     """
@@ -181,7 +181,7 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
 
 
 def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str | None:
-    """Return why an answer comes too early: open steps of a plan of this turn. Said once a turn."""
+    """Return why an answer is premature, once a turn: open steps of a plan of this turn."""
     left = open_steps(plan)
     if plan is None or not left:
         return None

@@ -160,7 +160,7 @@ def accepted(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
 
 
 def where_we_are(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
-    """For the tail of an observation: what is next, or that all steps are closed.
+    """Return the end of an observation: the next step, or that all steps are closed.
 
     What the step uses of earlier ones is looked up in `messages` and stands below it.
     """

@@ -147,7 +147,7 @@ class WordLexer:
         self._double(None)
 
     def _double(self, stop: int | None) -> None:
-        """Inside double quotes up to the closing one, or up to `stop` where there is none."""
+        """Read double-quoted text up to the closing quote, or up to `stop` if there is none."""
         text = self._text
         while self._at < self._end and len(self._parts) <= MAX_PARTS:
             char = text[self._at]
@@ -214,7 +214,7 @@ class WordLexer:
         self._at = end
 
     def _parameter(self, *, quoted: bool) -> None:
-        """`${…}`: a plain name is a variable, everything else an unknown that is accounted for."""
+        """Read `${…}`: a plain name is a variable, everything else counts as unknown."""
         start = self._at
         end = self._spans.expansions.get(start)
         simple = re.compile(r"\$\{([A-Za-z_]\w*|[0-9@*#?$!])\}", re.ASCII).match(self._text, start)

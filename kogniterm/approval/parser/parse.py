@@ -81,7 +81,7 @@ class _Parts:
 
 
 def _group(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """`{ … }`, `( … )` and `(( … ))`."""
+    """Build `{ … }`, `( … )` and `(( … ))`."""
     first, last = node.children[0], node.children[-1]
     if first.type == "((":
         inner = build.calculation(node, first.end_byte, last.start_byte, depth)
@@ -91,7 +91,7 @@ def _group(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _if_(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """if/elif/else: conditions and bodies split at the keywords."""
+    """Build if/elif/else: conditions and bodies split at the keywords."""
     sections: list[list[TreeNode]] = [[]]
     starts = [node.children[0].end_byte]
     ends: list[int] = []
@@ -120,7 +120,7 @@ def _if_(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _case(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """case: what it looks at and its patterns, and the bodies that may run."""
+    """Build case: its subject, its patterns, and the bodies that may run."""
     words: list[Word] = []
     bodies: list[Node] = []
     for child in node.children:
@@ -146,7 +146,7 @@ def _case(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _for_(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """for, select: the words it goes through, or the positional parameters."""
+    """Build for and select: the words iterated over, or the positional parameters."""
     variable: str | None = None
     words: list[Word] = []
     body: Node | None = None
@@ -168,7 +168,7 @@ def _for_(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _c_for(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """`for ((…; …; …))`: a calculation before each round."""
+    """Build `for ((…; …; …))`: a calculation before each iteration."""
     opening = next(c for c in node.children if c.type == "((")
     closing = next(c for c in node.children if c.type == "))")
     inner = build.calculation(node, opening.end_byte, closing.start_byte, depth)
@@ -177,7 +177,7 @@ def _c_for(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _while_(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """while, until."""
+    """Build while and until."""
     group = node.children[-1]
     head = build.sequence(node.children[1:-1], node.children[0].end_byte, group.start_byte, depth)
     return Loop(_body(build, group, depth), head=head)
@@ -199,7 +199,7 @@ def _function(build: _Builder, node: TreeNode, depth: int) -> Node:
 
 
 def _test(build: _Builder, node: TreeNode, depth: int) -> Node:
-    """`[[ … ]]` and `[ … ]`."""
+    """Build `[[ … ]]` and `[ … ]`."""
     opening = node.children[0].type
     if opening == "((":
         return _group(build, node, depth)
@@ -332,7 +332,7 @@ class _Builder:
         return _with_rest(parts.command, parts.rest)
 
     def _declaration(self, node: TreeNode, depth: int) -> Node:
-        """export, declare, local…, unset: the assignments stand among the words."""
+        """Build export, declare, local…, unset, whose assignments are among the words."""
         parts = _Parts()
         for child in self.accounted(node.children, node.start_byte):
             if child.type == "variable_assignment":
@@ -599,7 +599,7 @@ def _decoded(part: Part) -> Part:
 
 
 def _with_rest(first: Node, rest: list[tuple[str, Node]]) -> Node:
-    """`first` joined with what stood behind a heredoc's delimiter."""
+    """Return `first` joined with the text after a heredoc's delimiter."""
     for op, node in rest:
         if op in {"|", "|&"}:
             tail = node.parts if isinstance(node, Pipeline) else (node,)

@@ -52,7 +52,7 @@ DANGER_KINDS = {
 
 
 def asks(call: Call) -> None:
-    """`ask KIND`: code in its arguments or its input is searched for dangerous patterns."""
+    """Apply `ask KIND`: code in its arguments or its input is searched for dangerous patterns."""
     call.findings.effect("execute", call.name)
     call.ask(ASK_KINDS[call.rules.detail])
     code = " ".join((*(arg.value for arg in call.args), call.stdin or ""))
@@ -60,7 +60,7 @@ def asks(call: Call) -> None:
 
 
 def dangers(call: Call) -> None:
-    """`danger KIND`."""
+    """Apply `danger KIND`."""
     call.findings.effect("privilege", call.name, outside=True)
     call.danger(DANGER_KINDS[call.rules.detail])
 
@@ -118,7 +118,7 @@ def _apply(call: Call, action: str, option: Option) -> None:
 
 
 def reads(call: Call) -> None:
-    """`read`: every operand is a file whose content is read."""
+    """Apply `read`: every operand is a file whose content is read."""
     parsed = options(call)
     for operand in parsed.operands:
         call.reads(operand)
@@ -127,30 +127,30 @@ def reads(call: Call) -> None:
 
 
 def lists(call: Call) -> None:
-    """`list`: operands are listed, their content is not read; secret folders still ask."""
+    """Apply `list`: operands are listed and their content is not read; secret folders ask."""
     for operand in options(call).operands:
         call.reads(operand, content=False)
 
 
 def text(call: Call) -> None:
-    """`text`: operands are neither files nor settings."""
+    """Apply `text`: operands are neither files nor settings."""
     options(call)
 
 
 def none(call: Call) -> None:
-    """`none`: an operand would change something."""
+    """Apply `none`: an operand would change something."""
     if options(call).operands:
         call.ask("{program} with an argument changes a setting.")
 
 
 def writes(call: Call) -> None:
-    """`write`: operands are created or changed."""
+    """Apply `write`: operands are created or changed."""
     for operand in options(call).operands:
         call.writes(operand, "create" if call.name == "mkdir" else "write")
 
 
 def media(call: Call) -> None:
-    """`media`: long options of one dash; `scheme:rest` is an address or a filter."""
+    """Apply `media`: long options of one dash; `scheme:rest` is an address or a filter."""
     parsed = options(call, single=True)
     for operand in (*parsed.operands, *parsed.values("i")):
         call.reads(operand)
@@ -161,7 +161,7 @@ def media(call: Call) -> None:
 
 
 def binutils(call: Call) -> None:
-    """`binutils`: readers that take options from `@file`, such as the name of a plugin."""
+    """Apply `binutils`: readers that take options from `@file`, such as a plugin."""
     reads(call)
     if any(arg.value.startswith("@") for arg in call.args):
         call.ask("{program} reads more arguments from a file.")
@@ -184,7 +184,7 @@ def date(call: Call) -> None:
 
 
 def pattern(call: Call) -> None:
-    """`pattern`: grep and similar programs."""
+    """Apply `pattern`: grep and similar programs."""
     parsed = options(call)
     given = parsed.does("pattern") or parsed.has("f", "file", "from-file", "files")
     files = parsed.operands if given else parsed.operands[1:]
@@ -218,7 +218,7 @@ _FETCHES = names("install add update upgrade publish push pull get i ci download
 
 
 def verbs(call: Call) -> None:
-    """`verbs WORD…`: reads only with one of these as the first word."""
+    """Apply `verbs WORD…`: reads only with one of these as the first word."""
     options(call)
     verb = call.args[0].value if call.args else ""
     if not verb and call.name.endswith("ctl"):
@@ -228,7 +228,7 @@ def verbs(call: Call) -> None:
 
 
 def subcommands(call: Call) -> None:
-    """`subcommands WORD…`: reads only without operands, or with one of these as the first."""
+    """Apply `subcommands WORD…`: reads only without operands, or with one of these first."""
     parsed = call.parse()
     verb = parsed.operands[0].value if parsed.operands else ""
     for value in parsed.given("read"):

@@ -205,7 +205,7 @@ def let(call: Call) -> None:
 
 
 def history(call: Call) -> None:
-    """Judge history: its entries may hold secrets, and clearing it hides tracks."""
+    """Judge history: its entries may hold secrets, and clearing it hides earlier commands."""
     if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
         call.danger("Tampers with the shell history.")
     else:

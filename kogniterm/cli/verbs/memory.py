@@ -88,7 +88,7 @@ def _project(args: argparse.Namespace) -> str:
 
 @contextmanager
 def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
-    """Open what else may hold forgotten words: the journal, and files here and there."""
+    """Open the other stores that may hold forgotten words: the journal and files."""
     from kogniterm.runtime.services.archive import forgettables
 
     with open_sessions(args) as sessions:
@@ -199,7 +199,7 @@ def _ask(
     phrases: Sequence[str] = (),
     without_facts: Phrase | None = None,
 ) -> None:
-    """Raise `UsageError` unless the user says yes, seeing what would go."""
+    """Show what would be deleted; raise `UsageError` unless the user agrees."""
     from kogniterm.runtime.services.archive import user_files
     from kogniterm.runtime.services.forget_service import affected
 
@@ -215,7 +215,7 @@ def _ask(
 
 
 def _receipt(receipt: Receipt) -> Report:
-    """Report what went; the status is 1 when the words were still found somewhere."""
+    """Report what was deleted; return 1 if the words were still found somewhere."""
     from kogniterm.memory.forgetter import BESIDE_FACTS
     from kogniterm.runtime.services.forget_service import told
 

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(store: SessionStore) -> Sequence[SessionRow]:
-    """Return the sessions to pick from. Raises `UsageError` for none, and where nobody can pick."""
+    """Return the sessions to pick from. Raises `UsageError` if there are none, or no terminal."""
     from kogniterm.ui.questions.session_list import session_rows
 
     infos = store.sessions(used=True)

@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action; returns 1 when what is shown is known not to be all there was."""
+    """Run the action; return 1 if the output is known to be incomplete."""
     with open_sessions(args) as store:
         status = write_report(args, args.perform(store, args))
         cut = store.anchor.damaged and args.action in ("list", "show", "search")
@@ -142,7 +142,7 @@ def _report(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report:
-    """Write a new file of the user's own, or to standard output."""
+    """Write a new file for the user, or to standard output."""
     from kogniterm.sessions.session_transfer import replaced
 
     if args.to is None or args.to == "-":

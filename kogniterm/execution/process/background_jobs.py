@@ -173,7 +173,7 @@ class JobTable:
         for item in told:
             job = jobs.get(item["leader"])
             if job is None:
-                continue  # nobody's: a shell that stood by for the next command
+                continue  # a prepared shell without a command
             inside = item["why"] == "sandbox"
             one = LeftRunning(
                 tuple(item["pids"]),

@@ -357,7 +357,7 @@ class Supervisor:
         )
 
     def host_left(self) -> None:
-        """End, for the executor is gone."""
+        """End, because the executor has ended."""
         for fd in (self._channel, self._watch):
             with contextlib.suppress(KeyError, ValueError):
                 self._poll.unregister(fd)
@@ -393,7 +393,7 @@ def main(channel_fd: int, host: int, private: str, outlives: str) -> None:
     channel = socket.socket(fileno=channel_fd)
     channel.set_inheritable(False)
     gc.disable()
-    gc.freeze()  # forked leaders share these pages as long as nobody walks over them
+    gc.freeze()  # forked leaders share these pages as long as the collector does not write to them
     supervisor = Supervisor(channel, host, private, outlives)
 
     def finish(*_: object) -> None:

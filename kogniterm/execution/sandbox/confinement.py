@@ -1,4 +1,4 @@
-"""The sandbox wrapped round a command: bubblewrap, or Landlock with a system call filter.
+"""The sandbox around a command: bubblewrap, or Landlock with a system call filter.
 
 Inside, only the workspace and a private /tmp that lasts as long as the executor can be written;
 there is no network unless it was approved; secrets are hidden; and nothing that other tools act on
@@ -119,7 +119,7 @@ class Sandbox:
         return mounts.leaves_visible(path) or mounts.has_private(path)
 
     def search(self) -> planted.Found:
-        """Return what steers other tools in the folders that can be written."""
+        """Return the files that configure other tools in the folders that can be written."""
         found = planted.Found()
         for folder in map(real, (self.workspace, *self.writable)):
             part = planted.search(folder, hidden=not within(real(self.home), folder))
@@ -129,7 +129,7 @@ class Sandbox:
         return found
 
     def kept(self, *, jobs_run: bool) -> planted.Found:
-        """Return what mounts keep unchanged.
+        """Return the files and folders that mounts protect from changes.
 
         While a command of this sandbox still runs it could exchange a folder for a link between
         the search and the mount, so only what was mounted before it began counts then, and of that
@@ -150,7 +150,7 @@ class Sandbox:
         return list(dict.fromkeys(map(real, (self.workspace, *self.writable))))
 
     def kept_closed(self) -> list[str]:
-        """Return what is never written: what the host process runs, and what is its own."""
+        """Return the paths that are never writable: code and data of the host process."""
         roots = self.roots()
         programs = [
             path for path in map(real, _own_programs()) if not any(within(r, path) for r in roots)
@@ -168,7 +168,7 @@ class Sandbox:
         return [*there, *sorted(name for name in single if not _below(name, there))]
 
     def _confinement(self) -> list[str]:
-        """Return what `inside` is told for both kinds."""
+        """Return the arguments of `inside` for both kinds."""
         families = [kernel_rules.AF_NETLINK]
         # Bubblewrap's own network has nothing but a loopback, which test servers need.
         if (self.kind == "bubblewrap" or self.network) and not self.shares_tables:
@@ -177,7 +177,7 @@ class Sandbox:
         return [*(f"family={number}" for number in families), *(() if alone else ("foreign=1",))]
 
     def _rules(self, shell_files: str, temporary: str) -> list[str]:
-        """Return what `inside` is told for Landlock."""
+        """Return the arguments of `inside` for Landlock."""
         hidden, roots = _tops((*self.concealed(), real(shell_files))), self.roots()
         closed = (*self.kept_closed(), *hidden, *_sessions_below(roots))
         return [
@@ -230,7 +230,7 @@ class _Mounts:
         return [option for options in self._all() for option in options]
 
     def leaves_visible(self, path: str) -> bool:
-        """Return whether `path`, without links, is seen inside as it is."""
+        """Return whether `path`, without links, is visible inside unchanged."""
         self.arguments()
         return self._is_visible(path)
 
@@ -249,7 +249,7 @@ class _Mounts:
             option = "--ro-bind" if self._box.shares_tables else "--bind"
             yield option if part in self._roots else f"{option}-try", part, part
         yield from self._keep()
-        # What is hidden comes last: no link of a workspace, and no mount above, uncovers it.
+        # Hidden folders come last: no link of a workspace, and no other mount, uncovers them.
         yield from self._hide([path for path in self._hidden if path not in above])
         for path in self._box.programs():
             if not self._is_visible(path) and Path(path).exists():
@@ -303,7 +303,7 @@ class _Mounts:
                 yield "--ro-bind", path, path
 
     def _of_run(self) -> list[str]:
-        """Return what programs need of /run: those of NixOS, name servers with a network."""
+        """Return the paths of /run that programs need: NixOS's, and name servers with a network."""
         found = ["/run/current-system"] if Path("/run/current-system").is_dir() else []
         servers = real("/etc/resolv.conf")
         if self._box.network and within(servers, "/run") and Path(servers).is_file():
@@ -322,7 +322,7 @@ class _Mounts:
                 yield "--ro-bind", _EMPTY_FILE, path
 
     def _pin(self, path: str) -> Iterator[Sequence[str]]:
-        """Keep the folders above `path` where they are; else another is put in their place."""
+        """Pin the folders above `path`, so that they cannot be replaced."""
         for part in () if self._box.shares_tables else self._parts:
             if within(path, part):
                 for folder in folders_between(path, part):
@@ -333,7 +333,7 @@ class _Mounts:
         return not covers or _below(path, self._covers[max(covers, key=len)])
 
     def _keep(self) -> Iterator[Sequence[str]]:
-        """Mount what is in the workspace and must not change."""
+        """Mount the parts of the workspace that must not change."""
         if self._box.shares_tables or not self._parts:
             return
         for path in self._closed:
@@ -349,7 +349,7 @@ class _Mounts:
 
 
 def _sessions_below(roots: Sequence[str]) -> list[str]:
-    """Return the private folders of executors, where a workspace is the folder they lie in."""
+    """Return the private folders of executors that lie in the workspace."""
     usual = {"/tmp", real(tempfile.gettempdir())}
     found = []
     for folder in usual:
@@ -364,12 +364,12 @@ def _sessions_below(roots: Sequence[str]) -> list[str]:
 
 
 def _own_programs() -> tuple[str, ...]:
-    """Return what the host process and `inside` run: the interpreter, its environment, this."""
+    """Return the code that the host process and `inside` run: interpreter, environment, package."""
     return (sys.prefix, sys.base_prefix, str(_PACKAGE))
 
 
 def _inside() -> list[str]:
-    """Return how `inside` is started: a bare interpreter on a file, whatever the folder holds."""
+    """Return the command of `inside`: an interpreter that imports nothing from the folder."""
     return [sys.executable, "-I", "-S", str(_HERE / "inside.py"), str(_PACKAGE.parent)]
 
 
@@ -409,7 +409,7 @@ _SUCCEEDED = {
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The best sandbox that refused what it must, and why the others did not.
+    """The best sandbox that refused every attack, and the reasons against the others.
 
     `remains` are attempts that this kind cannot refuse with this kernel.
     """
@@ -450,7 +450,7 @@ def probe(scratch: Path, wanted: _WANTED = "auto") -> Probe:
 
 
 def _try(kind: SandboxKind, program: str, scratch: Path, remains: Sequence[str]) -> Phrase | None:
-    """Return None when a sandbox of this kind refuses what it must, else why it is of no use."""
+    """Return None when a sandbox of this kind refuses every attack, else the reason against it."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=scratch) as name:
         inside, outside, temporary = Path(name, "in"), Path(name, "out"), Path(name, "tmp")
         for folder in (inside / ".git", outside / ".ssh", temporary):

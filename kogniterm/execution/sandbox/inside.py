@@ -115,7 +115,7 @@ def _lead(argv: list[str], report: int) -> NoReturn:
         if pid == shell:
             os.write(report, str(status).encode("ascii"))
             os.close(report)
-            # The terminal's master must see its end when nobody else holds it.
+            # The terminal's master must see its end when no other process holds it.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
             os.dup2(1, 2)
 

@@ -1,4 +1,4 @@
-"""Files that steer other tools in a workspace: found before a sandboxed command and after it.
+"""Files that configure other tools in a workspace: searched before and after a command.
 
 Editors, shells, git and other agents act on some names by themselves, so a command in the sandbox
 must not change them unseen. The search looks at names and metadata only, follows no link, and is
@@ -29,7 +29,7 @@ DEEPEST = 8
 MOST_BELOW = 300
 """Entries of one guarded folder that are looked at."""
 MOST_MOUNTS = 120
-"""Mounts that keep what was found unchanged; each costs a fraction of a millisecond."""
+"""Most mounts that protect the findings; each costs a fraction of a millisecond."""
 GIT_GUARDED = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
 """Files that steer git in a repository's own folder; index, objects and refs stay writable."""
 _REPOSITORY = {"HEAD", "objects", "refs"}
@@ -96,7 +96,7 @@ def search(workspace: str, *, hidden: bool = True) -> Found:
 
 
 def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Planted, ...]:
-    """Return what is different after a command, by path."""
+    """Return the differences after a command, by path."""
     different: list[Planted] = []
     for path in sorted(before.keys() | after.keys()):
         if before.get(path) != after.get(path):
@@ -113,7 +113,7 @@ class _Search:
         self.root, self.workspace, self.found = root, workspace, Found()
 
     def look(self, folder: str, below: list[str]) -> int:
-        """Look at one folder; returns how many entries it has. `below` gets the folders in it."""
+        """Search one folder; return its number of entries. `below` gets the folders in it."""
         guarded, skipped = protected("guarded"), protected("not_searched")
         with _opened(self.root, folder) as place:
             entries = [] if place is None else _listed(place, MOST_ENTRIES)
@@ -134,7 +134,7 @@ class _Search:
             return len(entries)
 
     def _repository(self, folder: str) -> None:
-        """Note what steers git in a repository's own folder, and in those of its submodules."""
+        """Note the files that configure git in a repository's folder, and in its submodules."""
         place = f"{self.workspace}/{folder}"
         mounted = len(self.found.kept) < MOST_MOUNTS
         if mounted:
@@ -191,7 +191,7 @@ class _Search:
                 yield path[len(self.workspace) + 1 :]
 
     def _guard(self, path: str, *, sample: str = "") -> bool:
-        """Note the state of `path` and have it kept; returns whether there is something to keep."""
+        """Note the state of `path` and protect it; return whether there is something to protect."""
         kind = self._note(path, sample=sample)
         if kind not in (stat.S_IFDIR, stat.S_IFREG):
             return False
@@ -239,7 +239,7 @@ def _note_below(place: int, path: str, found: Found, sample: str, left: list[int
 
 
 def _state(place: int, name: str, seen: os.stat_result) -> State:
-    """Return what tells two states of a file apart; the time of a change cannot be set back."""
+    """Return the values that differ between two states; the ctime cannot be set back."""
     target = ""
     if stat.S_ISLNK(seen.st_mode):
         with suppress(OSError):

@@ -229,7 +229,7 @@ def _gelu(state: Matrix) -> Matrix:
 
 
 def _error_function(rows: Matrix) -> Matrix:
-    """erf(x / √2), by the formula 7.1.26 of Abramowitz and Stegun: numpy has none."""
+    """Return erf(x / √2), by the formula 7.1.26 of Abramowitz and Stegun: numpy has none."""
     import numpy
 
     size = numpy.abs(rows) * numpy.float32(math.sqrt(0.5))

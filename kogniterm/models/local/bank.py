@@ -77,7 +77,7 @@ def examples() -> tuple[Example, ...]:
 
 
 def stem(word: str, language: Language) -> str:
-    """`word` without its most common ending: enough to join `files` and `file`, no more."""
+    """Return `word` without its most common ending, which joins `files` and `file`."""
     return without_ending(word, _ENDINGS[language])
 
 

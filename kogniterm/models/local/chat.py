@@ -191,7 +191,7 @@ class LocalModel:
     async def _prose(
         self, chat: Chat, *, mark: str | None, short: bool = False
     ) -> AsyncIterator[ModelEvent]:
-        """Plain text from the model; `mark` stands above it when nothing vouches for it.
+        """Ask for plain text; `mark` goes above it if it is not supported by output.
 
         A short answer ends with its paragraph: the longer this model talks, the more it invents.
         """
@@ -233,7 +233,7 @@ class LocalModel:
         return _reply(written.text, usage=written.usage)
 
     def _fitting(self, chat: Chat, reserve: int) -> str:
-        """`chat` as text. Raises `ContextOverflowError` early when it cannot possibly fit."""
+        """Return `chat` as text. Raises `ContextOverflowError` early if it cannot fit."""
         text = chat_text(chat)
         if len(text) > (self._info.context_window - reserve) * 2 * _CHARACTERS_PER_TOKEN:
             raise ContextOverflowError(
@@ -258,7 +258,7 @@ def _question(turn: TurnSoFar) -> Chat:
 
 
 def _chat(messages: Sequence[BaseMessage]) -> Chat:
-    """LangChain's messages as (role, text) pairs; observations count as the user's."""
+    """Return LangChain's messages as (role, text) pairs; observations count as the user's."""
     roles = {"system": "system", "ai": "assistant"}
     return [(roles.get(message.type, "user"), message.text) for message in messages]
 

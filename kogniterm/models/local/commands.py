@@ -2,8 +2,8 @@
 
 A small model copies names out of the examples it was shown, forgets those of the request, lists
 where it should count, and now and then deletes unasked. All of that shows in the
-text of the command. What is found makes for another try with the next-best examples; of both the
-better one is taken. A command that would do harm unasked is never proposed.
+text of the command. After such a finding there is one more try with the next-best examples, and the
+better command is taken. A command with harm that was not requested is never proposed.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _wants_it_gone(request: str) -> bool:
 
 
 def mended(request: str, command: str) -> str:
-    """`command` without two slips whose mending is certain.
+    """Return `command` with two mistakes corrected whose correction is certain.
 
     A list is counted when `request` asks how many; sizes like 4.0K are sorted as sizes.
     """
@@ -136,7 +136,7 @@ def _counted(request: str, command: str) -> str:
 
 
 def names_in(request: str) -> tuple[str, ...]:
-    """Return what `request` names so plainly that its command must hold it."""
+    """Return the names in `request` that its command must contain."""
     quoted = ["".join(groups) for groups in _QUOTED.findall(request)]
     rest = _QUOTED.sub(" ", request)
     files = [name.strip("/") for name in _NAME.findall(rest)]
@@ -172,7 +172,7 @@ def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[
 EXAMPLES = 5
 MAX_COMMAND_TOKENS = 160
 CANDIDATES = 2
-"""Commands written for one proposal: another one only when something speaks against the first."""
+"""Commands written for one proposal: a second one only if there are reasons against the first."""
 _ONE_LINE = "root ::= [^ \\t\\r\\n`#] [^\\r\\n]*"
 _ERROR_LINES = 3
 _REPEATED = "repeated what failed"
@@ -189,7 +189,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The best command found, what still speaks against it, and what finding it took."""
+    """The best command found, the remaining reasons against it, and the usage."""
 
     command: str
     doubts: tuple[str, ...]
@@ -247,7 +247,7 @@ class CommandWriter:
         first = len(turn.failed) * EXAMPLES
         for number in range(CANDIDATES):
             shown = self._examples(turn, part, first + number * EXAMPLES)
-            # Shown what failed, the model sometimes says it again; then it is not shown.
+            # The model sometimes repeats a failed command that it is shown; then it is not shown.
             text = chat_text(command_chat(turn, part, shown, with_failure=number == 0))
             prompt = Prompt(text, MAX_COMMAND_TOKENS, stop=("\n",), grammar=_ONE_LINE)
             written = await self._write(prompt)

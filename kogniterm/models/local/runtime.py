@@ -37,7 +37,7 @@ _GONE: Mapping[str, Any] = {"gone": True}
 
 
 def chat_text(chat: Chat) -> str:
-    """`chat` in ChatML, the form the Qwen models know, open for the assistant's turn.
+    """Return `chat` in ChatML, the form the Qwen models know, open for the assistant's turn.
 
     The markers are taken out of the texts: what a file says must not become a turn.
     """
@@ -70,7 +70,7 @@ class Finished:
 
 
 def usable_threads(system: Path = Path("/sys")) -> int:
-    """Physical cores this process may use, less one for everything else, at least one.
+    """Return the physical cores this process may use, less one, and at least one.
 
     Counts one of each set of hyper-thread siblings and honours the control group's quota.
     """

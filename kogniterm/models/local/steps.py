@@ -33,7 +33,7 @@ _SENTENCE = re.compile(rf"[.;]\s+(?={_ORDER})")
 _FIRST = re.compile(r"^(?:first(?:ly)?|primero)(?: of all)?\s*,?\s+")
 _IMPERATIVE = re.compile(_ORDER)
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|«[^»]*»|“[^”]*”|(?<!\w)'[^']*'(?!\w)")
-# Making a folder is a thing of its own whatever is done with it next.
+# Making a folder is a separate part, whatever follows it.
 _FOLDER = (
     r"(?:create|make|crea|haz) (?:me )?(?:a |an |the |un |una |la |el )?(?:new |nueva? )?"
     r"(?:folder|directory|carpeta|directorio) (?:named |called |llamad[oa] )?(?P<name>[\w./-]*\w)"
@@ -123,7 +123,7 @@ Ending = Literal["ok", "nothing", "failed", "unfinished", "not_run"]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command of this turn and what became of it. `code` is None when it did not end itself."""
+    """A command of this turn and its result. `code` is None when it did not end by itself."""
 
     command: str
     output: str
@@ -274,7 +274,7 @@ def _only_complaints(command: str, output: str) -> bool:
 
 
 def answer(turn: TurnSoFar) -> str:
-    """Return the answer: what the commands really printed, and what was not done."""
+    """Return the answer: the real output of the commands, and the parts that were not done."""
     blocks = [_block(ran, turn.request) for ran in turn.done]
     if turn.failed:
         blocks.append(_block(turn.failed[-1], turn.request))

@@ -153,7 +153,7 @@ def parameters(library: Any, start: dict[str, Any]) -> Any:
 
 
 def main() -> None:
-    """Own the pipes, load, serve. What the library prints goes to stderr, never to the pipe."""
+    """Load the model and serve requests. The library's output goes to stderr, not to the pipe."""
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
         start = json.loads(sys.stdin.buffer.readline())

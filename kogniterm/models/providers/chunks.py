@@ -25,7 +25,7 @@ from kogniterm.types import UNUSABLE, AnswerDelta, ThoughtDelta, ToolSpec, Usage
 
 
 def tool_form(tool: ToolSpec) -> dict[str, Any]:
-    """`tool` as an OpenAI-style function, the common form of LangChain's `bind_tools`."""
+    """Return `tool` as an OpenAI-style function, the common form of LangChain's `bind_tools`."""
     return {
         "type": "function",
         "function": {
@@ -184,7 +184,7 @@ def cleaned(message: AIMessage, problem: str = "") -> AIMessage:
 
 
 def usage_of(message: AIMessage) -> Usage:
-    """Tokens of one call as the provider counted them; zeros when it did not say."""
+    """Return the tokens of one call as the provider counted them, or zeros."""
     counted = message.usage_metadata
     if counted is None:
         return Usage(calls=1)

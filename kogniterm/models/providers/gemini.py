@@ -240,7 +240,7 @@ def _details(body: object) -> list[Mapping[str, Any]]:
 
 
 def _retry_info(details: list[Mapping[str, Any]]) -> float | None:
-    """Seconds of a google.rpc.RetryInfo detail, such as "7s" or "0.5s"."""
+    """Return the seconds of a google.rpc.RetryInfo detail, such as "7s" or "0.5s"."""
     for item in details:
         match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(item.get("retryDelay", "")))
         if match:

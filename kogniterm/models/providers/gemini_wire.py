@@ -201,7 +201,7 @@ class Wire(httpx.AsyncBaseTransport):
             await call.response.aclose()
 
     def _history(self, messages: tuple[BaseMessage, ...]) -> History | None:
-        """`messages` taken apart, with every wire form that is known.
+        """Return `messages` split up, with every wire form that is known.
 
         Usually the last request's history has grown. One built anew (a compaction, another
         purpose, a session read from disk) finds its groups again by their first message.

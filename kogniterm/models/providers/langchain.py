@@ -1,4 +1,4 @@
-"""Any chat model of LangChain behind our port; the clients of OpenAI, Anthropic and Ollama.
+"""Chat models of LangChain as KogniTerm models; clients of OpenAI, Anthropic and Ollama.
 
 A further provider is one entry in `CLIENTS` and a row of `catalog.PROVIDERS`. Their packages agree
 on little about failures but this: an error with a status code and a response, an error that wraps a
@@ -235,7 +235,7 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Cl
     own = anthropic.AsyncAnthropic(api_key=key, base_url=url, max_retries=0, http_client=http)
 
     class OwnedChatAnthropic(ChatAnthropic):
-        """With a connection pool of its own, because the shared one can never be closed."""
+        """Return the client with its own connection pool; the shared one cannot be closed."""
 
         @cached_property
         def _async_client(self) -> anthropic.AsyncAnthropic:

@@ -140,7 +140,7 @@ def silence_tracing() -> None:
 
 
 def checked_url(url: str, provider: str) -> str:
-    """`url` if it is an http or https address. Raises `SettingsError` for anything else."""
+    """Return `url` if it is an http or https address. Raises `SettingsError` for anything else."""
     parts = _split(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise SettingsError(
@@ -152,13 +152,13 @@ def checked_url(url: str, provider: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """Host and port in `url`, without a user name or password that may stand before them."""
+    """Return host and port in `url`, without a user name or password before them."""
     parts = _split(url)
     return parts.netloc.rpartition("@")[2] if parts is not None else url
 
 
 def checked_key(key: str, title: str, provider: Provider) -> str:
-    """`key` without white space around it, if it can go into a header. Never repeats the key.
+    """Return `key` stripped, if it can go into a header. No error contains the key.
 
     Raises `ModelAuthError`.
     """
@@ -254,7 +254,7 @@ OVERFLOW_SIGNS = (
 def adjusted(
     error: Kind, *, retryable: bool | None = None, retry_after: float | None = None
 ) -> Kind:
-    """`error` with what this one failure says about asking again."""
+    """Return `error` with the details of this failure about another try."""
     if retryable is not None:
         error.retryable = retryable
     if retry_after is not None:
@@ -271,7 +271,7 @@ def detail(text: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the `Retry-After` header asks to wait: a number or an HTTP date (RFC 9110 10.2.3)."""
+    """Return the seconds in `Retry-After`: a number or an HTTP date (RFC 9110 10.2.3)."""
     value = headers.get("retry-after") or headers.get("Retry-After")
     if not value:
         return None

@@ -328,7 +328,7 @@ class SessionJournal(Journal):
         if self._lease is not None:
             self._index()
             self._anchor.closed(self._session_id, on_disk=self._on_disk)
-            with suppress(StorageError):  # a dead holder's lease blocks nobody
+            with suppress(StorageError):  # the lease of an ended process expires by itself
                 self._lease.release()
             self._lease = None
 

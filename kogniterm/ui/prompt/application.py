@@ -107,7 +107,7 @@ class ResizableApplication(Application[int]):
     def _redraw(self, render_as_done: bool = False) -> None:
         drawn = self.renderer._last_size
         if not render_as_done and drawn is not None and drawn != self.output.get_size():
-            # Seen before its signal was. Drawing goes on when the size has settled.
+            # The new size was noticed before its signal; drawing continues when it has settled.
             if self._settling is None:
                 self._wait()
             return
@@ -134,7 +134,7 @@ class ResizableApplication(Application[int]):
     def _settled(self) -> None:
         self._settling = None
         if not self._is_running or self._running_in_terminal:
-            return  # Whoever has the terminal draws for its size.
+            return  # The current owner of the terminal draws for its size.
         self._follow()
         self.renderer.erase(leave_alternate_screen=False)
         self._redraw()

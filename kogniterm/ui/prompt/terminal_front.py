@@ -234,7 +234,7 @@ class TerminalFront:
         """Complete again with the new list of files, if somebody waits for it."""
         loop = self.app.loop
         if loop is not None and self.app.is_running:
-            with contextlib.suppress(RuntimeError):  # it closed in this moment: nobody waits
+            with contextlib.suppress(RuntimeError):  # it closed just now, and nothing waits
                 loop.call_soon_threadsafe(self._complete_again)
 
     def _complete_again(self) -> None:

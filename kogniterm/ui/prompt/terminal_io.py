@@ -1,4 +1,4 @@
-"""The terminal's two ends for prompt_toolkit, told everything by parameters.
+"""Input and output of the terminal for prompt_toolkit, configured by parameters only.
 
 The output can hold its flushes, so that erasing the prompt, writing lines above it and drawing
 it again reach the terminal as one write: nothing flickers. It never asks for the cursor's
@@ -45,7 +45,7 @@ class HeldOutput(Vt100_Output):
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered, unless held; to nowhere once the terminal is gone."""
+        """Write the buffer, unless it is held back; discard it once the terminal is gone."""
         if self.held:
             return
         try:
@@ -81,7 +81,7 @@ class FilteredInput(Vt100Input):
         return keys
 
     def flush_keys(self) -> list[KeyPress]:
-        """Return what was held back in case more would follow."""
+        """Return the input that was held back in case more would follow."""
         if self.filter is not None:
             self.vt100_parser.feed(self.filter.release())
         return super().flush_keys()
@@ -106,7 +106,7 @@ def make_output(stream: TextIO, preferences: Preferences) -> HeldOutput:
 
 ASK_BACKGROUND = "\x1b]11;?\x1b\\"
 LONGEST = 64
-"""Characters an answer has at most; what is longer is something else."""
+"""Most characters of an answer; anything longer is other input."""
 
 _BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[rgba:0-9a-fA-F/]*\x1b?)?)?)?)?\Z")
 """The end of data in which an answer is not all there yet."""

@@ -240,7 +240,7 @@ class QuestionPanel:
         return step is not None
 
     def _take(self, top: _Open, step: Step[Any]) -> None:
-        """Go on with what came of a key or of words."""
+        """Continue with the result of a key or of a typed line."""
         if isinstance(step, Answered):
             if not top.answer.done():
                 top.answer.set_result(step.value)

@@ -25,11 +25,11 @@ class Transfer(Protocol):
     """Shows how far a transfer is."""
 
     def update(self, done: int, total: int, doing: Phrase) -> None:
-        """`done` of `total` bytes are there; `doing` says what goes on."""
+        """Show that `done` of `total` bytes are complete; `doing` names the current step."""
 
 
 class Lines:
-    """For logs and pipes: a line whenever another tenth is there, or something new begins."""
+    """Display for logs and pipes: a line for each tenth, and for each new step."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
         self._title = title
@@ -51,7 +51,7 @@ class Lines:
 
 
 class Bar:
-    """For terminals: a bar with rate and remaining time."""
+    """Display for terminals: a bar with rate and remaining time."""
 
     def __init__(self, title: str, progress: Progress, *, narrow: bool) -> None:
         self._title = title

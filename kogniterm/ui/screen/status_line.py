@@ -158,7 +158,7 @@ _EXIT = re.compile(r"(?<=\()exit (-?\d+)(?=\)\Z)")
 
 
 def findings(answer: Answer, painter: Painter) -> RenderableType | None:
-    """Return what commands and checks proved of a plan, and what nothing proved."""
+    """Return the steps of a plan that commands and checks proved, and the others."""
     if not answer.verified and not answer.not_verified:
         return None
     parts: list[RenderableType] = []
@@ -182,7 +182,7 @@ def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Tabl
 
 
 def state_text(state: str) -> str:
-    """Return what became of a step that nothing proved, in one word."""
+    """Return the state of a step without proof, in one word."""
     return {
         "pending": _("not started"),
         "active": _("not finished"),
@@ -196,7 +196,7 @@ def state_text(state: str) -> str:
 def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) -> Text:
     """Return why the turn stopped, where it is not simply done, and what it cost."""
     line = Text()
-    # The user's own refusal stands where they gave it, and is no failure.
+    # The user's own refusal is already on the screen, and is no failure.
     if answer.stop != "done" and answer.refused_by != "person":
         sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
         line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
@@ -221,7 +221,7 @@ def limit_hint(answer: Answer) -> str:
 
 
 def end_reason(answer: Answer) -> str:
-    """Return why the turn stopped, but for what stands above that line already."""
+    """Return why the turn stopped, without reasons that are already on the screen."""
     told = answer.refused_by or (answer.not_verified and answer.stop == "not_done")
     reason = translate(answer.reason) if answer.reason and not told else stop_text(answer.stop)
     hint = translate(UNATTENDED_HINT) if answer.refused_by == "unattended" else ""

@@ -84,9 +84,9 @@ def cut_middle(path: str, width: int) -> str:
 
 
 def discard_output(stream: TextIO) -> None:
-    """Send what is still written to `stream` nowhere: its terminal is gone.
+    """Discard further output to `stream`, because its terminal is gone.
 
-    The work of leaving must not fail for want of a screen, and Python flushes once more.
+    Leaving must not fail without a screen, and Python flushes once more at exit.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
@@ -123,7 +123,7 @@ class LineSurface:
         """Do nothing: nothing moves."""
 
     def control(self, sequence: str) -> None:
-        """Plain lines carry no control sequences."""
+        """Do nothing: plain lines contain no control sequences."""
 
     def attach(self, live: LiveRegion) -> None:
         """Note that the live region is not shown."""
@@ -261,7 +261,7 @@ class Attention:
         self._send(BELL if notify == "bell" else f"\x1b]9;{one_line(message, 120)}\a")
 
     def close(self) -> None:
-        """Leave no progress behind, and the title that was there before."""
+        """Remove the progress and restore the previous title."""
         if self._working:
             self._working = self._waiting = False
             self._progress(0)
