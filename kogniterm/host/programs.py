@@ -60,7 +60,7 @@ _KEPT = frozenset({"HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME"
 
 
 def host_environment(*more: str) -> dict[str, str]:
-    """Return the environment of a started program: user, locale, folder, and those in `more`.
+    """Return the environment of a started program: user, home, locale, and those in `more`.
 
     Nothing in it makes a program load or start another: no LD_*, GIT_*, PYTHON* or BASH_ENV.
     """

@@ -60,7 +60,7 @@ def test_every_verb_explains_itself(shell: Shell, verb: options.Verb) -> None:
     assert f"kogniterm {verb.name}" in result.stdout
 
 
-def test_help_speaks_spanish(shell: Shell) -> None:
+def test_help_is_translated_to_spanish(shell: Shell) -> None:
     english = shell.run("run", "--help").stdout
     assert english == shell.run("run", "--help", environ={"LANG": "fr_FR.UTF-8"}).stdout
     for spanish in (
@@ -72,7 +72,7 @@ def test_help_speaks_spanish(shell: Shell) -> None:
             assert word not in spanish
 
 
-def test_mistakes_speak_spanish(shell: Shell) -> None:
+def test_error_messages_are_translated_to_spanish(shell: Shell) -> None:
     result = shell.run("--lang", "es", "modles")
     assert "¿Querías decir models?" in result.stderr
 

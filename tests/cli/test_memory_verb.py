@@ -96,7 +96,7 @@ def user(new_user: Callable[[str], User]) -> User:
     return new_user("ana")
 
 
-def test_a_life_of_a_fact(user: User) -> None:
+def test_a_fact_is_added_edited_and_forgotten(user: User) -> None:
     added = user.json("add", "Deploys", "happen", "on", "Fridays", "--slot", "deploy day")
     assert added["change"] == "added"
     label = added["fact"]["id"]

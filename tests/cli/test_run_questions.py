@@ -212,7 +212,7 @@ def test_the_models_questions_are_answered_at_the_terminal(shell: Shell, term: s
     assert user.ended() == 0
 
 
-def test_where_nobody_is_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
+def test_when_unattended_a_question_ends_the_run_with_status_3(shell: Shell) -> None:
     model = shell.script(
         "replies:\n"
         '  - calls: [{tool: ask_user, arguments: {question: "Which one?"}}]\n'

@@ -236,7 +236,7 @@ def test_the_rules_of_a_folder_are_tried_out_once_it_is_trusted(shell: Shell) ->
     assert "allow => deny  ls" in shell.run("policy", "test", "--mode", "auto").stdout
 
 
-def test_sessions_nobody_used_for_long_are_deleted_when_the_user_wants_it(shell: Shell) -> None:
+def test_sessions_unused_for_long_are_deleted_on_request(shell: Shell) -> None:
     model = shell.script("replies: [{text: Done.}]")
     assert shell.run("run", "--model", model, "old task").returncode == 0
     assert shell.run("run", "--model", model, "new task").returncode == 0

@@ -86,7 +86,7 @@ def test_a_silent_pipe_is_mentioned_and_still_read_to_its_end() -> None:
         assert read_task(["sum"], stdin, speak).data == "late data"
 
 
-def test_a_pipe_that_speaks_is_not_mentioned() -> None:
+def test_a_pipe_with_data_is_not_mentioned() -> None:
     stdin, writing = pipe()
     os.write(writing, b"data")
     os.close(writing)

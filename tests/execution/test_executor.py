@@ -45,7 +45,7 @@ def executor(tmp_path: Path) -> Iterator[CommandExecutor]:
 # --- ends ------------------------------------------------------------------------------------
 
 
-def test_timeout_keeps_the_partial_truth(executor: CommandExecutor) -> None:
+def test_timeout_keeps_the_partial_output(executor: CommandExecutor) -> None:
     command = "a=1; cd /usr; echo before; sleep 600; echo after"
     result = timed_out(executor, command, lambda result: "sleep" in str(result.notes))
     assert result.text == "before"
@@ -226,7 +226,7 @@ def test_who_waits_for_the_next_command_may_be_killed(
     assert executor.run("echo further").text == "further"
 
 
-def test_nobody_waits_for_a_closed_executor(tmp_path: Path) -> None:
+def test_a_closed_executor_leaves_no_prepared_shell(tmp_path: Path) -> None:
     with open_executor(tmp_path) as executor:
         supervisor = int(executor.run("awk '{print $4}' /proc/$PPID/stat").text)
         waiting = standing_by(supervisor)
@@ -382,7 +382,7 @@ def test_diagnosis(executor: CommandExecutor, command: str, kind: str) -> None:
     assert sink.waits[-1] is None
 
 
-def test_waiting_for_nobody_ends(tmp_path: Path) -> None:
+def test_a_wait_for_input_without_a_terminal_ends(tmp_path: Path) -> None:
     with open_executor(tmp_path, input_wait=1.2) as executor:
         result = executor.run("read -p 'Go on? ' x; echo $x")
     assert (result.ended, result.exit_code, result.text) == ("stopped", None, "Go on? ")

@@ -78,7 +78,7 @@ async def test_a_plain_sentence_needs_no_model(make_flow: MakeFlow, said: str) -
     assert flow.shown == []
 
 
-async def test_a_plain_sentence_with_nobody_there_forgets_nothing(make_flow: MakeFlow) -> None:
+async def test_a_plain_sentence_forgets_nothing_when_unattended(make_flow: MakeFlow) -> None:
     flow = make_flow(NO_MODEL, decisions=[])
     flow.open()
     assert flow.session is not None

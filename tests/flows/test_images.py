@@ -66,7 +66,7 @@ async def test_a_resumed_session_still_shows_it(make_flow: MakeFlow) -> None:
     assert (await again.run("And now?")).text == "Still red."
 
 
-async def test_a_model_without_eyes_is_told_and_so_is_the_user(make_flow: MakeFlow) -> None:
+async def test_a_model_without_image_input_is_told_and_so_is_the_user(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{expect: {images: 0}, text: I see nothing.}]")
     (flow.folder / "red.png").write_bytes(RED)
     await flow.run(ASKED)
@@ -75,7 +75,7 @@ async def test_a_model_without_eyes_is_told_and_so_is_the_user(make_flow: MakeFl
     assert "[not shown: PNG image, 4x3 pixels" in flow.shown[0]
 
 
-async def test_another_model_without_eyes_goes_on_with_the_session(make_flow: MakeFlow) -> None:
+async def test_another_model_without_image_input_continues_the_session(make_flow: MakeFlow) -> None:
     flow = looking(make_flow, "- Red.")
     await flow.run(ASKED)
     blind = flow.folder / "blind.yaml"

@@ -58,7 +58,7 @@ async def test_it_stands_behind_every_result_of_its_round(make_flow: MakeFlow) -
     assert (await flow.run("Look")).text == "Red and two."
 
 
-async def test_a_model_without_eyes_is_told_what_it_is(make_flow: MakeFlow) -> None:
+async def test_a_model_without_image_input_gets_a_description(make_flow: MakeFlow) -> None:
     flow = looking(make_flow, LOOK + "- {expect: {images: 0}, text: A picture.}", "replies:\n")
     assert (await flow.run("Look at red.png")).text == "A picture."
     assert flow.shown[2].endswith("bytes]\n[red.png is not shown: this model takes no such images]")

@@ -146,7 +146,7 @@ async def test_a_plan_the_user_gave_is_not_asked_about(make_flow: MakeFlow) -> N
     assert flow.user.plans == []
 
 
-async def test_where_nobody_is_the_plan_goes_on_unless_it_must_be_approved(
+async def test_when_unattended_the_plan_goes_on_unless_it_must_be_approved(
     make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(f"replies:{PLAN}  - text: Enough.\n", approval_mode="manual")

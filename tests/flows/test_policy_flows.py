@@ -238,7 +238,7 @@ async def test_what_the_sandbox_stopped_is_asked_when_proposed_again(make_flow: 
     assert "not run" in flow.shown[4]
 
 
-async def test_auto_mode_confines_what_nobody_approved(make_flow: MakeFlow) -> None:
+async def test_auto_mode_runs_unapproved_commands_in_the_sandbox(make_flow: MakeFlow) -> None:
     require_sandbox("auto")
     script = "replies: [{run: 'echo in > made; python3 -c \"print(6*7)\"'}, {text: Done.}]"
     flow = make_flow(script, sandbox="auto")
@@ -248,7 +248,7 @@ async def test_auto_mode_confines_what_nobody_approved(make_flow: MakeFlow) -> N
 
 
 @pytest.mark.parametrize("unrestricted", [False, True])
-async def test_a_small_model_deletes_nothing_where_nobody_is_asked(
+async def test_a_small_model_deletes_nothing_when_unattended(
     make_flow: MakeFlow, unrestricted: bool
 ) -> None:
     command = "find . -name '*.o' -empty -delete"

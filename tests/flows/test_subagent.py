@@ -378,7 +378,7 @@ replies:
     assert len(flow.results) == 5
 
 
-async def test_ctrl_c_answers_everything_truthfully(make_flow: MakeFlow) -> None:
+async def test_ctrl_c_answers_every_open_call(make_flow: MakeFlow) -> None:
     script = """
 replies:
   - calls:

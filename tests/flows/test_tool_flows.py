@@ -108,7 +108,7 @@ replies:
     assert answer.exit_code == 0
 
 
-async def test_where_nobody_is_the_model_is_told(make_flow: MakeFlow) -> None:
+async def test_when_unattended_the_model_is_told(make_flow: MakeFlow) -> None:
     script = f"""
 replies:
   - {call("ask_user", '{question: "Which one?", answers: [left, right]}')}

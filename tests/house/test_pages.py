@@ -58,7 +58,7 @@ def test_the_example_names_every_setting_and_is_a_file_we_would_accept(tmp_path:
     assert all(loaded.origin(name).file == tmp_path / ".env" for name in Settings.model_fields)
 
 
-def test_every_setting_is_read_by_somebody() -> None:
+def test_every_setting_is_read() -> None:
     """A setting that nothing reads would have no effect."""
     reads = ""
     for file in (ROOT / "kogniterm").rglob("*.py"):

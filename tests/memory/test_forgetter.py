@@ -271,7 +271,7 @@ def test_a_purged_file_has_its_size_and_lost_the_term(
     assert written not in content or written.isspace()
 
 
-def test_a_file_somebody_has_open_keeps_working(tmp_path: Path) -> None:
+def test_a_file_that_is_open_elsewhere_keeps_working(tmp_path: Path) -> None:
     file = tmp_path / "log"
     with file.open("a") as log:
         log.write("about peanuts\n")

@@ -65,7 +65,7 @@ def test_small_talk_recalls_nothing_and_questions_what_answers_them(many: Memory
     found = [
         any(used.text in {facts[name] for name in answers} for used in recall(many, text).used)
         for answers, text in asked
-        # Facts about somebody's health are never given to a model.
+        # Facts about health are never given to a model.
         if all(may_be_recalled(facts[name]) for name in answers)
     ]
     assert len(found) >= 90

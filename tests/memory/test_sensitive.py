@@ -21,7 +21,7 @@ from tests.memory.conftest import OpenMemory
         ("I have diabetes", "health"),
     ],
 )
-def test_what_is_sensitive_is_refused_at_every_door_and_not_recalled(
+def test_sensitive_statements_are_refused_everywhere_and_not_recalled(
     open_here: OpenMemory, text: str, why: str
 ) -> None:
     memory = open_here("ana", "shop", redact=str)

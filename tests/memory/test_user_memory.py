@@ -306,6 +306,6 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None
         open_memory(tmp_path / "file" / "below", user="ana")
 
 
-def test_nobody_has_no_memory(tmp_path: Path) -> None:
+def test_an_empty_user_has_no_memory(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         open_memory(tmp_path, user="")

@@ -114,7 +114,7 @@ async def test_a_pause_that_passes_the_deadline_is_not_made(pauses: Pauses) -> N
     assert pauses.taken == []
 
 
-async def test_the_deadline_does_not_cancel_whoever_listens() -> None:
+async def test_the_deadline_does_not_cancel_the_consumer() -> None:
     """The consumer is busy beyond the deadline; it gets an error, not a cancellation."""
     caller = Caller("m", ModelOptions(deadline=0.05))
     events = caller.call(attempts([AnswerDelta("a"), AnswerDelta("b"), DONE]))

@@ -88,7 +88,7 @@ def test_what_a_kill_leaves_is_accepted_and_made_good(tmp_path: Path, point: str
         assert reached.seq == verify(store.database, info.id).records
 
 
-def test_two_turns_that_nobody_noted_are_more_than_a_crash_leaves(tmp_path: Path) -> None:
+def test_two_turns_missing_from_the_head_file_are_not_from_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "kogniterm.db"
     assert started(KILLED, str(path), "kill:after-turn_ended:2") == -9
     lines = beside(path).read_bytes().splitlines(keepends=True)

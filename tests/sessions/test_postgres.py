@@ -44,7 +44,7 @@ def with_a_session(store: SessionStore, task: str) -> str:
     return journal.state.session_id
 
 
-def test_nobody_sees_or_touches_the_rows_of_others(postgres_url: str) -> None:
+def test_users_cannot_read_or_change_the_rows_of_others(postgres_url: str) -> None:
     ana, bob = store_for(postgres_url, "ana"), store_for(postgres_url, "bob")
     session = with_a_session(ana, "Ana's carrots")
     held = ana.open(session)

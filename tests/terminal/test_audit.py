@@ -50,7 +50,7 @@ def test_a_read_only_data_folder_is_listed_shown_searched_and_verified(
     assert terminal.run(f"find {data} -type d -exec chmod 0755 {{}} +")[0] == 0
 
 
-def test_a_last_turn_that_somebody_deleted_is_missed(open_terminal: OpenTerminal) -> None:
+def test_a_deleted_last_turn_is_detected(open_terminal: OpenTerminal) -> None:
     terminal = open_terminal(columns=160)
     model = scripted(terminal, SCRIPT)
     assert terminal.run(f"kogniterm run -y --no-sandbox --model {model} 'the notes'")[0] == 0

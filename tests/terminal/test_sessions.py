@@ -165,9 +165,7 @@ def test_a_terminal_without_cursor_gets_a_numbered_list(
     assert "Para reanudar esta sesión: kogniterm --resume " in terminal.text
 
 
-def test_everything_that_shows_something_speaks_json(
-    open_terminal: OpenTerminal, user: User
-) -> None:
+def test_every_verb_with_output_has_json_output(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120, rows=60)
     model = scripted(terminal, SCRIPT)
     terminal.run(f"echo a > notes.txt; kogniterm run -y --no-sandbox --model {model} hi")

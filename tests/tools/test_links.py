@@ -136,7 +136,7 @@ async def test_a_read_of_what_became_a_link_is_refused(places: Places) -> None:
         await tool.run(checked)
 
 
-async def test_a_pipe_in_place_of_the_file_keeps_nobody_waiting(places: Places) -> None:
+async def test_a_pipe_in_place_of_the_file_does_not_block(places: Places) -> None:
     for name, arguments in (*WRITES.items(), ("read_file", {"path": "sub/a.txt"})):
         tool = places.tool(name)
         checked = tool.check(arguments)

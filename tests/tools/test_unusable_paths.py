@@ -94,7 +94,7 @@ async def test_a_file_in_a_folder_that_may_not_be_written_is_edited_in_place(wor
 
 
 @pytest.mark.parametrize("who", [ordinary, nullcontext], ids=["ordinary", "root"])
-async def test_a_file_of_somebody_else_stays_theirs(
+async def test_a_file_of_another_user_keeps_its_owner(
     tmp_path: Path, who: Callable[[], AbstractContextManager[None]]
 ) -> None:
     file = tmp_path / "a.txt"

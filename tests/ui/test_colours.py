@@ -1,7 +1,7 @@
 """The same screens in a dark and in a light terminal, colours included.
 
 A golden file holds what tmux has on its screen, each change of style in brackets:
-`UPDATE_SCREENS=1 pytest tests/ui/test_colours.py` writes them anew.
+`UPDATE_SCREENS=1 pytest tests/ui/test_colours.py` writes new ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Screens of the main flow in a real terminal, as text, at each width and in each language.
 
-`UPDATE_SCREENS=1 pytest tests/ui/test_screens.py` writes the captures anew.
+`UPDATE_SCREENS=1 pytest tests/ui/test_screens.py` writes new captures.
 """
 
 from __future__ import annotations

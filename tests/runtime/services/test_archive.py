@@ -25,7 +25,7 @@ def folder(place: Path, owner: int, name: str = "abcd_123") -> Path:
     return made
 
 
-def test_leftovers_of_the_dead_are_cleaned_and_of_the_living_named(tmp_path: Path) -> None:
+def test_leftovers_of_ended_processes_are_cleaned_and_of_running_ones_named(tmp_path: Path) -> None:
     dead, living = folder(tmp_path, NO_PROCESS), folder(tmp_path, os.getpid())
     locked = folder(tmp_path, NO_PROCESS, "locked_1")
     strange = tmp_path / "kogniterm-notes"

@@ -69,7 +69,7 @@ def session(store: SessionStore) -> str:
     return journal.state.session_id
 
 
-def test_a_killed_process_loses_its_session_and_a_living_one_does_not(
+def test_a_killed_process_loses_its_session_and_a_running_one_does_not(
     store: SessionStore, session: str, location: Path | str
 ) -> None:
     process = subprocess.Popen(
@@ -128,7 +128,7 @@ def test_who_lost_the_lease_can_write_nothing_even_when_first(
     journal.close()
 
 
-def test_a_holder_gives_signs_of_life(store: SessionStore, session: str) -> None:
+def test_a_holder_renews_its_lease(store: SessionStore, session: str) -> None:
     lively = SessionStore(store.database.another(), version="1.0", heartbeat=0.01)
     journal = lively.open(session)
     store.database.execute("UPDATE leases SET expires = 0")

@@ -124,7 +124,7 @@ def test_a_theme_chosen_later_asks_then(peer: OpenPeer, folder: Path) -> None:
     "changes",
     [{"theme": "dark"}, {"color": False}, {"colorfgbg": "15;0"}, {"term": "linux"}],
 )
-def test_nobody_is_asked_in_vain(changes: dict[str, object]) -> None:
+def test_the_background_is_asked_for_only_if_it_matters(changes: dict[str, object]) -> None:
     assert worth_asking(Preferences())
     assert not worth_asking(Preferences(**changes))  # type: ignore[arg-type]  # as parametrized
 
