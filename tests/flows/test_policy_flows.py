@@ -85,7 +85,7 @@ async def test_undoing_is_not_promised_where_only_the_run_shows_what_changes(
         for line in session.undo.preview(
             request, session.policy.assess(request, session.executor.cwd)
         )
-    ][-1] == (f"Cannot be undone (files known only at run time): {unknown}")
+    ][-1] == (f"Cannot be undone: {unknown}")
 
 
 async def _asked(flow):  # type: ignore[no-untyped-def]

@@ -455,6 +455,8 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     live.press("y")
     await live.until("Restored:")
     assert file.read_text() == "old words\n"
+    live.press("/diff\r")
+    await live.until("No changes made by this session.")
     await live.leave()
 
 

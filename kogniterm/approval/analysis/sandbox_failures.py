@@ -43,10 +43,13 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         r"|could not open a connection to your authentication agent|error connecting to agent"
         r"|can't open display|cannot open display")),
     ("write", _NOT_WRITTEN, re.compile(rf"\[Errno 30\] Read-only file system: {_NAMED_AFTER}")),
+    ("write", _NOT_WRITTEN, re.compile(rf"{_PATH}: (?:Read-only file system|EROFS)")),
     ("write", _NOT_WRITTEN, re.compile(
         rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:Read-only file system|EROFS|read-only file system)")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"\[Errno 1?3?\] (?:Permission denied|Operation not permitted): {_NAMED_AFTER}")),
+    ("write", _NOT_PERMITTED, re.compile(
+        rf"{_PATH}: (?:Permission denied|Operation not permitted)")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")),
     ("process", Phrase("An operation was not permitted, possibly because of the sandbox."),

@@ -44,6 +44,7 @@ from kogniterm.types import (
     Effect,
     Phrase,
     RiskReport,
+    RuleTrace,
     Verdict,
 )
 
@@ -153,7 +154,8 @@ class PolicyService:
             if obstacle is not None:
                 wider = Phrase("Runs outside the sandbox if you approve it.")
                 known = (obstacle,) if self.sandbox.always else (obstacle, wider)
-                return Verdict("ask", (*known, *report.reasons), verdict.trace)
+                trace = (*verdict.trace, RuleTrace("sandbox", "ask", True, obstacle))
+                return Verdict("ask", (*known, *report.reasons), trace)
         return verdict
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:

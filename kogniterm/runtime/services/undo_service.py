@@ -42,19 +42,17 @@ class UndoService:
         if request.effect == "edit":
             if not self._paths(request, report):
                 path = {"target": request.arguments.get("path", "")}
-                return Phrase("Cannot be undone (outside the workspace): {target}", path)
+                return Phrase("Cannot be undone: {target}", path)
             return Phrase("Can be undone with /undo.")
         if report.label == "safe_readonly":
             return None
         outside = [e.target for e in changed if e.outside]
         if outside:
-            return Phrase(
-                "Cannot be undone (outside the workspace): {target}", {"target": outside[0]}
-            )
+            return Phrase("Cannot be undone: {target}", {"target": outside[0]})
         unknown = [e.target for e in changed if "…" in e.target]
         if unknown:
             return Phrase(
-                "Cannot be undone (files known only at run time): {target}",
+                "Cannot be undone: {target}",
                 {"target": unknown[0]},
             )
         unkept = self.store.unkept(self._paths(request, report)) if not beyond else None

@@ -26,11 +26,13 @@ FILE = "KOGNITERM.md"
 
 def show_changes(repl: Repl, argument: str) -> None:
     """Run /diff."""
-    images = repl.session.undo.images()
+    undo_service = repl.session.undo
     found: dict[str, FileDifference] = {}
-    # Oldest last: what a file was before the session first touched it wins.
-    for image in images:
-        for difference in repl.session.undo.store.differences(image):
+    # Oldest last, undone or not: what a file was before the session first touched it wins.
+    for image in undo_service.store.images(undo_service.session_id):
+        for entry in image.entries:
+            found.pop(entry.path, None)
+        for difference in undo_service.store.differences(image):
             found[difference.path] = difference
     if not found:
         raise UsageError(

@@ -183,7 +183,7 @@ class Subject:
             table.add_row(_("Effects"), Text("\n".join(self._effects)))
         reasons = self._reasons(told=bool(self._effects))
         if reasons:
-            table.add_row(_("Reason"), Text("; ".join(reasons)))
+            table.add_row(_("Reason"), Text("; ".join([reasons[0], *map(_continued, reasons[1:])])))
         return table
 
     @property
@@ -241,6 +241,12 @@ class Subject:
 
             lines += [Text("  " + render_line(" ".join(argv))) for argv in self.report.programs]
         return lines
+
+
+def _continued(reason: str) -> str:
+    """Return a reason as it reads behind another, without its capital; names keep theirs."""
+    first = reason.partition(" ")[0]
+    return f"{reason[:1].lower()}{reason[1:]}" if first[1:].islower() else reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ def origin_text(origin: str) -> str:
         "mode manual": _("manual mode"),
         "mode auto": _("auto mode"),
         "unknown outcome": _("earlier run"),
+        "sandbox": _("sandbox"),
     }
     if kind == "lease" and space:
         return _("permission {id}").format(id=rest)

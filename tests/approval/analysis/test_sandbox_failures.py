@@ -27,3 +27,19 @@ def test_sandbox_failures_are_recognised(output: str, widen: str | None) -> None
     failure = sandbox_failure(output, 1)
     assert (failure.widen if failure else None) == widen
     assert sandbox_failure(output, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "path"),
+    [
+        ("touch: cannot touch '../up.txt': Read-only file system", "../up.txt"),
+        ("bash: line 1: /etc/x: Read-only file system", "/etc/x"),
+        ("mkdir: cannot create directory '/opt/y': Permission denied", "/opt/y"),
+        ("OSError: [Errno 30] Read-only file system: '/etc/x'", "/etc/x"),
+    ],
+)
+def test_the_file_is_named_and_not_the_program(output: str, path: str) -> None:
+    failure = sandbox_failure(output, 1)
+    assert failure is not None
+    assert failure.target == path
+    assert path in str(failure.text)

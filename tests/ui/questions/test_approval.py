@@ -155,6 +155,19 @@ def test_the_most_telling_reason_comes_before_that_of_the_mode() -> None:
         assert [line for line in lines if line.startswith("Reason")] == [f"Reason   {shown}"]
 
 
+def test_reasons_read_as_one_sentence() -> None:
+    reasons = (
+        Phrase("Runs outside the sandbox."),
+        Phrase("KogniTerm stopped."),
+        Phrase("Only reads."),
+    )
+    subject = Subject(
+        request("ls"), replace(report("ls"), reasons=()), Verdict("ask", reasons), "/w"
+    )
+    text = " ".join(drawn(ApprovalQuestion(subject), 120).lines)
+    assert "Runs outside the sandbox; KogniTerm stopped; only reads" in text
+
+
 def test_an_edit_shows_its_diff_and_has_to_be_seen_whole() -> None:
     change = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"
     edit = ActionRequest("1", "c", "edit_file", "edit x", "fix", effect="edit", detail=change)
