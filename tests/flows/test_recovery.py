@@ -251,7 +251,7 @@ async def test_folder_and_draft_are_there_again_and_the_modes_are_not(
 async def test_a_takeover_after_a_crash_is_told(make_flow: MakeFlow, program: Program) -> None:
     program.kill(make_flow(COUNTED), "kill:after-intent")
     session = make_flow(ANSWER).open("last")
-    assert any("ended without closing it" in str(notice) for notice in session.notices)
+    assert any("ended unexpectedly" in str(notice) for notice in session.notices)
 
 
 def test_the_command_line_goes_on_with_an_open_turn(make_flow: MakeFlow, program: Program) -> None:

@@ -160,16 +160,19 @@ replies:
 
 
 @pytest.mark.parametrize(
-    ("limit", "word"),
-    [({"max_steps": 2}, "2 model calls"), ({"max_commands": 1}, "1 commands")],
+    ("limit", "reason"),
+    [
+        ({"max_steps": 2}, "Model call limit reached: 2."),
+        ({"max_commands": 1}, "Command limit reached: 1."),
+    ],
 )
 async def test_a_budget_stops_cleanly(
-    make_flow: MakeFlow, limit: dict[str, object], word: str
+    make_flow: MakeFlow, limit: dict[str, object], reason: str
 ) -> None:
     flow = make_flow(PLAN, **limit)
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("budget", 4)
-    assert word in str(answer.reason)
+    assert str(answer.reason) == reason
     assert "Left:" in answer.text
     assert flow.session is not None
     assert not flow.session.state.pending

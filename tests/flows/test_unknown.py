@@ -113,7 +113,7 @@ async def test_a_crash_behind_a_refusal_does_not_make_the_turn_a_success(
     kill(forge, make_flow(COUNTED), "kill:after-outcome:1", "--resume=last", "count again")
     status, said = ended(forge, make_flow(TOLD), "--resume=last")
     assert status == 3, said
-    assert "An action was refused" in said
+    assert "an action was refused" in said
 
 
 async def test_another_command_runs(make_flow: MakeFlow, forge: Forge) -> None:

@@ -91,7 +91,7 @@ def test_a_session_goes_on_and_belongs_to_one_process_at_a_time(
     with anew(terminal, "› the first thing"):
         say(terminal, "/resume The copy")
     terminal.until("Session resumed: The copy")
-    say(terminal, "/compact", "compacted")
+    say(terminal, "/compact", "Compacting freed no space")
     assert leave(terminal) == 0
     # Compacted messages are still in the journal.
     assert "> the first thing" in terminal.run("kogniterm sessions show 'The copy'")[1]

@@ -157,7 +157,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             terminal.until("Escribe /help")
             terminal.pause(1)
             terminal.send("/help\r")
-            terminal.until("lista los comandos")
+            terminal.until("listar los comandos")
             terminal.send("/quit\r")
         assert terminal.status() == 0
 
@@ -234,7 +234,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
         ("/budget", "tokens"),
         ("/budget tokens 200k", "200"),
         ("/budget session dollars 5", "$5"),
-        ("/cost", "model calls"),
+        ("/cost", "Model calls: "),
         ("/plan never", "never"),
         ("!seq -f 'row %g' 1000 1039", "╰ ✓ exit 0"),
         ("/output 1", ""),

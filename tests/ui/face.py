@@ -119,13 +119,20 @@ class PlayedPaths:
     config: Path = Path("/nowhere")
 
 
+class PlayedStore:
+    """A store of sessions of which none was used yet."""
+
+    def is_used(self, session_id: str) -> bool:
+        return False
+
+
 @dataclass
 class PlayedArchive:
     """An archive without stored files, with the names and texts of a trusted project's commands."""
 
     paths: PlayedPaths = field(default_factory=PlayedPaths)
     commands: tuple[tuple[str, str], ...] = ()
-    store: Any = None
+    store: Any = field(default_factory=PlayedStore)
 
     def project_commands(self) -> tuple[tuple[str, str], ...]:
         return self.commands

@@ -405,7 +405,10 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
     ]
     live, session = live_repl(keys, say_hello)
     session.archive.store = SimpleNamespace(
-        sessions=lambda used: infos, condition=lambda _id: "done", short_id=lambda one: one[:8]
+        sessions=lambda used: infos,
+        condition=lambda _id: "done",
+        short_id=lambda one: one[:8],
+        is_used=lambda _id: True,
     )
     await live.until("· manual ·")
     asked: list[str | None] = []
