@@ -134,7 +134,7 @@ def test_killed_with_a_command_running_the_next_start_says_so(
         terminal.until("its outcome is unknown")
         terminal.until("[c] check what it did")
         assert f"$ echo began; sleep {seconds}" in terminal.text
-        assert "ended unexpectedly" in terminal.text.replace("\n  ", " ")
+        assert "KogniTerm ended unexpectedly" in terminal.text.replace("\n  ", " ")
         terminal.send("g")
         terminal.until(" tokens in, ")
         assert "It was cut off." in terminal.text
