@@ -96,6 +96,16 @@ def why(error: OSError | UnicodeError) -> Phrase:
     return _SYSTEM.get(error.errno or 0) or Phrase(error.strerror or str(error))
 
 
+def yaml_fault(error: Exception) -> Phrase:
+    """Return why a text is not YAML, with the line; the reason keeps the reader's own words."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    reason = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
+    reason = " ".join(reason.split())
+    if mark is None:
+        return Phrase("{reason}", {"reason": reason})
+    return Phrase("line {line}: {reason}", {"line": mark.line + 1, "reason": reason})
+
+
 def of_system(error: Exception) -> Phrase | None:
     """Return the message for a failure of the system that nothing else handled.
 

@@ -12,11 +12,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
-from kogniterm.errors import ToolError, UsageError
+from kogniterm.errors import ToolError, UnusableValueError, UsageError, yaml_fault
 from kogniterm.text.bounded_regex import Pattern
-from kogniterm.types import DelegateKind
+from kogniterm.types import DelegateKind, Phrase
+from kogniterm.types.actions import current_tool
 
 NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 ID = r"^[a-z][a-z0-9_]{0,23}$"
@@ -71,12 +73,12 @@ class Condition(_Model):
     @model_validator(mode="after")
     def _one_question(self) -> Condition:
         if len(self.model_fields_set - {"value"}) != 1:
-            raise ValueError("needs one of equals, contains, matches, below, above")
+            raise UnusableValueError("needs one of equals, contains, matches, below, above")
         if self.matches is not None:
             try:
                 Pattern(self.matches)
             except ToolError as error:
-                raise ValueError(str(error).rstrip(".")) from error
+                raise UnusableValueError("matches is not a valid regular expression") from error
         return self
 
 
@@ -117,14 +119,19 @@ class Node(_Model):
     def _one_kind(self) -> Node:
         kinds = [kind for kind in KINDS if getattr(self, kind) is not None]
         if len(kinds) != 1:
-            raise ValueError(f"needs exactly one of {', '.join(KINDS)}")
+            raise UnusableValueError("needs exactly one of {kinds}", kinds=", ".join(KINDS))
         if (kinds[0] == "condition") != (self.then is not None):
-            raise ValueError("then belongs to a condition, and a condition needs it")
+            raise UnusableValueError("then belongs to a condition, and a condition needs it")
         if self.otherwise is not None and kinds[0] != "condition":
-            raise ValueError("else belongs to a condition")
+            raise UnusableValueError("else belongs to a condition")
         if self.condition is not None and self.next is not None:
-            raise ValueError("a condition goes on with then and else, not with next")
+            raise UnusableValueError("a condition continues with then and else, not with next")
         return self
+
+    @field_validator("tool")
+    @classmethod
+    def _present(cls, name: str | None) -> str | None:
+        return None if name is None else current_tool(name)
 
     def texts(self) -> Iterator[str]:
         """Every text of this node that may hold references."""
@@ -166,67 +173,91 @@ class Recipe(_Model):
 
     @model_validator(mode="after")
     def _whole(self) -> Recipe:
-        problems = list(_problems(self))
+        problems = tuple(_problems(self))
         if problems:
-            raise ValueError("; ".join(problems))
+            raise UnusableValueError("{problems}", problems=problems)
         return self
 
 
-def _problems(recipe: Recipe) -> Iterator[str]:
+def _problems(recipe: Recipe) -> Iterator[Phrase]:
     ids = [node.id for node in recipe.nodes]
-    yield from (
-        f"the id {one} is used twice" for one in sorted({i for i in ids if ids.count(i) > 1})
-    )
+    for one in sorted({i for i in ids if ids.count(i) > 1}):
+        yield Phrase("the ID {id} is used twice", {"id": one})
     main = [node.id for node in recipe.main]
     if not main:
-        yield "no node is in the main line"
+        yield Phrase("no node is in the main line")
     for node in recipe.nodes:
         yield from _bad_ways(node, main)
         yield from _bad_uses(node, recipe, ids)
         for text in node.texts():
-            yield from _bad_references(text, f"node {node.id}", recipe, ids)
+            yield from _bad_references(text, Phrase("node {node}", {"node": node.id}), recipe, ids)
         if node.command is not None and _quoted_references(node.command):
-            yield f"node {node.id}: leave out the quotes round {{{{…}}}}; values are quoted"
+            yield Phrase(
+                "node {node}: leave out the quotes round the placeholder; values are quoted",
+                {"node": node.id},
+            )
         if node.command is not None and _in_here_document(node.command):
-            yield f"node {node.id}: {{{{…}}}} cannot stand in a here-document; use printf"
+            yield Phrase(
+                "node {node}: a placeholder cannot stand in a here-document; use printf",
+                {"node": node.id},
+            )
     for name, text in recipe.outputs.items():
-        yield from _bad_references(text, f"output {name}", recipe, ids)
+        yield from _bad_references(text, Phrase("output {name}", {"name": name}), recipe, ids)
 
 
-def _bad_ways(node: Node, main: list[str]) -> Iterator[str]:
+def _bad_ways(node: Node, main: list[str]) -> Iterator[Phrase]:
     for way in (node.next, node.then, node.otherwise):
         if way is None or way == END:
             continue
         if way not in main:
-            yield f"node {node.id} leads to {way}, which is not in the main line"
+            yield Phrase(
+                "node {node} leads to {way}, which is not in the main line",
+                {"node": node.id, "way": way},
+            )
         elif node.id not in main or main.index(way) <= main.index(node.id):
-            yield f"node {node.id} leads back to {way}; a recipe only goes forward"
+            yield Phrase(
+                "node {node} leads back to {way}; a recipe only goes forward",
+                {"node": node.id, "way": way},
+            )
 
 
-def _bad_uses(node: Node, recipe: Recipe, ids: list[str]) -> Iterator[str]:
+def _bad_uses(node: Node, recipe: Recipe, ids: list[str]) -> Iterator[Phrase]:
     used = [node.map.do] if node.map is not None else []
     if node.model is not None:
         if isinstance(node.tools, str):
-            yield f"node {node.id}: tools of a model is a list of nodes"
+            yield Phrase("node {node}: tools of a model is a list of nodes", {"node": node.id})
         else:
             used += node.tools or []
     for name in used:
         if name not in ids:
-            yield f"node {node.id} uses {name}, which does not exist"
+            yield Phrase(
+                "node {node} uses {name}, which does not exist", {"node": node.id, "name": name}
+            )
         elif recipe.node(name).kind in ("condition", "map", "model"):
-            yield f"node {node.id} cannot use {name}: only command, tool and agent nodes"
+            yield Phrase(
+                "node {node} cannot use {name}: only command, tool and agent nodes",
+                {"node": node.id, "name": name},
+            )
     if node.agent is not None and not isinstance(node.tools, str | None):
-        yield f"node {node.id}: tools of an agent is read, search, edit or run"
+        yield Phrase(
+            "node {node}: tools of an agent is read, search, edit or run", {"node": node.id}
+        )
 
 
-def _bad_references(text: str, where: str, recipe: Recipe, ids: list[str]) -> Iterator[str]:
+def _bad_references(text: str, where: Phrase, recipe: Recipe, ids: list[str]) -> Iterator[Phrase]:
     for match in REFERENCE.finditer(text):
         kind, _, rest = match[1].partition(".")
         name = rest.partition(".")[0]
         if kind == "inputs" and name not in recipe.inputs:
-            yield f"{where} refers to the input {name}, which does not exist"
+            yield Phrase(
+                "{where} refers to the input {name}, which does not exist",
+                {"where": where, "name": name},
+            )
         elif kind == "nodes" and name not in ids:
-            yield f"{where} refers to the node {name}, which does not exist"
+            yield Phrase(
+                "{where} refers to the node {name}, which does not exist",
+                {"where": where, "name": name},
+            )
 
 
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
@@ -292,8 +323,9 @@ def read_recipe(text: str) -> Recipe:
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        detail = " ".join(str(error).split())
-        raise UsageError("The recipe is not valid YAML: {detail}", detail=detail) from error
+        raise UsageError(
+            "The recipe is not valid YAML ({detail}).", detail=yaml_fault(error)
+        ) from error
     if not isinstance(data, Mapping):
         raise UsageError("A recipe must be a mapping with the keys name and nodes.")
     try:
@@ -302,19 +334,50 @@ def read_recipe(text: str) -> Recipe:
         raise UsageError("The recipe cannot be used: {problems}.", problems=_said(error)) from error
 
 
-def _said(error: ValidationError) -> str:
-    return "; ".join(
-        ": ".join(
-            filter(
-                None,
-                (
-                    ".".join(str(part) for part in item["loc"]),
-                    item["msg"].removeprefix("Value error, "),
-                ),
-            )
+def _said(error: ValidationError) -> tuple[Phrase, ...]:
+    """Return each problem with the place where it is."""
+    found = []
+    for item in error.errors(include_url=False):
+        place, what = ".".join(map(str, item["loc"])), _problem(item)
+        found.append(
+            Phrase("{place}: {problem}", {"place": place, "problem": what}) if place else what
         )
-        for item in error.errors(include_url=False)
-    )
+    return tuple(found)
+
+
+def _problem(item: ErrorDetails) -> Phrase:
+    """Return one of pydantic's complaints in our words."""
+    context, kind = item.get("ctx", {}), item["type"]
+    own = context.get("error")
+    if isinstance(own, UnusableValueError):
+        return own.text
+    if kind == "literal_error":
+        choices = str(context["expected"]).replace("'", "").replace(" or ", ", ")
+        return Phrase("must be one of {choices}", {"choices": choices})
+    if kind == "string_pattern_mismatch":
+        return Phrase("must match {pattern}", {"pattern": context["pattern"]})
+    for starts, text in _COMPLAINTS.items():
+        if kind.startswith(starts):
+            return text
+    return Phrase("has a value that cannot be used")
+
+
+_COMPLAINTS: Mapping[str, Phrase] = {
+    "missing": Phrase("is missing"),
+    "extra_forbidden": Phrase("unknown key"),
+    "string": Phrase("must be text"),
+    "int": Phrase("must be a whole number"),
+    "float": Phrase("must be a number"),
+    "bool": Phrase("must be true or false"),
+    "list": Phrase("must be a list"),
+    "dict": Phrase("must be a mapping"),
+    "model": Phrase("must be a mapping"),
+    "too_short": Phrase("is empty"),
+    "too_long": Phrase("has too many entries"),
+    "greater": Phrase("is too small"),
+    "less": Phrase("is too large"),
+}
+"""Complaints in our words, by the beginning of the name that pydantic has for them."""
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -119,7 +119,7 @@ def _tell_result(args: argparse.Namespace, paths: Paths, provider: Provider | No
         if other:
             _write(
                 Phrase(
-                    "{origin} also sets this and takes precedence over {file}.",
+                    "This is also set by {origin}, which takes precedence over {file}.",
                     {"origin": other, "file": paths.env_file},
                 )
             )

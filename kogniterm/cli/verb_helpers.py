@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kogniterm import __version__
 from kogniterm.cli.options import settings_of
 from kogniterm.errors import EXIT_DONE, UsageError
+from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import translate
 
@@ -130,6 +131,19 @@ def location_of(args: argparse.Namespace) -> Path | str:
     """Return where the sessions are: the configured PostgreSQL address, or the file."""
     url = settings_of(args).database_url
     return url.get_secret_value() if url is not None else paths_in_use().database
+
+
+def file_to_write(name: str) -> Path:
+    """Return the file that `--to` names. Raises `UsageError` for one that cannot be written."""
+    path = named("", name)
+    reason = None
+    if path.is_dir():
+        reason = Phrase("it is a folder")
+    elif not path.parent.is_dir():
+        reason = Phrase("no such file or folder")
+    if reason is not None:
+        raise UsageError("{file} cannot be written: {why}.", file=path, why=reason)
+    return path
 
 
 def note_written(path: Path, kind: Kind) -> None:

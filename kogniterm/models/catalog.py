@@ -58,21 +58,19 @@ class Provider:
 
     `package` is the module that must be importable, and `distribution` the package of the index
     that brings it (None for what always works). `key` names the environment variable with the
-    key; None where no key is needed. `argument` tells what stands behind the colon, and
-    `default_model` what is used without it. `url` is where a service is reached unless the
-    settings say otherwise. `label` is its short name in a list, `key_page` the address where a user
+    key; None where no key is needed. `default_model` is what is used when nothing stands
+    behind the colon. `url` is where a service is reached unless the
+    settings say otherwise. `label` is its name on screens, `key_page` the address where a user
     gets a key, and `key_starts` are beginnings that only keys of this provider have.
     """
 
     name: str
-    title: str
-    argument: str
+    label: str
     package: str | None = None
     distribution: str | None = None
     key: str | None = None
     default_model: str = ""
     url: str = ""
-    label: str = ""
     key_page: str = ""
     key_starts: tuple[str, ...] = ()
     note: str = ""

@@ -25,7 +25,7 @@ from kogniterm.models.catalog import (
 )
 from kogniterm.protocols import Model
 from kogniterm.storage.folders import named
-from kogniterm.types import ModelInfo
+from kogniterm.types import ModelInfo, Phrase
 
 
 def open_model(name: str, options: ModelOptions) -> Model:
@@ -57,9 +57,8 @@ def parse_name(name: str) -> tuple[Provider, str]:
     if not argument and provider.name not in ("local", "ollama"):
         if not provider.default_model:
             raise UsageError(
-                "The model name {name} needs {argument} after the colon, as in {provider}:NAME.",
+                "The model name {name} needs a file after the colon, as in {provider}:FILE.",
                 name=name,
-                argument=provider.argument,
                 provider=provider.name,
             )
         argument = provider.default_model
@@ -159,7 +158,7 @@ def _require_package(provider: Provider) -> None:
     if not installed(provider.name):
         raise UsageError(
             "{title} needs the package {package}, which is not installed. Run `{command}`.",
-            title=provider.title,
+            title=Phrase(provider.label),
             package=provider.distribution,
             command=install_command(provider.distribution or ""),
         )
@@ -169,7 +168,7 @@ def _require_key(provider: Provider, options: ModelOptions) -> None:
     if provider.key and not options.keys.get(provider.name):
         raise ModelKeyMissingError(
             "{title} needs an API key. Run `kogniterm login {provider}`, or set {key}.",
-            title=provider.title,
+            title=Phrase(provider.label),
             provider=provider.name,
             key=provider.key,
         )

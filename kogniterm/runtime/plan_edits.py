@@ -22,7 +22,7 @@ from kogniterm.agent.plan.plan_tools import (
     parse_plan,
     where_we_are,
 )
-from kogniterm.errors import ToolError, UsageError, why
+from kogniterm.errors import ToolError, UsageError, why, yaml_fault
 from kogniterm.types import (
     Phrase,
     Plan,
@@ -98,15 +98,15 @@ def plan_from_text(
     items = data.get("steps")
     known = {step.id: step for step in previous.steps} if previous is not None else {}
     statuses: dict[str, StepStatus] = {}
-    for item in items if isinstance(items, list) else ():
+    for number, item in enumerate(items if isinstance(items, list) else (), 1):
         if isinstance(item, Mapping):
-            name = item.get("id")
+            name = item.get("id") or Phrase("step {number}", {"number": number})
             problems += [
                 Phrase("{step}: unknown key {key!r}", {"step": name, "key": key})
                 for key in item
                 if key not in _STEP_KEYS
             ]
-            statuses[str(name)] = _status(item, known.get(str(name)), problems)
+            statuses[str(name)] = _status(item, name, known.get(str(name)), problems)
     plan = None
     try:
         plan = parse_plan({**data, "reason": ""}, None, tools=tools)
@@ -130,15 +130,19 @@ def _load(text: str) -> Mapping[str, Any]:
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        detail = " ".join(str(error).split())
-        raise UsageError("The plan is not valid YAML: {detail}", detail=detail) from error
+        raise UsageError(
+            "The plan is not valid YAML ({detail}).", detail=yaml_fault(error)
+        ) from error
     if not isinstance(data, Mapping):
         raise UsageError("A plan must have the keys goal and steps.")
     return data
 
 
-def _status(item: Mapping[str, Any], before: PlanStep | None, problems: list[Phrase]) -> StepStatus:
-    name, wish = item.get("id"), item.get("status", "pending")
+def _status(
+    item: Mapping[str, Any], name: object, before: PlanStep | None, problems: list[Phrase]
+) -> StepStatus:
+    """Return the status that the user gave the step called `name`."""
+    wish = item.get("status", "pending")
     if wish not in _STATUSES:
         allowed = {"step": name, "statuses": ", ".join(_STATUSES)}
         problems.append(Phrase("{step}: status must be one of {statuses}", allowed))

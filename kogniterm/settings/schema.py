@@ -43,8 +43,16 @@ def _ollama_url(value: str) -> str:
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}"
 
 
+def _postgres_url(value: SecretStr) -> SecretStr:
+    """Return the address; anything else would silently be taken as the name of a file."""
+    if urlsplit(value.get_secret_value()).scheme not in ("postgresql", "postgres"):
+        raise ValueError(str(Phrase("a URL that starts with postgresql://")))
+    return value
+
+
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 OllamaUrl = Annotated[str, AfterValidator(_ollama_url)]
+PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
 
 MASK = "********"
 SECTIONS = {
@@ -282,7 +290,7 @@ class Settings(BaseSettings):
         "What is remembered: nothing, only this session, or across sessions.",
         flag="--memory",
     )
-    database_url: SecretStr | None = _setting(
+    database_url: PostgresUrl | None = _setting(
         None,
         "PostgreSQL database for sessions, journal and memory, instead of the SQLite file.",
         example="postgresql://user@db.example.org/kogniterm",

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     PostgresConnection = psycopg.Connection[tuple[Any, ...]]
     Connection = sqlite3.Connection | PostgresConnection
 
+SQLITE_MAGIC = b"SQLite format 3\0"
+"""The first bytes of every SQLite database."""
 BUSY_MILLISECONDS = 2000
 """Time that a write waits for another process before it gives up with a clear error."""
 

@@ -12,6 +12,19 @@ from kogniterm.types.localized import Phrase
 EffectClass = Literal["none", "read", "command", "edit", "network", "person", "keystrokes"]
 
 
+_RENAMED_TOOLS = {"ask_person": "ask_user"}
+
+
+def names_renamed_tool(text: str) -> bool:
+    """Return whether `text` may hold the name that a tool had in an earlier version."""
+    return any(name in text for name in _RENAMED_TOOLS)
+
+
+def current_tool(name: str) -> str:
+    """Return the present name of a tool, for journals and recipes of earlier versions."""
+    return _RENAMED_TOOLS.get(name, name)
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as the model sees it: name, description, JSON schema of its arguments.

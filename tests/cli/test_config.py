@@ -18,8 +18,8 @@ def test_show_tells_values_and_where_they_came_from(shell: Shell) -> None:
     rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines()}
     assert rows == {
         "plan": ["never", f"{config}:2"],
-        "google_api_key": ["********", "environment GOOGLE_API_KEY"],
-        "language": ["en", "flag --lang"],
+        "google_api_key": ["********", "the variable GOOGLE_API_KEY"],
+        "language": ["en", "the option --lang"],
     }
 
 

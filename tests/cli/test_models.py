@@ -63,7 +63,7 @@ def test_source_that_does_not_exist_is_a_usage_error(models: Models) -> None:
 
 def test_unknown_name_is_told_the_known_ones(models: Models) -> None:
     done = models("pull", "gpt-9")
-    assert done.returncode == 5
+    assert done.returncode == 2
     assert NAME in done.stderr
 
 

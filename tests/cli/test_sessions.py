@@ -148,9 +148,11 @@ def test_export_to_a_device_or_a_pipe_writes_to_it(
 
 def test_export_to_a_folder_that_is_not_there(shell: Shell, session: str) -> None:
     result = shell.run("sessions", "export", session, "--to", "/nowhere/file")
-    assert result.returncode == 1
-    assert "/nowhere/file" in result.stderr
-    assert "Traceback" not in result.stderr
+    assert result.returncode == 2
+    told = "/nowhere/file cannot be written: no such file or folder."
+    assert result.stderr == f"kogniterm: {told}\n"
+    result = shell.run("sessions", "export", session, "--to", str(shell.home))
+    assert (result.returncode, "it is a folder" in result.stderr) == (2, True)
 
 
 def test_audit_shows_and_proves(shell: Shell, session: str) -> None:
@@ -181,6 +183,30 @@ def test_storage_copies_and_compares(shell: Shell, session: str, tmp_path: Path)
     assert shell.run("storage", "copy", "/no/such.db", target).returncode == 2
     missing = shell.run("storage", "copy", "sqlite", "postgres")
     assert "KOGNITERM_DATABASE_URL" in missing.stderr
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(shell: Shell, session: str) -> None:
+    notes = shell.project / "notes.txt"
+    notes.write_text("not a database")
+    missing = shell.project / "missing.db"
+    for words, told in (
+        (("check", str(notes)), "is not a SQLite database."),
+        (("check", str(missing)), f"Database {missing} not found."),
+        (("check", str(shell.home)), "cannot be read: it is a folder."),
+        (("check", "mysql://host/db"), "is not a PostgreSQL address; use postgresql://"),
+        (("check", "sqlite", str(missing)), f"Database {missing} not found."),
+        (("copy", "sqlite", str(notes)), "is not a SQLite database."),
+        (("copy", str(notes), "sqlite"), "is not a SQLite database."),
+    ):
+        result = shell.run("storage", *words)
+        assert (result.returncode, told in result.stderr) == (2, True), result.stderr
+    wrong = shell.run("sessions", "list", environ={"KOGNITERM_DATABASE_URL": "mysql://host/db"})
+    assert (wrong.returncode, "must be a URL that starts with postgresql" in wrong.stderr) == (
+        2,
+        True,
+    )
+    assert notes.read_text() == "not a database"
+    assert [file.name for file in shell.project.iterdir()] == ["notes.txt"]
 
 
 def test_a_damaged_database_is_recovered_and_told(shell: Shell, session: str) -> None:

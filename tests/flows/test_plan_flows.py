@@ -150,7 +150,8 @@ steps:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("goal: [", "not valid YAML"),
+        ("goal: [", r"not valid YAML \(line 1: .*\)\.$"),
+        ("{goal: g, steps: [{title: a}]}", "step 1: unknown key 'title'"),
         ("just words", "goal and steps"),
         (
             "{goal: g, steps: [{id: s1, what: a, status: done}]}",

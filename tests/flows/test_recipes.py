@@ -18,6 +18,7 @@ from kogniterm.runtime.use_cases.run_recipe import run_in_session
 from kogniterm.sessions.records import Decided, Intent, Judged, Outcome, Requested, TurnEnded
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import Answer, events
+from kogniterm.ui.locale import translate, use_language
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 
@@ -199,7 +200,7 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
 @pytest.mark.parametrize(
     ("nodes", "part"),
     [
-        ("[]", "at least 1 item"),
+        ("[]", "nodes: is empty"),
         ("[{id: a}]", "exactly one of command"),
         ("[{id: a, command: x, tool: y}]", "exactly one of command"),
         ("[{id: a, command: x}, {id: a, command: y}]", "used twice"),
@@ -246,6 +247,28 @@ async def test_wrong_inputs_are_named_before_anything_runs(make_flow: MakeFlow) 
     with pytest.raises(UsageError, match="Unknown input third for the recipe sum"):
         await cook(flow, SUM, third="3")
     assert not flow.events
+
+
+def test_the_problems_of_a_recipe_are_translated() -> None:
+    wrong = "{name: r, colour: red, nodes: [{id: a, command: 3, next: b}]}"
+    with pytest.raises(UsageError) as found:
+        read_recipe(wrong)
+    assert str(found.value) == (
+        "The recipe cannot be used: nodes.0.command: must be text; colour: unknown key."
+    )
+    use_language("es")
+    try:
+        told = translate(found.value.text)
+    finally:
+        use_language("en")
+    assert told == (
+        "La receta no se puede usar: nodes.0.command: debe ser texto; colour: clave desconocida."
+    )
+
+
+def test_a_recipe_may_name_a_tool_as_an_earlier_version_did() -> None:
+    recipe = read_recipe("{name: r, nodes: [{id: a, tool: ask_person, arguments: {}}]}")
+    assert recipe.nodes[0].tool == "ask_user"
 
 
 def test_a_recipe_reads_back_as_it_was_written() -> None:

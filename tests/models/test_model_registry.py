@@ -84,8 +84,8 @@ def test_the_longest_known_beginning_decides_the_window(
         ("wonderful", "Known providers: google_genai, openai"),
         ("", "Known providers: google_genai"),
         (":", "Known providers: google_genai"),
-        ("scripted:", "needs a YAML file after the colon"),
-        ("replay", "needs a recording after the colon"),
+        ("scripted:", "needs a file after the colon, as in scripted:FILE"),
+        ("replay", "needs a file after the colon, as in replay:FILE"),
     ],
 )
 def test_a_name_that_is_none_gets_one_sentence(name: str, words: str) -> None:

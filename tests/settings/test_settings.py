@@ -275,7 +275,8 @@ def test_secrets_are_masked_everywhere(home: Home) -> None:
     names = [name for name in Settings.model_fields if is_secret(name)]
     keys = {"google_api_key", "openai_api_key", "anthropic_api_key", "brave_api_key"}
     assert keys | {"github_token", "database_url"} == set(names)
-    loaded = home.load(**{names_of(name)[0]: KEY for name in names})
+    values = {names_of(name)[0]: KEY for name in names}
+    loaded = home.load(**values | {"KOGNITERM_DATABASE_URL": f"postgresql://me:{KEY}@host/db"})
     assert all(loaded.masked()[name] == MASK for name in names)
     for shown in (repr(loaded), str(loaded), loaded.model_dump_json(), str(loaded.masked())):
         assert KEY not in shown

@@ -137,13 +137,13 @@ def test_login_and_logout_change_one_key(
     # At the terminal: hidden, without a test; the environment takes precedence.
     terminal.start("GOOGLE_API_KEY=from-the-environment kogniterm login gemini --no-test")
     entered(terminal, f"{KEY[::-1]}\r")
-    terminal.until("environment GOOGLE_API_KEY also sets this and takes precedence")
+    terminal.until("This is also set by the variable GOOGLE_API_KEY, which takes precedence")
     assert terminal.status() == 0
     assert file.read_text() == f"{before}GOOGLE_API_KEY={KEY[::-1]}\n"
     status, shown = terminal.run("kogniterm logout")
     assert (status, "Keys of several providers are saved" in shown) == (2, True)
     status, shown = terminal.run("GEMINI_API_KEY=from-the-environment kogniterm logout gemini")
-    assert (status, "environment GEMINI_API_KEY still sets it" in shown) == (0, True)
+    assert (status, "It is still set by the variable GEMINI_API_KEY" in shown) == (0, True)
     assert file.read_text() == before
     status, shown = terminal.run("kogniterm logout gemini")
     assert (status, "has no key for Google Gemini" in shown) == (1, True)

@@ -6,7 +6,9 @@ import argparse
 
 from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, settings_of
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
-from kogniterm.ui.locale import _
+from kogniterm.settings.layers import SettingOrigin
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _, translate
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -27,7 +29,7 @@ def _show(args: argparse.Namespace) -> Report:
         if not args.changed or settings.origin(name).kind != "default"
     ]
     names = max((len(name) for name, _value, _origin in rows), default=0)
-    shown = [(name, _shown(value), str(origin)) for name, value, origin in rows]
+    shown = [(name, _shown(value), _origin_text(origin)) for name, value, origin in rows]
     values = max((len(value) for _name, value, _origin in shown if len(value) <= 40), default=0)
     return Report(
         {name: {"value": value, "from": str(origin)} for name, value, origin in rows},
@@ -41,6 +43,11 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _origin_text(origin: SettingOrigin) -> str:
+    shown = origin.shown
+    return translate(shown) if isinstance(shown, Phrase) else shown
 
 
 def _path(_args: argparse.Namespace) -> Report:

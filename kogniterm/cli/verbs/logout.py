@@ -60,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
     other = login.other_origin(settings_of(args), provider, paths)
     notes = []
     if other:
-        remains = Phrase("{origin} still sets it; logout does not change that.", {"origin": other})
+        remains = Phrase(
+            "It is still set by {origin}; logout does not change that.", {"origin": other}
+        )
         notes.append(translate(remains))
     status = EXIT_DONE if removed else EXIT_NOT_DONE
     return write_report(args, Report(lines=[translate(told)], notes=notes, status=status))

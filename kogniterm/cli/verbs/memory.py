@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, TO_FILE, YES, Action, Argument, Subparsers, add_actions
@@ -15,6 +14,7 @@ from kogniterm.cli.options import limit as limit_option
 from kogniterm.cli.verb_helpers import (
     Report,
     confirm,
+    file_to_write,
     iso,
     location_of,
     note_written,
@@ -259,7 +259,7 @@ def _export(args: argparse.Namespace) -> Report:
     if not args.to:
         sys.stdout.write(text)
         return Report(printed=True)
-    target = Path(args.to)
+    target = file_to_write(args.to)
     with storage_errors(target):
         target.touch(mode=0o600)
         target.write_text(text, encoding="utf-8")

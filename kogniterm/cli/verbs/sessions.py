@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import (
@@ -26,6 +25,7 @@ from kogniterm.cli.options import limit as limit_option
 from kogniterm.cli.verb_helpers import (
     Report,
     confirm,
+    file_to_write,
     note_written,
     open_sessions,
     session_json,
@@ -148,9 +148,10 @@ def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report
     if args.to is None or args.to == "-":
         sys.stdout.writelines(parts)
         return Report(printed=True)
-    with replaced(Path(args.to)) as file:
+    target = file_to_write(args.to)
+    with replaced(target) as file:
         file.writelines(parts)
-    note_written(Path(args.to), kind)
+    note_written(target, kind)
     return Report(printed=True)
 
 

@@ -15,8 +15,8 @@ from kogniterm.cli.verb_helpers import (
     write_report,
 )
 from kogniterm.cli.verbs.audit import chain_text
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError
-from kogniterm.storage.drivers import is_postgres, without_password
+from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
+from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
 from kogniterm.storage.folders import named
 from kogniterm.ui.locale import _, mark, translate
 
@@ -40,15 +40,38 @@ def _location(args: argparse.Namespace, name: str) -> Path | str:
         if isinstance(location, Path):
             raise UsageError("No PostgreSQL address is configured; set KOGNITERM_DATABASE_URL.")
         return location
-    return name if is_postgres(name) else named("", name)
+    if is_postgres(name):
+        return name
+    if "://" in name:
+        raise UsageError(
+            "{place} is not a PostgreSQL address; use postgresql://USER@HOST/DATABASE.",
+            place=_shown(name),
+        )
+    return named("", name)
 
 
-def _both(args: argparse.Namespace) -> tuple[Path | str, Path | str]:
+def _require_database(location: Path | str) -> None:
+    """Raise `UsageError` unless a named file is a database: opening would create or move it."""
+    if isinstance(location, str) or location == paths_in_use().database:
+        return
+    try:
+        with location.open("rb") as file:
+            is_sqlite = file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+    except FileNotFoundError as error:
+        raise UsageError("Database {place} not found.", place=location) from error
+    except OSError as error:
+        raise UsageError("{file} cannot be read: {why}.", file=location, why=why(error)) from error
+    if not is_sqlite:
+        raise UsageError("{place} is not a SQLite database.", place=location)
+
+
+def _both(args: argparse.Namespace, *, must_exist: bool = False) -> tuple[Path | str, Path | str]:
     source, target = _location(args, args.source), _location(args, args.target)
     if source == target:
         raise UsageError("Source and target are the same database: {place}", place=_shown(source))
-    if isinstance(source, Path) and not source.exists():
-        raise UsageError("Database {place} not found.", place=source)
+    _require_database(source)
+    if must_exist or (isinstance(target, Path) and target.exists()):
+        _require_database(target)
     return source, target
 
 
@@ -88,7 +111,7 @@ def _compare(args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.stored_data import has_same_memory
     from kogniterm.sessions.session_transfer import differences
 
-    source, target = _both(args)
+    source, target = _both(args, must_exist=True)
     with open_sessions_at(source) as old, open_sessions_at(target) as new:
         different = differences(old, new)
         count = len(old.sessions(limit=1_000_000))
@@ -124,6 +147,7 @@ def _check(args: argparse.Namespace) -> Report:
     if args.target:
         return _compare(args)
     location = _location(args, args.source) if args.source else location_of(args)
+    _require_database(location)
     with open_sessions_at(location) as store:
         problems = store.database.problems()
         checked = verify_all(store.database)

@@ -62,7 +62,7 @@ def open_local(
     """Return the local model called `name`, from `weights_file` or the verified file in the folder.
 
     `extra_examples` gives the user's own examples as they are by then. Nothing is loaded yet.
-    Raises `ModelNotFoundError` for an unknown name, and `ModelUnavailableError` that says how to
+    Raises `UsageError` for an unknown name, and `ModelUnavailableError` that says how to
     fetch the weights when they are not there.
     """
     entry = weights_called(name)

@@ -23,10 +23,10 @@ from typing import Literal, Self
 
 from kogniterm.errors import (
     ModelError,
-    ModelNotFoundError,
     ModelUnavailableError,
     StorageError,
     StorageFullError,
+    UsageError,
     why,
 )
 from kogniterm.types import Phrase
@@ -76,11 +76,11 @@ DEFAULT_NAME = CATALOGUE[0].name
 
 
 def weights_called(name: str) -> Weights:
-    """Return the entry called `name`. Raises `ModelNotFoundError` naming the known ones."""
+    """Return the entry called `name`. Raises `UsageError` naming the known ones."""
     for entry in CATALOGUE:
         if entry.name == name:
             return entry
-    raise ModelNotFoundError(
+    raise UsageError(
         "Unknown local model {name}; known models: {known}.",
         name=name,
         known=", ".join(entry.name for entry in CATALOGUE),

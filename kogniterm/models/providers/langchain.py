@@ -63,7 +63,7 @@ class LangChainModel(ProviderModel[Client]):
     def __init__(self, info: ModelInfo, options: ModelOptions, caller: Caller | None = None):
         super().__init__(info, options, caller)
         provider = BY_NAME[info.provider]
-        self._title = provider.title.partition(",")[0]
+        self._title = provider.label
         url = options.base_urls.get(info.provider) or provider.url
         self._url = checked_url(url, self._title)
         # A server of one's own often wants no key, and the clients insist on some text.

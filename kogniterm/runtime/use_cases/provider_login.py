@@ -159,11 +159,11 @@ def forget(paths: Paths, provider: Provider) -> bool:
     return bool(remove_variables(paths.env_file, _variables(provider)))
 
 
-def other_origin(settings: Settings, provider: Provider, paths: Paths) -> str:
+def other_origin(settings: Settings, provider: Provider, paths: Paths) -> Phrase | str:
     """Return where the provider's key also stands, outside the settings file; or nothing."""
     field = KEY_SETTINGS.get(provider.name) or URL_SETTINGS[provider.name]
     origin = settings.origin(field)
-    return "" if origin.kind == "default" or origin.file == paths.env_file else str(origin)
+    return "" if origin.kind == "default" or origin.file == paths.env_file else origin.shown
 
 
 def ollama_models(settings: Settings) -> tuple[str, list[str]]:

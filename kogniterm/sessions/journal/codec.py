@@ -27,6 +27,7 @@ from kogniterm.sessions import records
 from kogniterm.sessions.records import Noted, Record, RecordBody
 from kogniterm.storage.database import Database
 from kogniterm.types import Phrase
+from kogniterm.types.actions import current_tool, names_renamed_tool
 
 GENESIS = "0" * 64
 """The predecessor that the first record of a chain names."""
@@ -164,17 +165,16 @@ def _json_only(value: Any) -> Any:
 # --- reading ---------------------------------------------------------------------------------
 
 
-RENAMED_TOOLS = {"ask_person": "ask_user"}
-"""Names of tools in journals of earlier versions. Only reading changes them, never the journal."""
-
 _CALL_KEYS = {"args", "arguments", "input", "tool_call_id"}
 """The keys of which a call of a tool, in any provider's form, or its answer has one."""
 
 
 def loads(text: str) -> Any:
-    """Return the plain values of a stored text, with tools under the names they have now."""
-    old = any(name in text for name in RENAMED_TOOLS)
-    return json.loads(text, object_hook=_with_current_tool if old else None)
+    """Return the plain values of a stored text, with tools under the names they have now.
+
+    Only reading changes the names, never the journal.
+    """
+    return json.loads(text, object_hook=_with_current_tool if names_renamed_tool(text) else None)
 
 
 def _with_current_tool(value: dict[str, Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _with_current_tool(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _current_name(name: Any) -> Any:
-    return RENAMED_TOOLS.get(name, name) if isinstance(name, str) else name
+    return current_tool(name) if isinstance(name, str) else name
 
 
 class _Message:

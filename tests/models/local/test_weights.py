@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import (
-    ModelNotFoundError,
     ModelUnavailableError,
     StorageError,
     StorageFullError,
@@ -64,7 +63,7 @@ def test_catalogue_parts_add_up_to_the_file() -> None:
 
 
 def test_unknown_name_tells_the_known_ones() -> None:
-    with pytest.raises(ModelNotFoundError, match=r"qwen2\.5-coder-0\.5b"):
+    with pytest.raises(UsageError, match=r"qwen2\.5-coder-0\.5b"):
         weights_called("gpt-9")
 
 
