@@ -248,7 +248,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     terminal.until("[y]")
     terminal.pause(ARMED_SECONDS)
     terminal.send("y")
-    terminal.until("Written")
+    terminal.until("KOGNITERM.md written")
     assert (terminal.folder / "KOGNITERM.md").exists()
     terminal.start("/exit")
     assert terminal.status() == 0
