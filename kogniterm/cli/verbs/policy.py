@@ -115,7 +115,8 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
     # The shell took the quotes away where a command was given as several words.
     command = words[0] if len(words) == 1 else shlex.join(words)
     folder = folder_of(args)
-    rules, notices = _rules(args, folder)
+    project, notices = _project_rules(folder)
+    rules = _own_rules(args) + project
     report, verdict = judged(command, folder, rules, args.mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
@@ -154,9 +155,11 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     from kogniterm.approval import render
     from kogniterm.ui.questions.approval_words import decision_text
 
+    own = _own_rules(args)
+
     @cache
     def rules_in(folder: str) -> RuleSet:
-        return _rules(args, folder)[0]
+        return own + _project_rules(folder)[0]
 
     found = list(differences(history, rules_in=rules_in, mode=args.mode))
 
@@ -178,15 +181,21 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     )
 
 
-def _rules(args: argparse.Namespace, folder: str) -> tuple[RuleSet, tuple[Phrase, ...]]:
-    """Return the rules that a session in `folder` has, and notices about rules not trusted."""
-    from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
+def _own_rules(args: argparse.Namespace) -> RuleSet:
+    from kogniterm.runtime.services.policy_service import rules_of
+
+    if args.file:
+        return rules_of(args.file, must_exist=True)
+    return rules_of(paths_in_use().policy_file)
+
+
+def _project_rules(folder: str) -> tuple[RuleSet, tuple[Phrase, ...]]:
+    """Return the trusted rules of the project in `folder`, and notices about files not trusted."""
+    from kogniterm.runtime.services.policy_service import project_rules_of
     from kogniterm.runtime.services.trust_store import TrustStore, policy_texts, trusted_files
 
-    paths = paths_in_use()
-    own = rules_of(args.file, must_exist=True) if args.file else rules_of(paths.policy_file)
-    files, notices = trusted_files(TrustStore(paths.trust_file), Path(folder))
-    return own + project_rules_of(policy_texts(files)), notices
+    files, notices = trusted_files(TrustStore(paths_in_use().trust_file), Path(folder))
+    return project_rules_of(policy_texts(files)), notices
 
 
 ACTIONS = (
