@@ -28,7 +28,7 @@ from kogniterm.agent.messages import (
     unanswered_calls,
 )
 from kogniterm.agent.plan.evaluate import OPEN_STEPS, open_plan_problem
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN, open_steps
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
     MAX_UNUSABLE,
@@ -160,16 +160,16 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             return {"messages": [*added, reply.message], "usage": usage}
         added.extend(sent_back(reply.message, problem))
         if attempt < MAX_UNUSABLE:
-            _say_again(attempt, _told_user(problem))
+            _say_again(attempt, _told_user(problem, state.get("plan")))
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(str(problem))
 
 
-def _told_user(problem: str) -> Phrase:
+def _told_user(problem: str, plan: Plan | None) -> Phrase:
     """Return why a reply could not be used, without the instructions that the model gets."""
     if problem.startswith(OPEN_STEPS):
-        steps = problem.removeprefix(OPEN_STEPS).partition(";")[0].strip()
+        steps = ", ".join(step.id for step in open_steps(plan))
         return Phrase("The model answered while plan steps were open: {steps}.", {"steps": steps})
     return Phrase(
         "The model's reply could not be used: {problem}.", {"problem": Phrase(problem.rstrip(". "))}
