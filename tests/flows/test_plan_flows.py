@@ -81,6 +81,20 @@ replies:
     assert not (flow.folder / "made").exists()
 
 
+async def test_an_answer_before_its_steps_are_done_is_named_without_orders_to_the_model(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("""
+replies:
+  - plan: {goal: g, steps: [{id: s1, what: a}, {id: s2, what: b}]}
+  - text: All done!
+  - {text: It is left., repeat: forever}
+""")
+    await flow.run("go")
+    told = [str(event.reason) for event in flow.of(events.ModelRetried)]
+    assert told == ["The model answered while plan steps were open: s1, s2."]
+
+
 async def test_a_given_plan_is_worked_on(make_flow: MakeFlow) -> None:
     text = await made(make_flow(f"replies:{MAKE}"))
     flow = make_flow(f"replies:{WORK}")
