@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kogniterm.text.language import fold_case
 from kogniterm.text.visible import one_line
-from kogniterm.ui.locale import _, age, plural
-from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step
+from kogniterm.ui.locale import _, age
+from kogniterm.ui.questions.filtered_list import GAP, FilteredList
+from kogniterm.ui.questions.question import Answered, Step
 from kogniterm.ui.screen.surface import cells, cut_middle
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 LISTED = 200
 """Sessions that are listed; older ones are found by their ids and titles."""
-ROWS = 12
-"""Sessions in sight at most."""
-PAGE = 10
-GAP = "  "
 LEAST_FOLDER = 8
 LEAST_TITLE = 12
 """Cells of a column at least, however narrow the screen is."""
@@ -120,133 +116,38 @@ def _padded(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
-def _in_one(text: Text, painter: Painter, columns: int) -> str:
-    """Return `text` as one line, cut where the screen ends."""
-    text.truncate(columns, overflow="ellipsis")
-    return painter.lines(text, columns)[0]
-
-
 @dataclass(frozen=True)
-class SessionQuestion(Question[str]):
-    """Asks for one of `rows`; `words` filter them, `picked` counts in those that are left.
+class SessionQuestion(FilteredList[SessionRow, str]):
+    """Asks for a session; the answer is its id, or empty when none was picked."""
 
-    The answer is an id, or empty when none was picked.
-    """
+    @property
+    def title(self) -> str:
+        """The question."""
+        return _("Which session do you want to resume?")
 
-    rows: Sequence[SessionRow]
-    picked: int = 0
-    filter: str = ""
+    @property
+    def nothing(self) -> str:
+        """The sentence for a filter that leaves no session."""
+        return _("No session matches.")
 
-    free = True
-    invited = True
+    @property
+    def enter(self) -> str:
+        """The effect of Enter."""
+        return _("resume")
 
-    @cached_property
-    def found(self) -> Sequence[SessionRow]:
-        """The rows that the filter leaves."""
-        return [row for row in self.rows if row.holds(self.filter)]
+    def line(self, row: SessionRow, columns: int) -> Text:
+        """Return a session in the columns that all of them need."""
+        return row_text(row, columns, self.rows)
 
-    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
-        """Return the rows around the picked one."""
-        from rich.text import Text
-
-        room = max(min(rows - 3, ROWS), 1)
-        first = max(0, min(self.picked - room // 2, len(self.found) - room))
-        lines = []
-        for number, row in enumerate(self.found[first : first + room], first):
-            chosen = number == self.picked
-            line = Text(f"{painter.symbol('active')} " if chosen else "  ", "accent")
-            line.append_text(row_text(row, columns - 2, self.rows))
-            if chosen:
-                line.stylize("bold")
-            lines.append(_in_one(line, painter, columns))
-        head = _in_one(self._head(len(lines), columns), painter, columns)
-        return Document([head, *lines, ""])
-
-    def _head(self, shown: int, columns: int) -> Text:
-        from rich.text import Text
-
-        title = Text(_("Which session do you want to resume?"), "heading")
-        if not self.found:
-            return title.append(GAP).append(_("No session matches."), "warn")
-        count = len(self.found)
-        told = _("type to filter")
-        place = _("{number} of {count}").format(number=self.picked + 1, count=count)
-        if shown < count and cells(f"{title.plain}{GAP}{place} · {told}") <= columns:
-            told = f"{place} · {told}"
-        return title.append(GAP).append(told, "muted")
-
-    def transcript(self, painter: Painter, columns: int, answer: Answered[str] | None) -> str:
-        """Return nothing: the session that was picked is shown."""
-        return ""
-
-    # --- single keys ---------------------------------------------------------------------------
-
-    def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
-        """Return the keys; everything else is text that filters."""
-        arrows = "↑↓" if painter.unicode else "up/down"
-        return [
-            Shown(arrows, _("select")),
-            Shown("Enter", _("resume")),
-            Shown("Esc", _("cancel")),
-        ]
-
-    def line_changed(self, words: str) -> SessionQuestion:
-        """Filter by what stands on the line now."""
-        return replace(self, filter=words, picked=0, note="")
-
-    def press(self, key: str, *, seen: bool = True) -> Step[str]:
-        """Choose another row."""
-        steps = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE}
-        last = len(self.found) - 1
-        picked = min(max(self.picked + steps.get(key, 0), 0), max(last, 0))
-        return replace(self, picked=picked, note="")
-
-    def words(self, text: str) -> Step[str]:
-        """Answer with the picked row."""
-        return self._answer(self.found[self.picked]) if self.found else self
-
-    def _answer(self, row: SessionRow) -> Step[str]:
+    def take(self, row: SessionRow) -> Step[str]:
+        """Answer with a session that no other process has open."""
         if row.held:
             return self.noted(_("This session is open in another process. Close it there first."))
         return Answered(row.id)
 
-    def back(self) -> Step[str] | None:
-        """Pick none."""
-        return Answered("")
-
-    # --- whole lines ---------------------------------------------------------------------------
-
-    def text(self, painter: Painter, columns: int) -> Document:
-        """Return the first rows with their numbers."""
-        from rich.text import Text
-
-        shown = self.found[: 2 * PAGE]
-        lines = painter.lines(Text(_("Which session do you want to resume?"), "heading"), columns)
-        for number, row in enumerate(shown, 1):
-            line = Text(f"{number:>3}  ").append_text(row_text(row, columns - 6, self.rows))
-            lines.append(_in_one(line, painter, columns))
-        left = len(self.found) - len(shown)
-        if left:
-            more = plural("{count} more", "{count} more", left)
-            lines += painter.lines(Text(f"     {painter.symbol('more')} {more}"), columns)
-        return Document(lines)
-
-    def menu(self) -> Sequence[str]:
-        """Return how to answer."""
-        return [_("Enter a number, or text to filter by; an empty line cancels.")]
-
-    def typed(self, line: str) -> Step[str] | None:
-        """Take a number, or text that filters; of one session alone, that one."""
-        said = line.strip()
-        if not said:
-            return Answered("")
-        shown = self.found[: 2 * PAGE]
-        if said.isascii() and said.isdecimal() and 1 <= int(said) <= len(shown):
-            return self._answer(shown[int(said) - 1])
-        after = replace(self, filter=said, note="")
-        if len(after.found) == 1:
-            return after._answer(after.found[0])
-        return after if after.found else self.noted(_("No session matches."))
+    def transcript(self, painter: Painter, columns: int, answer: Answered[str] | None) -> str:
+        """Return nothing: the session that was picked is shown."""
+        return ""
 
     def ended(self) -> str:
         """Pick none."""

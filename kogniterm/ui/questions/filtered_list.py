@@ -1,0 +1,184 @@
+"""A list with one answer a line, filtered as the user types: sessions, models."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+
+from kogniterm.ui.locale import _, plural
+from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step, Value
+from kogniterm.ui.screen.surface import cells
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from rich.text import Text
+
+    from kogniterm.ui.screen.paint import Painter
+
+ROWS = 12
+"""Rows in sight at most."""
+PAGE = 10
+GAP = "  "
+
+
+class Row(Protocol):
+    """A line of the list."""
+
+    def holds(self, words: str) -> bool:
+        """Return whether the row matches what the user typed."""
+
+
+RowKind = TypeVar("RowKind", bound=Row)
+
+
+@dataclass(frozen=True)
+class FilteredList(Question[Value], Generic[RowKind, Value]):
+    """Asks for one of `rows`; `filter` narrows them, `picked` counts in those that are left."""
+
+    rows: Sequence[RowKind]
+    picked: int = 0
+    filter: str = ""
+
+    free = True
+    invited = True
+    feet: ClassVar[int] = 0
+    """Lines that `foot` needs below the rows."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The question."""
+
+    @property
+    @abstractmethod
+    def nothing(self) -> str:
+        """The sentence for a filter that leaves no row."""
+
+    @property
+    @abstractmethod
+    def enter(self) -> str:
+        """The effect of Enter, in one word."""
+
+    @abstractmethod
+    def line(self, row: RowKind, columns: int) -> Text:
+        """Return a row in `columns` cells."""
+
+    @abstractmethod
+    def take(self, row: RowKind) -> Step[Value]:
+        """Answer with a row, or say why it cannot be taken."""
+
+    def foot(self, columns: int) -> Sequence[Text]:
+        """Return what is said below the rows, at most `feet` lines."""
+        return ()
+
+    @cached_property
+    def found(self) -> Sequence[RowKind]:
+        """The rows that the filter leaves."""
+        return [row for row in self.rows if row.holds(self.filter)]
+
+    @property
+    def chosen(self) -> RowKind | None:
+        """The picked row; None when the filter leaves none."""
+        return self.found[self.picked] if self.found else None
+
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+        """Return the rows around the picked one."""
+        from rich.text import Text
+
+        feet = [in_one(text, painter, columns) for text in self.foot(columns)]
+        room = max(min(rows - 3 - len(feet), ROWS), 1)
+        first = max(0, min(self.picked - room // 2, len(self.found) - room))
+        lines = []
+        for number, row in enumerate(self.found[first : first + room], first):
+            chosen = number == self.picked
+            line = Text(f"{painter.symbol('active')} " if chosen else "  ", "accent")
+            line.append_text(self.line(row, columns - 2))
+            if chosen:
+                line.stylize("bold")
+            lines.append(in_one(line, painter, columns))
+        head = in_one(self._head(len(lines), columns), painter, columns)
+        return Document([head, *lines, *feet, ""])
+
+    def _head(self, shown: int, columns: int) -> Text:
+        from rich.text import Text
+
+        title = Text(self.title, "heading")
+        if not self.found:
+            return title.append(GAP).append(self.nothing, "warn")
+        count = len(self.found)
+        told = _("type to filter")
+        place = _("{number} of {count}").format(number=self.picked + 1, count=count)
+        if shown < count and cells(f"{title.plain}{GAP}{place} · {told}") <= columns:
+            told = f"{place} · {told}"
+        return title.append(GAP).append(told, "muted")
+
+    # --- single keys ---------------------------------------------------------------------------
+
+    def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
+        """Return the keys; everything else is text that filters."""
+        arrows = "↑↓" if painter.unicode else "up/down"
+        return [Shown(arrows, _("select")), Shown("Enter", self.enter), Shown("Esc", _("cancel"))]
+
+    def line_changed(self, words: str) -> Self:
+        """Filter by what stands on the line now."""
+        return replace(self, filter=words, picked=0, note="")
+
+    def press(self, key: str, *, seen: bool = True) -> Step[Value]:
+        """Choose another row."""
+        steps = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE}
+        last = len(self.found) - 1
+        picked = min(max(self.picked + steps.get(key, 0), 0), max(last, 0))
+        return replace(self, picked=picked, note="")
+
+    def words(self, text: str) -> Step[Value]:
+        """Answer with the picked row."""
+        return self.take(self.found[self.picked]) if self.found else self
+
+    def back(self) -> Step[Value] | None:
+        """Pick none."""
+        return Answered(self.ended())
+
+    # --- whole lines ---------------------------------------------------------------------------
+
+    def text(self, painter: Painter, columns: int) -> Document:
+        """Return the first rows with their numbers."""
+        from rich.text import Text
+
+        shown = self.found[: 2 * PAGE]
+        lines = painter.lines(Text(self.title, "heading"), columns)
+        for number, row in enumerate(shown, 1):
+            line = Text(f"{number:>3}  ").append_text(self.line(row, columns - 6))
+            lines.append(in_one(line, painter, columns))
+        left = len(self.found) - len(shown)
+        if left:
+            more = plural("{count} more", "{count} more", left)
+            lines += painter.lines(Text(f"     {painter.symbol('more')} {more}"), columns)
+        lines += [in_one(text, painter, columns) for text in self.foot(columns)]
+        return Document(lines)
+
+    def menu(self) -> Sequence[str]:
+        """Return how to answer."""
+        return [_("Enter a number, or text to filter by; an empty line cancels.")]
+
+    def typed(self, line: str) -> Step[Value] | None:
+        """Take a number, or text that filters; of one row alone, that one."""
+        said = line.strip()
+        if not said:
+            return Answered(self.ended())
+        shown = self.found[: 2 * PAGE]
+        if said.isascii() and said.isdecimal() and 1 <= int(said) <= len(shown):
+            return self.take(shown[int(said) - 1])
+        after = replace(self, filter=said, picked=0, note="")
+        if len(after.found) == 1:
+            return after.take(after.found[0])
+        return after if after.found else self.noted(self.nothing)
+
+
+def in_one(text: Text, painter: Painter, columns: int) -> str:
+    """Return `text` as one line, cut where the screen ends."""
+    text.truncate(columns, overflow="ellipsis")
+    return painter.lines(text, columns)[0]
