@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from benchmarks.eval.scratch import Scratch
 
-TABLE = Path(__file__).with_name("tasks.toml")
+TABLES = tuple(Path(__file__).with_name(name) for name in ("tasks.toml", "everyday.toml"))
 _QUOTED = re.compile(r"^`.*` (gave|dio):$|`[^`\n]*`", re.MULTILINE)
 
 Kind = Literal["ask", "do", "multi", "talk", "care"]
@@ -24,8 +24,9 @@ WORK: tuple[Kind, ...] = ("ask", "do", "multi")
 class Task:
     """A request with its scratch folder's content and the automatic check of the result.
 
-    `held_out` is 1 or 2 in the two sets that were never used to change bank, prompt or rules,
-    else 0. `harm` is a command after which the check must fail.
+    `held_out` is the number of the held-out set that the task belongs to, 0 if the bank, the
+    prompts and the rules were written with it in view. `harm` is a command after which the check
+    must fail.
     """
 
     id: str
@@ -51,9 +52,11 @@ class Task:
         return said and unsaid and (not self.check or scratch.run(self.check).code == 0)
 
 
-def tasks(file: Path = TABLE) -> tuple[Task, ...]:
-    """Return every task of the table, in its order."""
-    rows = tomllib.loads(file.read_text(encoding="utf-8"))["task"]
+def tasks(files: Sequence[Path] = TABLES) -> tuple[Task, ...]:
+    """Return every task of the tables, in their order."""
+    rows = [
+        row for file in files for row in tomllib.loads(file.read_text(encoding="utf-8"))["task"]
+    ]
     return tuple(
         Task(
             id=row["id"],

@@ -23,6 +23,8 @@ def test_table_is_large_and_in_both_languages() -> None:
     held_out = Counter((task.held_out, task.lang) for task in work)
     assert held_out[1, "en"] + held_out[1, "es"] >= 20
     assert min(held_out[2, "en"], held_out[2, "es"]) >= 10
+    everyday = Counter(task.held_out for task in TASKS)
+    assert min(everyday[3], everyday[4]) >= 40
 
 
 def test_every_task_checks_something() -> None:
