@@ -129,26 +129,25 @@ def product(name: str, weights: Path) -> SetUp:
     return attempt
 
 
-DELETIONS = """
+APPROVES = """
 [[rule]]
 decision = "allow"
-program = ["rm", "rmdir", "find", "unlink"]
+arguments = ".*"
 match = ["rm x"]
 """
-"""Rule that allows deletions: the local model's deletions ask, and here nobody can answer."""
+"""Rule in place of a user who approves every command; it allows nothing that is dangerous."""
 
 
 def _environment(state: Path, weights: Path) -> dict[str, str]:
     """Return an environment without the caller's KogniTerm settings and with a fixed locale."""
     (state / "config").mkdir()
-    (state / "config" / "policy.toml").write_text(DELETIONS)
+    (state / "config" / "policy.toml").write_text(APPROVES)
     kept = {k: v for k, v in os.environ.items() if not k.startswith("KOGNITERM_")}
     return {
         **kept,
         "KOGNITERM_CONFIG_DIR": str(state / "config"),
         "KOGNITERM_DATA_DIR": str(state / "data"),
         "KOGNITERM_CACHE_DIR": str(weights.parent.parent),
-        "KOGNITERM_LOCAL_UNRESTRICTED": "true",
         "LC_ALL": "C.UTF-8",
     }
 

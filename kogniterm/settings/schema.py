@@ -168,11 +168,6 @@ class Settings(BaseSettings):
         "GGUF file for the embedded local model, instead of the downloaded one.",
         example="/data/models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
     )
-    local_unrestricted: bool = _setting(
-        False,
-        "Let the embedded local model run more than read-only commands in auto-approve mode; "
-        "it still asks before deleting.",
-    )
 
     learn_commands: bool = _setting(
         True,

@@ -247,13 +247,24 @@ async def test_auto_mode_runs_unapproved_commands_in_the_sandbox(make_flow: Make
     assert (flow.folder / "made").read_text() == "in\n"
 
 
-@pytest.mark.parametrize("unrestricted", [False, True])
-async def test_a_small_model_deletes_nothing_when_unattended(
-    make_flow: MakeFlow, unrestricted: bool
+async def test_a_small_model_changes_the_workspace_unasked_in_the_sandbox(
+    make_flow: MakeFlow,
 ) -> None:
+    require_sandbox("auto")
+    script = "model: {one_command: true}\nreplies: [{run: 'echo in > made'}, {text: Done.}]"
+    flow = make_flow(script, sandbox="auto")
+    assert (await flow.run("put in into made")).exit_code == 0
+    assert (flow.folder / "made").read_text() == "in\n"
+    flow = make_flow(script, sandbox="off")
+    answer = await flow.run("put in into made")
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert "Without a sandbox, a small local model can only read" in str(answer.reason)
+
+
+async def test_a_small_model_deletes_nothing_when_unattended(make_flow: MakeFlow) -> None:
     command = "find . -name '*.o' -empty -delete"
     script = f'model: {{one_command: true}}\nreplies: [{{run: "{command}"}}, {{text: Done.}}]'
-    flow = make_flow(script, local_unrestricted=unrestricted)
+    flow = make_flow(script)
     (flow.folder / "a.o").touch()
     answer = await flow.run("find all empty files")
     assert (answer.stop, answer.exit_code) == ("refused", 3)

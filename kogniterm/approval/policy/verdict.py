@@ -27,6 +27,10 @@ from kogniterm.types import (
 )
 
 EVERY_COMMAND = Phrase("Manual mode asks before every action.")
+ONLY_READS = Phrase("Without a sandbox, a small local model can only read without approval.")
+ONLY_WORKSPACE = Phrase(
+    "A small local model can only read and change files of the workspace without approval."
+)
 UNKNOWN_OUTCOME = Phrase(
     "May already have run: KogniTerm stopped while it was running, and its outcome is unknown."
 )
@@ -38,8 +42,7 @@ class Circumstances:
 
     `unsandboxed_ok`: the user typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
-    it; `small_model_forced`: the user lets such a model change files in auto mode, but never delete
-    them. `unknown_outcome`: the same command was started before, and its outcome is unknown.
+    it. `unknown_outcome`: the same command was started before, and its outcome is unknown.
     """
 
     mode: ApprovalMode = "manual"
@@ -47,7 +50,6 @@ class Circumstances:
     unsandboxed_ok: bool = False
     safe_unasked: bool = False
     small_model: bool = False
-    small_model_forced: bool = False
     unknown_outcome: bool = False
     folder: str = "/"
     now: float = 0.0
@@ -141,8 +143,8 @@ def _by_mode(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
         return "ask", EVERY_COMMAND
     if now.small_model and any(effect.kind == "delete" for effect in report.effects):
         return "ask", Phrase("A small local model cannot delete anything without approval.")
-    if now.small_model and not now.small_model_forced and not safe:
-        return "ask", Phrase("In auto mode, a small local model can only read without approval.")
+    if now.small_model and not safe and not (now.sandboxed and report.label == "workspace_write"):
+        return "ask", ONLY_WORKSPACE if now.sandboxed else ONLY_READS
     if safe:
         return "allow", Phrase("Only reads.")
     if report.label == "workspace_write":

@@ -264,7 +264,6 @@ def open_policy(
     chosen = Circumstances(
         unsandboxed_ok=settings.sandbox == "off",
         safe_unasked=settings.allow_reads,
-        small_model_forced=settings.local_unrestricted,
     )
     own = rules_of(paths.policy_file)
     sandbox = SandboxService(box, always=settings.sandbox in ("bubblewrap", "landlock"))

@@ -97,11 +97,30 @@ def test_permissions_of_a_device_are_dangerous_but_under_no_hard_limit() -> None
 def test_switches() -> None:
     assert _kind("ls", Circumstances(safe_unasked=True)) == "allow"
     assert _kind("make", Circumstances(mode="auto", unsandboxed_ok=True)) == "allow"
-    small = Circumstances(mode="auto", sandboxed=True, small_model=True)
-    assert _kind("ls", small) == "allow"
-    assert _kind("touch x", small) == "ask"
-    forced = Circumstances(mode="auto", small_model=True, small_model_forced=True)
-    assert _kind("touch x", forced) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "in_sandbox", "without"),
+    [
+        ("ls", "allow", "allow"),
+        ("touch x", "allow", "ask"),
+        ("mkdir -p a/b && cp c a/b", "allow", "ask"),
+        ("git add -A && git commit -m 'One'", "allow", "ask"),
+        ("tar -xzf a.tar.gz", "ask", "ask"),
+        ("python3 -c 'print(1)'", "ask", "ask"),
+        ("make", "ask", "ask"),
+        ("curl https://example.com", "ask", "ask"),
+    ],
+)
+def test_a_small_model_changes_only_the_workspace_and_only_in_a_sandbox(
+    command: str, in_sandbox: str, without: str
+) -> None:
+    small = Circumstances(mode="auto", sandboxed=True, small_model=True, folder=WORKSPACE)
+    assert _kind(command, small) == in_sandbox
+    outside = replace(small, sandboxed=False)
+    assert _kind(command, outside) == without
+    assert _kind(command, replace(outside, unsandboxed_ok=True)) == without
+    assert _kind("touch x", replace(small, mode="manual")) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -115,14 +134,12 @@ def test_switches() -> None:
         "git clean -f",
     ],
 )
-@pytest.mark.parametrize("forced", [False, True])
-def test_a_small_model_never_deletes_unasked(command: str, forced: bool) -> None:
+def test_a_small_model_never_deletes_unasked(command: str) -> None:
     small = Circumstances(
         mode="auto",
         sandboxed=True,
         unsandboxed_ok=True,
         small_model=True,
-        small_model_forced=forced,
         folder=WORKSPACE,
     )
     assert _kind(command, small) in ("ask", "deny")

@@ -19,7 +19,9 @@ from kogniterm.models.local.runtime import Prompt
 from kogniterm.models.local.steps import parts_of
 from kogniterm.text.language import language_of
 
-WORK_TASKS = [task for task in tasks() if task.kind in WORK]
+# The later sets only measure: a test of the rules on them would tune the rules to them.
+SEEN = [task for task in tasks() if task.held_out < 3]
+WORK_TASKS = [task for task in SEEN if task.kind in WORK]
 
 
 async def nothing(prompt: Prompt) -> Completion:
@@ -85,7 +87,7 @@ def test_no_example_and_no_task_is_taken_for_anything_but_work() -> None:
 
 
 def test_no_talk_of_the_table_is_taken_for_work() -> None:
-    talk = [task.request for task in tasks() if task.kind == "talk"]
+    talk = [task.request for task in SEEN if task.kind == "talk"]
     assert [said for said in talk if not (small_talk(said) or is_knowledge(said))] == []
 
 
