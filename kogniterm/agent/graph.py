@@ -8,7 +8,7 @@ again with the observations in the state.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -27,8 +27,8 @@ from kogniterm.agent.messages import (
     steering_message,
     unanswered_calls,
 )
-from kogniterm.agent.plan.evaluate import OPEN_STEPS, open_plan_problem
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN, open_steps
+from kogniterm.agent.plan.evaluate import open_steps_text, steps_left_open
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
     MAX_UNUSABLE,
@@ -158,22 +158,12 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             problem = _plan_missing(reply.message, history, context)
         if problem is None:
             return {"messages": [*added, reply.message], "usage": usage}
-        added.extend(sent_back(reply.message, problem))
+        added.extend(sent_back(reply.message, problem.for_model))
         if attempt < MAX_UNUSABLE:
-            _say_again(attempt, _told_user(problem, state.get("plan")))
+            _say_again(attempt, problem.for_user)
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
-    raise no_usable_reply(str(problem))
-
-
-def _told_user(problem: str, plan: Plan | None) -> Phrase:
-    """Return why a reply could not be used, without the instructions that the model gets."""
-    if problem.startswith(OPEN_STEPS):
-        steps = ", ".join(step.id for step in open_steps(plan))
-        return Phrase("The model answered while plan steps were open: {steps}.", {"steps": steps})
-    return Phrase(
-        "The model's reply could not be used: {problem}.", {"problem": Phrase(problem.rstrip(". "))}
-    )
+    raise no_usable_reply(problem.for_model if problem is not None else "")
 
 
 def _say_again(attempt: int, reason: Phrase) -> None:
@@ -212,20 +202,43 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The reason why a reply cannot be used: with instructions `for_model`, short `for_user`."""
+
+    for_model: str
+    for_user: Phrase
+
+
+def _unusable(why: str) -> _Problem:
+    problem = Phrase(why.rstrip(". "))
+    return _Problem(
+        why, Phrase("The model's reply could not be used: {problem}.", {"problem": problem})
+    )
+
+
 def _problem(
     message: AIMessage, history: Sequence[BaseMessage], plan: Plan | None, context: ThinkContext
-) -> str | None:
-    problem = is_unusable(message)
-    if problem is None and _must_plan(context) and not message.tool_calls:
-        return str(Phrase("only a plan was requested and make_plan was not called"))
-    if problem is None and not message.tool_calls and not context.model.info.one_command:
-        problem = open_plan_problem(plan, history)
-    return problem
+) -> _Problem | None:
+    if (why := is_unusable(message)) is not None:
+        return _unusable(why)
+    if message.tool_calls:
+        return None
+    if _must_plan(context):
+        return _unusable(str(Phrase("only a plan was requested and make_plan was not called")))
+    left = () if context.model.info.one_command else steps_left_open(plan, history)
+    if not left:
+        return None
+    steps = ", ".join(left)
+    answered_early = Phrase(
+        "The model answered while plan steps were open: {steps}.", {"steps": steps}
+    )
+    return _Problem(open_steps_text(left), answered_early)
 
 
 def _plan_missing(
     message: AIMessage, history: Sequence[BaseMessage], context: ThinkContext
-) -> str | None:
+) -> _Problem | None:
     if (
         context.model.info.one_command
         or context.plan_only
@@ -235,7 +248,7 @@ def _plan_missing(
         return None
     if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
         return None
-    return str(Phrase("a plan was requested and make_plan was not called"))
+    return _unusable(str(Phrase("a plan was requested and make_plan was not called")))
 
 
 async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:

@@ -32,7 +32,7 @@ from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, Step
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
 """Judge a step by its outputs alone; None without a judge."""
 
-OPEN_STEPS = "the plan has open steps:"
+_OPEN_STEPS = "the plan has open steps:"
 SHOW_IT = " Only the outputs of the step's work count: show the evidence in one."
 CHANGE_AFTER = 3
 """Failed checks of one step after which repeating is no longer offered."""
@@ -180,23 +180,27 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
     return None if found else f"the output does not match /{check.value}/"
 
 
-def open_plan_problem(plan: Plan | None, messages: Sequence[BaseMessage]) -> str | None:
-    """Return why an answer is premature, once a turn: open steps of a plan of this turn."""
+def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
+    """Return the open steps of this turn's plan that make an answer premature, once a turn."""
     left = open_steps(plan)
     if plan is None or not left:
-        return None
+        return ()
     touched = False
     for message in reversed(messages):
         if message.type == "human":
-            if OPEN_STEPS in message.text:
-                return None
+            if _OPEN_STEPS in message.text:
+                return ()
             if is_input(message):
                 touched = touched or GIVEN_PLAN in message.text
                 break
         if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
             touched = True
-    names = ", ".join(step.id for step in left)
-    return f"{OPEN_STEPS} {names}; close each with complete_step, then answer" if touched else None
+    return tuple(step.id for step in left) if touched else ()
+
+
+def open_steps_text(steps: Sequence[str]) -> str:
+    """Return what the model is told of an answer before its `steps` are closed."""
+    return f"{_OPEN_STEPS} {', '.join(steps)}; close each with complete_step, then answer"
 
 
 def settle_check(
