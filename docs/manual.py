@@ -31,7 +31,7 @@ FILES = (
     ("~/.config/kogniterm/policy.toml", "your approval rules"),
     ("~/.config/kogniterm/commands/NAME.md", "your slash commands"),
     ("~/.local/share/kogniterm/", "sessions, memory, command outputs, copies for undo"),
-    ("KOGNITERM.md, AGENTS.md", "a project's instructions, once its folder is trusted"),
+    ("AGENTS.md, KOGNITERM.md", "a project's instructions, once its folder is trusted"),
 )
 HEAD = """# Slash commands
 

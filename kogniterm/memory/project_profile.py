@@ -50,17 +50,23 @@ class ProjectProfile:
     languages: Mapping[str, int] = field(default_factory=dict)
     build_commands: tuple[str, ...] = ()
     test_commands: tuple[str, ...] = ()
+    lint_commands: tuple[str, ...] = ()
     layout: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
     instruction_files: tuple[str, ...] = ()
 
+    def counted_languages(self) -> list[str]:
+        """Return the languages with their number of files, the most used first."""
+        counted = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
+        return [f"{name} ({count} file{'s' * (count != 1)})" for name, count in counted]
+
     def summary(self) -> str:
         """Return a few lines with what was found, for a prompt or the user."""
-        languages = sorted(self.languages.items(), key=lambda item: (-item[1], item[0]))
         rows = (
-            ("languages", [f"{name} ({count} files)" for name, count in languages[:6]]),
+            ("languages", self.counted_languages()[:6]),
             ("build with", self.build_commands),
             ("test with", self.test_commands),
+            ("lint with", self.lint_commands),
             ("top folders", self.layout),
             ("depends on", self.dependencies),
             ("instruction files", self.instruction_files),
@@ -153,6 +159,7 @@ def scan(
         languages=dict(languages.most_common()),
         build_commands=_each(one for manifest in manifests for one in manifest.build),
         test_commands=_each(one for manifest in manifests for one in manifest.test),
+        lint_commands=_each(one for manifest in manifests for one in manifest.lint),
         layout=_each(f"{top}/" for top in sorted({f.parts[0] for f in files if f.parts[1:]})),
         dependencies=_each(one for manifest in manifests for one in manifest.dependencies),
         instruction_files=_each(str(one) for one in files if one.name in _data()["instructions"]),
@@ -219,11 +226,12 @@ def _walked(root: Path, skipped: frozenset[str]) -> Iterator[str]:
 
 
 class _Manifest(NamedTuple):
-    """The build commands, test commands and dependencies that a manifest file names."""
+    """The commands to build, test and lint, and the dependencies, that a manifest file names."""
 
     build: Iterable[str] = ()
     test: Iterable[str] = ()
     dependencies: Iterable[str] = ()
+    lint: Iterable[str] = ()
 
 
 def _read(folder: Path, file: PurePosixPath) -> _Manifest:
@@ -234,17 +242,18 @@ def _read(folder: Path, file: PurePosixPath) -> _Manifest:
         data = safe_files.read_regular(folder / file, LARGEST) if fixed or reader else b""
     except OSError:
         return _Manifest()
-    build, test = ([fixed[one]] if one in fixed else [] for one in ("build", "test"))
+    build, test, lint = ([fixed[one]] if one in fixed else [] for one in ("build", "test", "lint"))
     if reader is None:
-        return _Manifest(build, test)
+        return _Manifest(build, test, lint=lint)
     try:
         found = reader(data.decode("utf-8", errors="replace"))
     except (ValueError, TypeError, AttributeError, RecursionError):
         return _Manifest()
     names = (one for one in found.dependencies if isinstance(one, str) and _NAME.fullmatch(one))
     return _Manifest(
-        [*build, *found.build], [*test, *found.test], _each(names)[:_MOST_DEPENDENCIES]
-    )
+        [*build, *found.build], [*test, *found.test], _each(names)[:_MOST_DEPENDENCIES],
+        [*lint, *found.lint],
+    )  # fmt: skip
 
 
 def _pyproject(text: str) -> _Manifest:
@@ -259,7 +268,12 @@ def _pyproject(text: str) -> _Manifest:
         ["python -m build"] if "build-system" in data else (),
         ["python -m pytest"] if "pytest" in tool or "pytest" in everything else (),
         [name for name in names if name != "python"],
+        [_PYTHON_LINTERS[name] for name in _PYTHON_LINTERS if name in tool],
     )
+
+
+_PYTHON_LINTERS = {"ruff": "ruff check", "black": "black --check .", "mypy": "mypy"}
+"""Commands by the table below `tool` that configures them."""
 
 
 def _package_json(text: str) -> _Manifest:
@@ -270,14 +284,20 @@ def _package_json(text: str) -> _Manifest:
         ["npm test" if name == "test" else f"npm run {name}" for name in scripts
          if name.startswith("test")],
         [*_table(data, "dependencies"), *_table(data, "devDependencies")],
+        [f"npm run {name}" for name in scripts if name.startswith(_LINTS)],
     )  # fmt: skip
+
+
+_LINTS = ("lint", "format", "fmt", "typecheck", "type-check")
+"""Beginnings of the names of scripts and targets that check or format the code."""
 
 
 def _makefile(text: str) -> _Manifest:
     targets = _each(re.findall(r"^([A-Za-z][\w.-]*)\s*:(?!=)", text, re.MULTILINE))
     return _Manifest(
         [f"make {one}" for one in targets if one in ("all", "build", "release", "install")],
-        [f"make {one}" for one in targets if one in ("test", "tests", "check", "lint")],
+        [f"make {one}" for one in targets if one in ("test", "tests", "check")],
+        lint=[f"make {one}" for one in targets if one.startswith(_LINTS)],
     )
 
 
@@ -286,6 +306,7 @@ def _justfile(text: str) -> _Manifest:
     return _Manifest(
         [f"just {one}" for one in targets if one.startswith("build")],
         [f"just {one}" for one in targets if one.startswith(("test", "check"))],
+        lint=[f"just {one}" for one in targets if one.startswith(_LINTS)],
     )
 
 
@@ -308,8 +329,10 @@ def _requirements(text: str) -> _Manifest:
 
 def _composer(text: str) -> _Manifest:
     data = json.loads(text)
-    tests = [f"composer {one}" for one in _table(data, "scripts") if one.startswith("test")]
-    return _Manifest(test=tests, dependencies=_table(data, "require"))
+    scripts = [one for one in _table(data, "scripts") if _NAME.fullmatch(one)]
+    tests = [f"composer {one}" for one in scripts if one.startswith("test")]
+    lints = [f"composer {one}" for one in scripts if one.startswith(_LINTS)]
+    return _Manifest(test=tests, dependencies=_table(data, "require"), lint=lints)
 
 
 def _gemfile(text: str) -> _Manifest:

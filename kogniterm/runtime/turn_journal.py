@@ -175,6 +175,7 @@ class TurnJournal:
         return replace(
             user_input,
             text=self.redact(user_input.text),
+            line=self.redact(user_input.line),
             data=self.redact(data) if data is not None else None,
         )
 

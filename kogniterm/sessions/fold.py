@@ -286,7 +286,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 open_input=body.input,
                 plan_only=body.plan_only,
                 refused=(),
-                title=state.title or title_of(body.input.text),
+                title=state.title or title_of(body.input.typed),
                 messages=state.messages.extended((body.message,)),
             )
         case NodeRan(update=update):

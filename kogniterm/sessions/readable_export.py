@@ -93,7 +93,7 @@ def _part(body: RecordBody, say: Say) -> Iterator[str]:
     match body:
         case InputReceived(turn=turn, input=given, message=message):
             title = say(Phrase("Turn {number}", {"number": turn}))
-            yield f"## {title}\n\n{_quoted(given.text)}\n\n"
+            yield f"## {title}\n\n{_quoted(given.typed)}\n\n"
             if given.data:
                 yield _fenced(given.data)
             yield from _images(message.content, say)
@@ -224,7 +224,7 @@ def outline(database: Database, session_id: str) -> list[TurnOutline]:
     for record in readable_records(database, session_id, kinds=kinds):
         body = record.body
         if isinstance(body, InputReceived):
-            turns.append(TurnOutline(body.turn, record.time, body.input.text))
+            turns.append(TurnOutline(body.turn, record.time, body.input.typed))
         elif turns:
             turns[-1] = _with(turns[-1], body)
     return turns

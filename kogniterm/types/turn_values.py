@@ -103,12 +103,21 @@ LEFT_OPEN = "left open"
 
 @dataclass(frozen=True, slots=True)
 class UserInput:
-    """One input of the user: the words, and data piped in beside them."""
+    """One input of the user: the words, and data piped in beside them.
+
+    `line` is the slash command that wrote `text`, when one did.
+    """
 
     text: str
     data: str | None = None
     source: Literal["repl", "run", "shell", "script"] = "repl"
     attachments: tuple[str, ...] = ()
+    line: str = ""
+
+    @property
+    def typed(self) -> str:
+        """Return what the user typed."""
+        return self.line or self.text
 
 
 StopReason = Literal[

@@ -122,7 +122,7 @@ class _Page:
 
     def _draw(self, item: Item) -> None:
         if isinstance(item, UserInput):
-            self._sink.write(sent(item.text, self._painter))
+            self._sink.write(sent(item.typed, self._painter))
         elif isinstance(item, Replied):
             question = ModelQuestion(item.question, item.answers)
             self._write(question.transcript(self._painter, self._columns, Answered(item.reply)))

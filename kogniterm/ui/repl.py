@@ -281,7 +281,7 @@ class Repl:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""
         screen = self.display.screen
         self._drafts.keep()
-        if work.text:
+        if work.text and not work.echoed:
             self.front.echo(work.text)
         await self.guarded(self._run(work))
         if screen is not None:

@@ -83,7 +83,12 @@ class Work:
         """The text as the user typed it."""
         if self.shell is not None:
             return f"!{self.shell}"
-        return self.input.text if self.input is not None else ""
+        return self.input.typed if self.input is not None else ""
+
+    @property
+    def echoed(self) -> bool:
+        """Return whether the text is on the screen already: that of a slash command is."""
+        return self.input is not None and bool(self.input.line)
 
 
 class Turns:

@@ -46,11 +46,14 @@ def test_a_python_and_node_project(folder: Path, write: Write) -> None:
     write(
         "pyproject.toml",
         '[build-system]\nrequires=["hatchling"]\n[project]\nname="shop"\n'
-        'dependencies=["httpx[http2]>=0.28", "rich"]\n[tool.pytest.ini_options]\n',
+        'dependencies=["httpx[http2]>=0.28", "rich"]\n[tool.pytest.ini_options]\n'
+        "[tool.mypy]\nstrict=true\n[tool.ruff]\n",
     )
-    write("web/package.json", '{"scripts":{"test":"x","build":"y","x; rm":"z"},'
-          '"dependencies":{"react":"1"}}')  # fmt: skip
-    write("Makefile", "test:\n\tpytest\nbuild: x\nVAR := 1\n")
+    scripts = '"test":"x","build":"y","x; rm":"z","lint":"z","lint; rm":"z"'
+    write("web/package.json", f'{{"scripts":{{{scripts}}},"dependencies":{{"react":"1"}}}}')
+    write("Makefile", "test:\n\tpytest\nbuild: x\nVAR := 1\nlint:\n")
+    write(".kogniterm/policy.toml")
+    write("biome.json")
     write("src/shop/a.py")
     write("src/shop/b.py")
     write("web/c.ts")
@@ -60,6 +63,9 @@ def test_a_python_and_node_project(folder: Path, write: Write) -> None:
     assert profile.languages == {"Python": 2, "TypeScript": 1}
     assert profile.build_commands == ("make build", "python -m build", "npm run build")
     assert profile.test_commands == ("make test", "python -m pytest", "npm test")
+    assert profile.lint_commands == (
+        "make lint", "npx biome check", "ruff check", "mypy", "npm run lint",
+    )  # fmt: skip
     assert profile.dependencies == ("httpx", "rich", "react")
     assert profile.instruction_files == ("AGENTS.md", ".github/copilot-instructions.md")
     assert profile.layout == (".github/", "src/", "web/")

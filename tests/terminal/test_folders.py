@@ -180,3 +180,34 @@ def test_files_and_images_named_in_an_input_reach_the_model(
     terminal.run("kogniterm run 'the first'; kogniterm run -c 'the second'")
     one, two = (request.contents for request in fake_gemini.requests[-2:])
     assert two[: len(one)] == one
+
+
+INIT = """replies:
+  - when: {last_contains: "build with: cargo build"}
+    calls: [{tool: read_file, arguments: {path: Cargo.toml}}]
+  - calls: [{tool: write_file, arguments: {path: AGENTS.md, content: "Run cargo nextest.\\n"}}]
+  - {text: "AGENTS.md is written; /trust applies it."}
+"""
+
+
+def test_init_writes_the_instructions_of_a_project(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(columns=100, rows=40)
+    put(terminal.folder, "Cargo.toml", "[package]\n")
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, INIT)}")
+    say(terminal, "/init name the test runner")
+    answer(terminal, "+Run cargo nextest.", "y")
+    terminal.until("AGENTS.md is written")
+    assert (terminal.folder / "AGENTS.md").read_text() == "Run cargo nextest.\n"
+    assert terminal.text.count("/init name the test runner") == 1
+    assert "A scan found this" not in terminal.text
+    assert leave(terminal) == 0
+
+    small = "model: {one_command: true}\nreplies: [{text: Done., repeat: forever}]"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, small)}")
+    say(terminal, "/init")
+    answer(terminal, "+- `cargo build`", "y")
+    terminal.until("AGENTS.md written; /undo reverts it.")
+    assert leave(terminal) == 0
+    text = (terminal.folder / "AGENTS.md").read_text()
+    assert text.startswith("Run cargo nextest.\n")
+    assert "## Lint\n\n- `cargo clippy`" in text

@@ -244,12 +244,6 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     assert "row 1020" in terminal.text
     terminal.send("q")
     say_task(terminal, "hello", "Fine.")
-    say(terminal, "/init", "KOGNITERM.md")
-    terminal.until("[y]")
-    terminal.pause(ARMED_SECONDS)
-    terminal.send("y")
-    terminal.until("KOGNITERM.md written")
-    assert (terminal.folder / "KOGNITERM.md").exists()
     terminal.start("/exit")
     assert terminal.status() == 0
 

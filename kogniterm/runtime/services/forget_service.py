@@ -82,7 +82,7 @@ class ForgetService:
 
     def requested_in(self, user_input: UserInput) -> ForgetRequest | None:
         """Return what a typed sentence asks to forget, if it asks nothing else and facts match."""
-        what = forget_request(user_input.text)
+        what = forget_request(user_input.typed)
         if what is None or self.memory is None or user_input.data or user_input.attachments:
             return None
         if self.memory.context.mode == "off":

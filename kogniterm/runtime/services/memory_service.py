@@ -58,9 +58,9 @@ class MemoryService:
 
     def recall(self, user_input: UserInput) -> str:
         """Return what memory adds to this input, as a delimited block; may be empty."""
-        self.task = user_input.text
+        self.task = user_input.typed
         try:
-            return self.context.begin_turn(user_input.text).text
+            return self.context.begin_turn(user_input.typed).text
         except KognitermError:
             log.exception("nothing could be recalled")
             return ""
@@ -69,7 +69,7 @@ class MemoryService:
         """Return why what this input asks to remember is not kept, or None."""
         if user_input.source == "shell":
             return None
-        return self.context.why_not_kept(user_input.text)
+        return self.context.why_not_kept(user_input.typed)
 
     def forgot(self, terms: Sequence[str]) -> None:
         """Drop everything that holds one of the terms, which were forgotten just now."""

@@ -20,7 +20,8 @@ from kogniterm.host.safe_files import open_file, resolved
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase
 
-INSTRUCTION_FILES = ("KOGNITERM.md", "AGENTS.md")
+INSTRUCTION_FILES = ("AGENTS.md", "KOGNITERM.md")
+"""In the order in which the model gets them: what is for KogniTerm alone comes last."""
 POLICY_FILE = ".kogniterm/policy.toml"
 COMMANDS_FOLDER = ".kogniterm/commands"
 MAX_FILE = 64 * 1024

@@ -1,4 +1,7 @@
-"""Files for KogniTerm: custom commands, and the KOGNITERM.md that /init proposes.
+"""Files for KogniTerm: custom commands, and the AGENTS.md that /init proposes.
+
+The model writes AGENTS.md in a usual turn, whose edit is approved like any other. Where the model
+is too small for that, the file gets what a scan of the folder finds, between two marks.
 
 A custom command is a Markdown file that becomes a slash command: `NAME.md` in the folder `commands`
 of the configuration, or in a trusted project's `.kogniterm/commands`, becomes `/NAME`. Its text
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kogniterm import prompts
 from kogniterm.errors import UsageError
 from kogniterm.runtime.context import use_instructions
 from kogniterm.runtime.services.trust_store import (
@@ -148,28 +152,47 @@ def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomComman
 START, END = "<!-- found by /init -->", "<!-- end of what /init found -->"
 
 
-def project_file(before: str, profile: ProjectProfile, name: str) -> str:
-    """Return the file's new text: what users wrote stays, what was found is between two marks."""
+def init_request(profile: ProjectProfile, wishes: str, *, exists: bool) -> str:
+    """Return the task by which the model writes AGENTS.md, or improves the one that `exists`."""
+    how = (
+        "Improve AGENTS.md by edits: keep what is right in it and in its author's words, correct "
+        "what is not, add what is missing."
+        if exists
+        else "Propose the whole file in one write; the user sees it before it is written."
+    )
+    text = prompts.load("init").format(
+        task="Improve" if exists else "Write",
+        facts=profile.summary() or "nothing: the folder holds no files that are known",
+        how=how,
+    )
+    return f"{text}\n\nThe user asks besides: {wishes}" if wishes else text
+
+
+def project_file(before: str, profile: ProjectProfile, name: str, wishes: str = "") -> str:
+    """Return the file's new text: what users wrote stays, what was found is between two marks.
+
+    `wishes` are added to what users wrote.
+    """
     found = "\n".join([START, *_sections(profile), END])
+    own = f"- {wishes}\n\n" if wishes else ""
     if not before.strip():
-        notes = "Notes for everyone who works on this project. Add your own here; /init keeps them."
-        return f"# {name}\n\n{notes}\n\n{found}\n"
+        notes = (
+            "Instructions for all who work on this project. Add your own here; /init keeps them."
+        )
+        return f"# {name}\n\n{notes}\n\n{own}{found}\n"
     first, last = before.find(START), before.find(END)
     if 0 <= first < last:
-        return before[:first] + found + before[last + len(END) :]
-    return f"{before.rstrip()}\n\n{found}\n"
+        return before[:first] + own + found + before[last + len(END) :]
+    return f"{before.rstrip()}\n\n{own}{found}\n"
 
 
 def _sections(profile: ProjectProfile) -> list[str]:
-    languages = sorted(profile.languages.items(), key=lambda item: (-item[1], item[0]))
     sections = (
-        (
-            "Languages",
-            [f"{language} ({count} files)" for language, count in languages[:MOST_LISTED]],
-        ),
         ("Build", [f"`{command}`" for command in profile.build_commands]),
         ("Test", [f"`{command}`" for command in profile.test_commands]),
+        ("Lint", [f"`{command}`" for command in profile.lint_commands]),
         ("Layout", [f"`{folder}`" for folder in profile.layout]),
+        ("Languages", profile.counted_languages()),
         ("Dependencies", list(profile.dependencies)),
     )
     lines: list[str] = []

@@ -62,8 +62,8 @@ COMMANDS = (
             sessions.compact, while_running=False),
     Command("bug", Phrase("write a bug report to a file, with known secrets redacted"),
             sessions.bug, "[FILE]"),
-    Command("init", Phrase("scan the project and write KOGNITERM.md, after you confirm"),
-            workspace.init, while_running=False),
+    Command("init", Phrase("write or improve the project's AGENTS.md"),
+            workspace.init, "[TEXT]", while_running=False),
     Command("quit", Phrase("quit KogniTerm"), general.leave, aliases=("exit",),
             needs_session=False),
 )  # fmt: skip

@@ -1,9 +1,10 @@
-"""/diff, /undo and /init: what the session changed in the workspace, and its KOGNITERM.md."""
+"""/diff, /undo and /init: what the session changed in the workspace, and its AGENTS.md."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,17 +12,18 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
-from kogniterm.types import Phrase
+from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.execution.undo import FileDifference
+    from kogniterm.memory.project_profile import ProjectProfile
 
 SHOWN_LINES = 200
 NOTHING = "/dev/null"
-FILE = "KOGNITERM.md"
+FILE = "AGENTS.md"
 
 
 def show_changes(repl: Repl, argument: str) -> None:
@@ -97,28 +99,42 @@ def _write_diff(repl: Repl, changes: str) -> None:
 
 
 async def init(repl: Repl, argument: str) -> None:
-    """Run /init."""
+    """Run /init [TEXT]."""
     from kogniterm.memory.project_profile import scan
-    from kogniterm.runtime.use_cases.project_files import project_file
+    from kogniterm.runtime.use_cases.project_files import init_request
 
     session = repl.session
     folder = resolved(Path(session.folder))
+    repl.display.say(Phrase("Scanning {folder} …", {"folder": folder}))
+    profile = await asyncio.to_thread(scan, folder, session.clock)
+    if session.model.one_command:
+        await _write_what_was_found(repl, folder, profile, argument)
+        return
+    text = init_request(profile, argument, exists=os.path.lexists(folder / FILE))
+    line = f"/init {argument}".rstrip()
+    repl.ask_model(UserInput(text, attachments=repl.attachments(argument), line=line))
+
+
+async def _write_what_was_found(
+    repl: Repl, folder: Path, profile: ProjectProfile, wishes: str
+) -> None:
+    """Write what the scan found to AGENTS.md, after the user has seen the changes."""
+    from kogniterm.runtime.use_cases.project_files import project_file
+
     path = folder / FILE
     if path.is_symlink():
         raise UsageError(
             "{path} is a symbolic link; KogniTerm does not write through links.", path=path
         )
-    repl.display.say(Phrase("Scanning {folder} …", {"folder": folder}))
-    profile = await asyncio.to_thread(scan, folder, session.clock)
     before = _read(path)
-    after = project_file(before, profile, folder.name)
+    after = project_file(before, profile, folder.name, wishes)
     if after == before:
         repl.display.say(Phrase("{file} is already up to date.", {"file": FILE}))
         return
     old = f"a/{FILE}" if before else NOTHING
     _write_diff(repl, _changed_lines(before, after, old, f"b/{FILE}"))
     answer = await repl.choose(
-        _("Write these changes to KOGNITERM.md?"),
+        _("Write these changes to AGENTS.md?"),
         [],
         [Option("yes", _("write the file"), "yes"), Option("no", _("no"), "no")],
     )

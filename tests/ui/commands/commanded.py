@@ -14,6 +14,7 @@ from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Registry, custom_commands, split_line
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
+from kogniterm.ui.prompt.attachments import mentions
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.questions.session_list import SessionRow
 from kogniterm.ui.repl import Wiring
@@ -79,6 +80,9 @@ class Commanded:
 
     def ask_model(self, user_input: UserInput) -> None:
         self.inputs.append(user_input)
+
+    def attachments(self, line: str) -> tuple[str, ...]:
+        return mentions(line, self.session.folder)
 
     def read_custom_commands(self) -> tuple[str, ...]:
         commands, _refused = custom_commands(self.session, COMMANDS)

@@ -24,6 +24,7 @@ from tests.ui.commands.commanded import Commanded
 
 __all__ = ["make_flow"]
 
+SMALL = "model: {one_command: true}\nreplies: [{text: Done.}]"
 HELLO = "replies: [{run: 'echo hello', purpose: Greet}, {text: Done.}, {text: Again.}]"
 
 
@@ -228,27 +229,53 @@ async def test_jobs_are_listed_read_and_stopped(make_flow: MakeFlow) -> None:
 async def test_init_proposes_a_file_keeps_ones_own_words_and_can_be_undone(
     make_flow: MakeFlow,
 ) -> None:
-    flow = make_flow()
-    (flow.folder / "package.json").write_text('{"scripts": {"test": "vitest"}}')
+    flow = make_flow(SMALL)
+    (flow.folder / "package.json").write_text('{"scripts": {"test": "vitest", "lint": "x"}}')
     (flow.folder / "main.py").write_text("print(1)\n")
     repl = Commanded(flow.open(), answers=["no", "yes", "yes", "yes", "no"])
-    file = flow.folder / "KOGNITERM.md"
+    file = flow.folder / "AGENTS.md"
     told = await repl.type("/init")
     assert "Python" in told
     assert not file.exists()
     await repl.type("/init")
-    assert "`npm test`" in file.read_text()
+    assert "## Test\n\n- `npm test`\n\n## Lint\n\n- `npm run lint`\n" in file.read_text()
     assert "is already up to date" in await repl.type("/init")
     file.write_text(f"{file.read_text()}\nNever deploy on Fridays.\n")
     (flow.folder / "lib.rs").write_text("fn main() {}\n")
-    await repl.type("/init")
+    await repl.type("/init Prefer small commits.")
     assert "Rust" in file.read_text()
     assert "Never deploy on Fridays." in file.read_text()
+    assert "\n- Prefer small commits.\n" in file.read_text()
+    assert repl.inputs == []
     await repl.type("/undo")
     assert "Rust" not in file.read_text()
     with in_spanish():
         await repl.type("/undo")
     assert repl.asked[-1][1][0].startswith("deshacer: ")
+
+
+async def test_init_hands_the_model_what_was_found_and_what_you_typed(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Written.}]")
+    (flow.folder / "Cargo.toml").write_text("[dependencies]\nserde = '1'\n")
+    (flow.folder / ".kogniterm").mkdir()
+    (flow.folder / ".kogniterm" / "notes.py").write_text("x\n")
+    session = flow.open()
+    repl = Commanded(session)
+    await repl.type("/init Always say {yes}; look at @Cargo.toml")
+    (first,) = repl.inputs
+    assert first.text.startswith("Write AGENTS.md in this folder")
+    for found in ("build with: cargo build", "lint with: cargo clippy", "depends on: serde"):
+        assert found in first.text
+    assert ".kogniterm" not in first.text
+    assert first.text.endswith("The user asks besides: Always say {yes}; look at @Cargo.toml")
+    assert first.attachments == ("Cargo.toml",)
+    await flow.run(first)
+    assert session.state.title == "/init Always say {yes}; look at @Cargo.toml"
+    assert "Nothing is remembered here yet." in await repl.type("/memory")
+    (flow.folder / "AGENTS.md").symlink_to("CLAUDE.md")
+    await repl.type("/init")
+    assert repl.inputs[1].text.startswith("Improve AGENTS.md in this folder")
+    assert repl.inputs[1].line == "/init"
 
 
 # --- custom commands ------------------------------------------------------------------------------
