@@ -152,7 +152,7 @@ def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomComman
 START, END = "<!-- found by /init -->", "<!-- end of what /init found -->"
 
 
-def init_request(profile: ProjectProfile, wishes: str, *, exists: bool) -> str:
+def init_request(profile: ProjectProfile, wanted: str, *, exists: bool) -> str:
     """Return the task by which the model writes AGENTS.md, or improves the one that `exists`."""
     how = (
         "Improve AGENTS.md by edits: keep what is right in it and in its author's words, correct "
@@ -165,16 +165,16 @@ def init_request(profile: ProjectProfile, wishes: str, *, exists: bool) -> str:
         facts=profile.summary() or "nothing: the folder holds no files that are known",
         how=how,
     )
-    return f"{text}\n\nThe user asks besides: {wishes}" if wishes else text
+    return f"{text}\n\nThe user asks besides: {wanted}" if wanted else text
 
 
-def project_file(before: str, profile: ProjectProfile, name: str, wishes: str = "") -> str:
+def project_file(before: str, profile: ProjectProfile, name: str, wanted: str = "") -> str:
     """Return the file's new text: what users wrote stays, what was found is between two marks.
 
-    `wishes` are added to what users wrote.
+    `wanted` are added to what users wrote.
     """
     found = "\n".join([START, *_sections(profile), END])
-    own = f"- {wishes}\n\n" if wishes else ""
+    own = f"- {wanted}\n\n" if wanted else ""
     if not before.strip():
         notes = (
             "Instructions for all who work on this project. Add your own here; /init keeps them."

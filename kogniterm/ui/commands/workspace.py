@@ -116,7 +116,7 @@ async def init(repl: Repl, argument: str) -> None:
 
 
 async def _write_what_was_found(
-    repl: Repl, folder: Path, profile: ProjectProfile, wishes: str
+    repl: Repl, folder: Path, profile: ProjectProfile, wanted: str
 ) -> None:
     """Write what the scan found to AGENTS.md, after the user has seen the changes."""
     from kogniterm.runtime.use_cases.project_files import project_file
@@ -127,7 +127,7 @@ async def _write_what_was_found(
             "{path} is a symbolic link; KogniTerm does not write through links.", path=path
         )
     before = _read(path)
-    after = project_file(before, profile, folder.name, wishes)
+    after = project_file(before, profile, folder.name, wanted)
     if after == before:
         repl.display.say(Phrase("{file} is already up to date.", {"file": FILE}))
         return
