@@ -18,6 +18,7 @@ from kogniterm.settings import QuickSettings, environment, quick
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.models.model_lists import ModelLists
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
@@ -57,18 +58,11 @@ def run(
             session_id=session_wanted(args),
             sessions=sessions,
             first_input=task,
-            model_names=model_names,
+            model_lists=lambda: opener.model_lists,
             files=lambda: workspace_files(Path(opener.folder)),
             save_preference=partial(save_setting, first.paths.config_file),
         ),
     )
-
-
-def model_names() -> Sequence[str]:
-    """Return model names to complete: each provider, with its default model if it has one."""
-    from kogniterm.models.catalog import PROVIDERS
-
-    return [f"{provider.name}:{provider.default_model}".rstrip(":") for provider in PROVIDERS]
 
 
 def workspace_files(folder: Path) -> Iterator[str]:
@@ -92,6 +86,7 @@ class Opener:
         self._first_run = not first.paths.database.exists()
         self._explain = self._first_run
         self._paths = first.paths
+        self.model_lists: ModelLists | None = None
 
     async def set_up(self, screen: SetUpScreen) -> bool:
         """Ask for a model where none is configured; return whether there is one now."""
@@ -117,6 +112,7 @@ class Opener:
 
         settings = await asyncio.to_thread(settings_of, self._args)
         await asyncio.to_thread(build.preload)
+        self.model_lists = build.model_lists(settings, self._paths)
         session = build.open_session(settings, folder=self._folder, session_id=session_id)
         self.folder = session.folder
         first_run, self._first_run = self._first_run, False

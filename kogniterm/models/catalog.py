@@ -6,10 +6,10 @@ The data stands in `catalog.toml`; help, completion, `doctor` and the docs are m
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kogniterm.types import Usage
 
@@ -92,6 +92,13 @@ UNKNOWN_WINDOW = (32_768, 4_096)
 """For a model not in the table: small enough for nearly every model served today, so that
 compaction comes early instead of an overflow. `context_window` in the settings overrides it."""
 
+CURRENT: Mapping[str, tuple[str, ...]] = {
+    provider: tuple(names) for provider, names in _TABLES["current"].items()
+}
+"""The names of models to offer where the provider's own list cannot be had."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Every effort of reasoning, the least first; each model has some of them or none."""
+
 _WEB = ("image/png", "image/jpeg", "image/webp")
 ANY_IMAGES = (*_WEB, "image/gif")
 """For a model that the settings say takes images."""
@@ -106,6 +113,16 @@ def window_of(provider: str, model: str) -> tuple[int, int]:
         (start, (window, output)) for name, start, window, output in WINDOWS if name == provider
     )
     return _fitting(model, rows) or UNKNOWN_WINDOW
+
+
+def efforts_of(provider: str, model: str) -> tuple[str, ...]:
+    """Return the efforts of reasoning that a model has, the least first."""
+    return tuple(_efforts(provider, model))
+
+
+def _efforts(provider: str, model: str) -> Sequence[str] | dict[str, int]:
+    rows: Mapping[str, Any] = _TABLES["efforts"].get(provider, {})
+    return _fitting(model, rows.items()) or ()
 
 
 def images_of(provider: str, model: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from kogniterm.models.calling import ModelOptions
+    from kogniterm.models.model_lists import ModelLists
     from kogniterm.paths import Paths
     from kogniterm.protocols import Model
     from kogniterm.runtime.session import LiveSession
@@ -170,6 +171,13 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         examples_file=paths.learned_examples if settings.learn_commands else None,
         base_folder=folder,
     )
+
+
+def model_lists(settings: Settings, paths: Paths) -> ModelLists:
+    """Return the lists of models of the providers that the settings configure."""
+    from kogniterm.models.model_lists import ModelLists
+
+    return ModelLists(model_options(settings, paths, Path("/")))
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_what_to_
 from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
+    from kogniterm.models.model_lists import ModelLists
     from kogniterm.protocols import Approver
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
@@ -71,13 +72,13 @@ OpenSession = Callable[[str | None], Awaitable[Opened]]
 class Wiring:
     """The settings and functions of the REPL besides the session; everything is optional.
 
-    `model_names` completes /model, `files` lists the workspace for @ completion,
-    `save_preference` keeps what /theme, /keys and /lang change. `set_up` asks for a model where
-    none is configured; it returns False when there is still none. The user picks one of `sessions`,
-    where there are any, before one is opened.
+    `model_lists` returns the models for /model, None before a session was opened. `files` lists the
+    workspace for @ completion, `save_preference` keeps what /theme, /keys, /lang and /model change.
+    `set_up` asks for a model where none is configured; it returns False when there is still none.
+    The user picks one of `sessions`, where there are any, before one is opened.
     """
 
-    model_names: Callable[[], Sequence[str]] | None = None
+    model_lists: Callable[[], ModelLists | None] = lambda: None
     files: Callable[[], Iterable[str]] | None = None
     save_preference: Callable[[str, object], None] | None = None
     set_up: Callable[[SetUpScreen], Awaitable[bool]] | None = None

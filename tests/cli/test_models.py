@@ -11,6 +11,7 @@ import pytest
 
 from kogniterm.models.local.weights import CATALOGUE
 from tests.cli.conftest import Shell
+from tests.support.fake_gemini import FakeGemini
 
 NAME = CATALOGUE[0].name
 
@@ -40,9 +41,43 @@ def test_list_tells_what_is_there_and_where(models: Models, cache: Path) -> None
 
 
 def test_list_as_json(models: Models) -> None:
-    table = json.loads(models("list", "--json").stdout)
+    found = json.loads(models("list", "--json").stdout)
+    assert found["models"] == []
+    table = found["local"]
     assert table[NAME]["state"] == "missing"
     assert table[NAME]["sha256"] == CATALOGUE[0].sha256
+
+
+def test_list_shows_the_models_of_the_providers_too(shell: Shell, fake_gemini: FakeGemini) -> None:
+    methods = {"supportedGenerationMethods": ["generateContent"]}
+    names = ("gemini-2.5-pro", "gemini-flash-latest")
+    fake_gemini.page(
+        "/v1beta/models", {"models": [{"name": f"models/{one}", **methods} for one in names]}
+    )
+    environ = {
+        "GOOGLE_API_KEY": "a-key",
+        "GOOGLE_GEMINI_BASE_URL": fake_gemini.url,
+        "ANTHROPIC_API_KEY": "another-key",
+        "ANTHROPIC_BASE_URL": fake_gemini.url,
+    }
+    shown = shell.run("models", "list", environ=environ)
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["google_genai:gemini-flash-latest", "–", "1M", "in", "use"]
+    assert lines[1].split() == ["google_genai:gemini-2.5-pro", "$1.25", "/", "$10.00", "1M"]
+    assert "anthropic:claude-sonnet-5-5" in shown.stdout
+    assert "Anthropic: names from the catalog. Anthropic at 127.0.0.1" in shown.stderr
+    found = json.loads(shell.run("models", "list", "--json", environ=environ).stdout)
+    assert found["models"][1] == {
+        "name": "google_genai:gemini-2.5-pro",
+        "default": False,
+        "context_window": 1_048_576,
+        "input_price": 1.25,
+        "output_price": 10.0,
+        "listed_by_provider": True,
+    }
+    assert [one["name"] for one in found["models"] if one["default"]] == [
+        "google_genai:gemini-flash-latest"
+    ]
 
 
 def test_wrong_file_is_refused_with_both_checksums(models: Models, tmp_path: Path) -> None:
@@ -52,7 +87,7 @@ def test_wrong_file_is_refused_with_both_checksums(models: Models, tmp_path: Pat
     assert done.returncode == 5
     assert CATALOGUE[0].sha256 in done.stderr
     assert "Traceback" not in done.stderr
-    assert json.loads(models("list", "--json").stdout)[NAME]["state"] == "missing"
+    assert json.loads(models("list", "--json").stdout)["local"][NAME]["state"] == "missing"
 
 
 def test_source_that_does_not_exist_is_a_usage_error(models: Models) -> None:
@@ -71,7 +106,7 @@ def test_remove_says_what_it_freed(models: Models, cache: Path) -> None:
     folder = cache / "models"
     folder.mkdir(parents=True)
     (folder / f"{CATALOGUE[0].file}.partial").write_bytes(bytes(3_000_000))
-    assert json.loads(models("list", "--json").stdout)[NAME]["state"] == "partial"
+    assert json.loads(models("list", "--json").stdout)["local"][NAME]["state"] == "partial"
     assert "3 MB freed" in models("remove", f"local:{NAME}").stdout
     assert "was not on this machine" in models("remove", NAME).stdout
 

@@ -10,7 +10,8 @@ client at `url`; queue one answer per expected request:
     fake.hang(after=1)                                # silence until the client goes away
 
 `answer_with(function)` computes the answer from the request body instead. With nothing queued
-the server answers 400 saying so. `requests` holds every request; `gone` is set when a client
+the server answers 400 saying so. `pages` are the answers to GET by path, for lists of models; what
+is not there is not found. `requests` holds every request; `gone` is set when a client
 left before its answer was complete.
 """
 
@@ -85,6 +86,8 @@ class FakeGemini:
 
     def __init__(self) -> None:
         self.requests: list[Seen] = []
+        self.pages: dict[str, Answer] = {}
+        self.gets: list[Seen] = []
         self.gone = threading.Event()
         self._closing = threading.Event()
         self._answers: list[Answer] = []
@@ -162,6 +165,10 @@ class FakeGemini:
     def trickle(self, chunk: bytes, every: float) -> None:
         """Send the same chunk repeatedly, `every` so many seconds, until the client disconnects."""
         self.queue(Answer((chunk,), ending="trickle", every=every))
+
+    def page(self, path: str, body: object, status: int = 200) -> None:
+        """Answer GET of `path`, whatever its query, with JSON."""
+        self.pages[path] = Answer((json.dumps(body).encode(),), status=status)
 
     def cut(self, after: int, *texts: str) -> None:
         """Stream `after` chunks of `texts`, then drop the connection."""
@@ -276,6 +283,13 @@ def _handler(fake: FakeGemini) -> type[BaseHTTPRequestHandler]:
                 self._send(answer)
             except (BrokenPipeError, ConnectionResetError):
                 fake.gone.set()
+                self.close_connection = True
+
+        def do_GET(self) -> None:
+            fake.gets.append(Seen(self.path, dict(self.headers), b""))
+            try:
+                self._send(fake.pages.get(self.path.partition("?")[0], Answer(status=404)))
+            except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
         def _send(self, answer: Answer) -> None:

@@ -221,7 +221,6 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     for command, then in (
         ("/he", "/quit"),
         ("/help undo", "restore the files"),
-        ("/model", "google_genai"),
         ("/mode auto", "auto"),
         ("/mode manual", "manual"),
         ("/keys", "Ctrl-C"),

@@ -1,12 +1,27 @@
-"""`kogniterm models`: list, pull and remove the weights of the embedded local model."""
+"""`kogniterm models`: list all models; pull and remove the weights of the embedded one."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions
+from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, settings_of
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.errors import ModelKeyMissingError
+from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.ui.locale import _
+from kogniterm.ui.screen.surface import stream_size
+
+if TYPE_CHECKING:
+    from kogniterm.models.local.weights import WeightsState
+    from kogniterm.models.model_lists import ListedModel, ModelListing
+
+WHOLE = 1_000
+"""Columns for a file or a pipe, where no name is cut."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -19,38 +34,103 @@ def run(args: argparse.Namespace) -> int:
     return write_report(args, args.perform(args))
 
 
-def _list(_args: argparse.Namespace) -> Report:
+def _list(args: argparse.Namespace) -> Report:
     from kogniterm.models.local.weights import CATALOGUE, state_of
+    from kogniterm.ui.questions.model_choice import source_text
 
+    listings = _listings(args)
+    in_use = _in_use(args)
     folder = paths_in_use().weights
     states = [state_of(entry, folder) for entry in CATALOGUE]
     data = {
-        state.entry.name: {
-            "state": state.state,
-            "bytes": state.entry.size,
-            "bytes_on_disk": state.bytes_on_disk,
-            "file": str(folder / state.entry.file),
-            "sha256": state.entry.sha256,
-            "license": state.entry.license,
-        }
-        for state in states
+        "models": [_model_data(one, listing, in_use) for listing in listings
+                   for one in listing.models],
+        "prices_date": PRICES_DATE,
+        "local": {state.entry.name: _weights_data(state, folder) for state in states},
+    }  # fmt: skip
+    about = source_text(listings)
+    return Report(
+        data,
+        [*_model_lines(listings, in_use), *map(_weights_line, states),
+         _("Folder: {folder}").format(folder=folder)],
+        notes=[about] if about else [],
+    )  # fmt: skip
+
+
+def _listings(args: argparse.Namespace) -> list[ModelListing]:
+    """Return the models of every configured provider; those with a live list are asked at once."""
+    from kogniterm.runtime.build import model_lists
+
+    lists = model_lists(settings_of(args), paths_in_use())
+    asked = {one.name for one in lists.asked}
+    with ThreadPoolExecutor(max(len(asked), 1)) as pool:
+        calls = {name: pool.submit(lists.live, BY_NAME[name]) for name in asked}
+        return [
+            calls[one.name].result() if one.name in asked else lists.known(one)
+            for one in lists.providers
+        ]
+
+
+def _in_use(args: argparse.Namespace) -> str:
+    """Return the model that a new session uses; empty where none can be."""
+    from kogniterm.models.local.weights import DEFAULT_NAME
+    from kogniterm.runtime.use_cases.provider_login import model_in_use
+
+    try:
+        name = model_in_use(settings_of(args), paths_in_use())
+    except ModelKeyMissingError:
+        return ""
+    return f"local:{DEFAULT_NAME}" if name == "local" else name
+
+
+def _model_data(model: ListedModel, listing: ModelListing, in_use: str) -> dict[str, object]:
+    price = model.price
+    return {
+        "name": model.name,
+        "default": model.name == in_use,
+        "context_window": model.window,
+        "input_price": price.input if price is not None else None,
+        "output_price": price.output if price is not None else None,
+        "listed_by_provider": listing.live,
     }
+
+
+def _model_lines(listings: Sequence[ModelListing], in_use: str) -> list[str]:
+    """Return the models as the list of /model shows them; nothing without a provider."""
+    from kogniterm.ui.questions.model_choice import model_rows, model_text, prices_text
+
+    models = [one for listing in listings for one in listing.models if listing.provider != "local"]
+    if not models:
+        return []
+    rows = model_rows(models, in_use)
+    columns = stream_size(sys.stdout)[1] - 1 if sys.stdout.isatty() else WHOLE
+    return [*(model_text(row, columns, rows).plain.rstrip() for row in rows), prices_text(), ""]
+
+
+def _weights_data(state: WeightsState, folder: Path) -> dict[str, object]:
+    return {
+        "state": state.state,
+        "bytes": state.entry.size,
+        "bytes_on_disk": state.bytes_on_disk,
+        "file": str(folder / state.entry.file),
+        "sha256": state.entry.sha256,
+        "license": state.entry.license,
+    }
+
+
+def _weights_line(state: WeightsState) -> str:
     words = {
         "ready": _("ready"),
         "partial": _("partly downloaded"),
         "damaged": _("damaged"),
         "missing": _("not downloaded"),
     }
-    width = max(len(state.entry.name) for state in states) + len("local:")
-    lines = []
-    for state in states:
-        entry = state.entry
-        size = _("{size} MB on disk, {memory} MB in memory").format(
-            size=entry.size // 1_000_000, memory=entry.memory // 1_000_000
-        )
-        name = f"local:{entry.name}"
-        lines.append(f"{name:<{width}}  {words[state.state]:<15}  {size}  ({entry.license}, Qwen)")
-    return Report(data, [*lines, _("Folder: {folder}").format(folder=folder)])
+    entry = state.entry
+    size = _("{size} MB on disk, {memory} MB in memory").format(
+        size=entry.size // 1_000_000, memory=entry.memory // 1_000_000
+    )
+    name = f"local:{entry.name}"
+    return f"{name:<25}  {words[state.state]:<15}  {size}  ({entry.license}, Qwen)"
 
 
 def _pull(args: argparse.Namespace) -> Report:
@@ -87,7 +167,7 @@ def _bare(name: str) -> str:
 
 
 ACTIONS = (
-    Action("list", "List the local models and which are downloaded", _list, (JSON,),
+    Action("list", "List the models of your providers and the local ones", _list, (JSON,),
            ("kogniterm models list",)),
     Action("pull", "Download a local model; a partial download is continued", _pull, (
         Argument("name", "Model to download; without it, the small one", "NAME", nargs="?"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kogniterm.types import Phrase
-from kogniterm.ui.commands import budget, general, memory, plan, policy, sessions, workspace
+from kogniterm.ui.commands import budget, general, memory, model, plan, policy, sessions, workspace
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.repl import APPROVAL_MODES
@@ -12,8 +12,8 @@ from kogniterm.ui.screen_preferences import KEYS, THEMES
 COMMANDS = (
     Command("help", Phrase("list the commands, or explain one"), general.show_help, "[NAME]",
             general.help_choices, aliases=("?",)),
-    Command("model", Phrase("show or change the model"), general.model, "[NAME]",
-            general.model_choices),
+    Command("model", Phrase("choose a model from a list, or name it"), model.model,
+            "[NAME] [--save]", model.model_choices),
     Command("mode", Phrase("show or change the approval mode"), general.mode,
             "[manual|auto]", APPROVAL_MODES),
     Command("plan", Phrase("show, change or approve the plan; set when plans are made"), plan.plan,

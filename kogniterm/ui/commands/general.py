@@ -1,4 +1,4 @@
-"""Commands of the prompt: help, keys, model, mode, theme, language, output, jobs, new and quit."""
+"""Commands of the prompt: help, keys, mode, theme, language, output, jobs, new and quit."""
 
 from __future__ import annotations
 
@@ -91,20 +91,6 @@ def show_keys(repl: Repl, argument: str) -> None:
         rows = [(shown, translate(what)) for shown, what in key_table(where, language())]
         repl.display.write(Text(title, "heading"))
         repl.display.write(Explained(rows, "key"))
-
-
-def model(repl: Repl, argument: str) -> None:
-    """Run /model [NAME]."""
-    if argument:
-        repl.session.use_model(argument)
-        repl.display.say(Phrase("Model: {name}.", {"name": repl.session.model.name}))
-        return
-    repl.display.say(Phrase("Model: {name}.", {"name": repl.session.model.name}))
-    from rich.text import Text
-
-    for name in model_choices(repl):
-        repl.display.write(Text(f"  {name}", "muted"))
-    repl.display.say(Phrase("To change the model, use /model PROVIDER:NAME."))
 
 
 def mode(repl: Repl, argument: str) -> None:
@@ -236,11 +222,6 @@ def job_choices(repl: Repl) -> Iterable[str]:
     """Return what can be done with each job."""
     found = repl.session.executor.jobs()
     return [f"{word} {job.id}" for word in JOB_ACTIONS for job in found]
-
-
-def model_choices(repl: Repl) -> Iterable[str]:
-    """Return the models that can be used now."""
-    return repl.wiring.model_names() if repl.wiring.model_names is not None else ()
 
 
 def output_choices(repl: Repl) -> Iterable[str]:

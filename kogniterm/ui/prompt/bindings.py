@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
 from prompt_toolkit.document import Document
@@ -20,6 +21,8 @@ from kogniterm.ui.prompt.prompt import Prompt
 Handler = Callable[[KeyPressEvent], None]
 NAVIGATION = ("up", "down", "left", "right", "pageup", "pagedown")
 """Keys that move in a question; they answer nothing."""
+CHORDS = ("left", "right", "c-s")
+"""Keys that a question may take while words stand on the input line."""
 
 
 def prompt_bindings(prompt: Prompt) -> KeyBindings:
@@ -243,9 +246,17 @@ def _answer_bindings(bindings: KeyBindings, prompt: Prompt, at_line: Filter) -> 
 
     free = at_line & Condition(lambda: prompt.questions.free)
     one_line = Condition(lambda: "\n" not in prompt.line.buffer.text)
+    for key in CHORDS:
+        taken = Condition(partial(_takes, prompt, key))
+        bindings.add(key, filter=taken, eager=True)(give(key))
     for (key,) in sequences("answer_pick"):
         when = free & one_line if key in ("up", "down") else free
         bindings.add(key, filter=when, eager=True)(give(key))
+
+
+def _takes(prompt: Prompt, key: str) -> bool:
+    """Return whether the open question takes this key beside the input line."""
+    return prompt.questions.free and key in prompt.questions.chords
 
 
 def _paste(prompt: Prompt) -> Handler:

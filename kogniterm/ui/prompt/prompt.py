@@ -269,10 +269,14 @@ class Prompt:
         self.focus()
 
     def navigate(self, key: str) -> None:
-        """Take a key that reads a question and answers nothing: it needs no pause."""
+        """Take a key that reads a question, or a chord that one the user asked for takes.
+
+        None of them needs a pause.
+        """
         self.keys.moved()
-        if self.keys.armed:
-            self.questions.key(key)
+        invited = self.questions.invited
+        if self.keys.armed and self.questions.key(key) and invited:
+            self.line.buffer.reset()  # what filtered a list is no draft
         self._wait_for_pause()
         self.refresh()
 

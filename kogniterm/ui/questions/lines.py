@@ -102,6 +102,9 @@ class LineQuestions:
             if self._text(question) != shown:
                 shown = await self._show(question, again=True)
 
+    def renew(self, change: Callable[[Question[Any]], Question[Any]]) -> None:
+        """Change nothing: a question that was written stays as it is."""
+
     def _say(self, text: str) -> None:
         self._lines.commit(text + "\n")
 

@@ -7,7 +7,7 @@ shown that must be. When a key answers is decided by `answer_keys`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -112,6 +112,12 @@ class QuestionPanel:
             )
             self._place.question_closed(transcript)
 
+    def renew(self, change: Callable[[Question[Any]], Question[Any]]) -> None:
+        """Let `change` replace the questions that wait, where news came for them."""
+        for asked in self._open:
+            asked.question = change(asked.question)
+        self._place.refresh()
+
     @property
     def _top(self) -> _Open | None:
         return self._open[-1] if self._open else None
@@ -125,6 +131,11 @@ class QuestionPanel:
     def free(self) -> bool:
         """Return whether words on the input line are the answer."""
         return self._top is not None and self._top.question.free
+
+    @property
+    def chords(self) -> Collection[str]:
+        """The further keys that the question takes."""
+        return self._top.question.chords if self._top is not None else ()
 
     @property
     def invited(self) -> bool:
@@ -201,15 +212,20 @@ class QuestionPanel:
 
     # --- keys ----------------------------------------------------------------------------------
 
-    def key(self, key: str) -> None:
-        """Do what a single key of `options`, an arrow or a page key stands for."""
+    def key(self, key: str) -> bool:
+        """Do what a single key of `options` or `chords`, an arrow or a page key stands for.
+
+        Returns whether that answered the question.
+        """
         top = self._top
         if top is None or top.editing is not None or self.typing:
-            return
+            return False
         if key in top.question.reading:
             step = 1 if key in ("down", "up") else max(self._room - 1, 1)
             top.offset += -step if key in ("up", "pageup") else step
-        self._take(top, top.question.press(key, seen=top.seen))
+        after = top.question.press(key, seen=top.seen)
+        self._take(top, after)
+        return isinstance(after, Answered)
 
     def line_changed(self, text: str) -> None:
         """Tell the question what stands on the input line now."""

@@ -8,9 +8,9 @@ driver has to do before it goes on. Two drivers ask: `panel` at the prompt, with
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt.key_table import KEYS, WORDS, letter
@@ -91,6 +91,8 @@ class Question(ABC, Generic[Value]):
     """True where words on the input line are the answer."""
     invited: ClassVar[bool] = False
     """True where the user asked for the question, so that its keys need no pause."""
+    chords: ClassVar[Collection[str]] = ()
+    """Further keys that it takes, also while words stand on the input line."""
     reasons: ClassVar[bool] = False
     """True where words on the input line reject, as the reason."""
     reading: ClassVar[Collection[str]] = ()
@@ -191,6 +193,9 @@ class Asker(Protocol):
 
     async def ask(self, question: Question[Value]) -> Value:
         """Ask until there is an answer. Raises `TurnInterruptedError` when the turn is stopped."""
+
+    def renew(self, change: Callable[[Question[Any]], Question[Any]]) -> None:
+        """Let `change` replace the questions that wait, where news came for them."""
 
 
 _ACTIONS = frozenset(key.action for key in KEYS if key.where == "choice")

@@ -1,0 +1,255 @@
+"""The models that each provider offers: its live list, else the names in the catalog.
+
+Nothing is asked before the user asks for the list. A provider that does not answer in time, or
+that refuses, is no failure: its names come from `catalog.toml`, and the list says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kogniterm.errors import (
+    ModelAuthError,
+    ModelError,
+    ModelUnavailableError,
+    SettingsError,
+)
+from kogniterm.models.calling import ModelOptions
+from kogniterm.models.catalog import (
+    BY_NAME,
+    CURRENT,
+    Price,
+    Provider,
+    efforts_of,
+    price_of,
+    window_of,
+)
+from kogniterm.models.local.weights import CATALOGUE, state_of
+from kogniterm.models.providers.provider_model import checked_url, from_transport, host_of
+from kogniterm.types import Phrase
+
+LIST_SECONDS = 4.0
+"""Wait for one provider's list; the user can pick from the catalog's names meanwhile."""
+MOST_BYTES = 8_000_000
+MOST_MODELS = 500
+_NO_CHAT = re.compile(
+    r"audio|babbage|computer-use|dall-e|davinci|deep-research|embed|image|imagen|instruct|live|"
+    r"lyria|moderation|native|omni|realtime|robotics|search|sora|transcri|tts|veo|whisper"
+)
+"""Parts of names that only models for other purposes than chat have."""
+_DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d|\d{4}|\d\d\d)$")
+"""The end of a name that pins a version of a model which has a shorter name, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model that can be chosen. The window is in tokens; an unknown price is None."""
+
+    name: str
+    provider: str
+    window: int
+    price: Price | None
+    efforts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelListing:
+    """The models of one provider; `problem` is why its live list is not here."""
+
+    provider: str
+    models: tuple[ListedModel, ...]
+    live: bool = False
+    problem: Phrase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLists:
+    """The listings of the providers that `options` configure.
+
+    `patience` is the wait for one provider in seconds.
+    """
+
+    options: ModelOptions
+    patience: float = LIST_SECONDS
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """The providers that can be used: a key, an address or weights are there."""
+        options = self.options
+        found = [
+            provider
+            for provider in BY_NAME.values()
+            if options.keys.get(provider.name) or options.base_urls.get(provider.name)
+        ]
+        return (*found, BY_NAME["local"]) if _weights(options) else tuple(found)
+
+    @property
+    def asked(self) -> tuple[Provider, ...]:
+        """The providers that have a live list."""
+        return tuple(provider for provider in self.providers if provider.name in _LISTS)
+
+    def known(self, provider: Provider, problem: Phrase | None = None) -> ModelListing:
+        """Return what is known without asking; `problem` is why that is all."""
+        names = CURRENT.get(provider.name, ())
+        if provider.name == "local":
+            names = _weights(self.options)
+        elif provider.name == "openai" and self.options.base_urls.get("openai"):
+            names = ()  # another service has other models
+        return _listing(provider, names, self.options, problem=problem)
+
+    def live(self, provider: Provider) -> ModelListing:
+        """Ask the provider; takes up to twice the patience, so call it on a thread."""
+        url = (self.options.base_urls.get(provider.name) or provider.url).rstrip("/")
+        try:
+            fetch = partial(_fetch, provider.label, self.patience)
+            names = _LISTS[provider.name](fetch, url, self.options.keys.get(provider.name) or "")
+        except (ModelError, SettingsError) as error:
+            return self.known(provider, error.text)
+        except (KeyError, TypeError, AttributeError):
+            return self.known(provider, _unreadable(provider.label).text)
+        return _listing(provider, _ordered(provider.name, names), self.options, live=True)
+
+
+def _listing(
+    provider: Provider, names: Sequence[str], options: ModelOptions, **more: Any
+) -> ModelListing:
+    models = tuple(_listed(provider, name, options) for name in names[:MOST_MODELS])
+    return ModelListing(provider.name, models, **more)
+
+
+def _listed(provider: Provider, name: str, options: ModelOptions) -> ListedModel:
+    window = options.context_window or window_of(provider.name, name)[0]
+    if provider.name == "local":
+        window = next(entry.context_window for entry in CATALOGUE if entry.name == name)
+    full = f"{provider.name}:{name}"
+    return ListedModel(full, provider.name, window, price_of(full), efforts_of(provider.name, name))
+
+
+def _weights(options: ModelOptions) -> tuple[str, ...]:
+    """Return the names of the weights that are on this machine."""
+    folder = options.weights_folder
+    if folder is None:
+        return ()
+    return tuple(entry.name for entry in CATALOGUE if state_of(entry, folder).state == "ready")
+
+
+def _ordered(provider: str, names: Sequence[str]) -> list[str]:
+    """Return the catalog's names first, then the newest; versions pinned by date last."""
+    current = {name: number for number, name in enumerate(CURRENT.get(provider, ()))}
+    if provider == "ollama":
+        return list(dict.fromkeys(names))  # the one changed last comes first
+
+    def rank(name: str) -> tuple[int, bool]:
+        return current.get(name, len(current)), bool(_DATED.search(name))
+
+    newest = sorted(dict.fromkeys(names), key=_by_version, reverse=True)
+    return sorted(newest, key=rank)
+
+
+def _by_version(name: str) -> list[tuple[int, float | str]]:
+    """Return a key that orders `gpt-5.10` behind `gpt-5.9`."""
+    parts = re.findall(r"\d+|[^\d]+", name)
+    return [(1, float(part)) if part.isdigit() else (0, part) for part in parts]
+
+
+Fetch = Callable[[str, Mapping[str, str]], dict[str, Any]]
+"""Returns the JSON object at an address, asked with these headers."""
+
+
+# --- one provider each -------------------------------------------------------------------------
+
+
+def _gemini(fetch: Fetch, url: str, key: str) -> list[str]:
+    """Ask Gemini (https://ai.google.dev/api/models#method:-models.list)."""
+    answer = fetch(f"{url}/v1beta/models?pageSize=1000", {"x-goog-api-key": key})
+    return [
+        str(one["name"]).removeprefix("models/")
+        for one in answer["models"]
+        if "generateContent" in one.get("supportedGenerationMethods", ())
+        and not _NO_CHAT.search(str(one["name"]))
+    ]
+
+
+def _openai(fetch: Fetch, url: str, key: str) -> list[str]:
+    """Ask OpenAI (https://platform.openai.com/docs/api-reference/models/list) or one like it."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    names = [str(one["id"]) for one in fetch(f"{url}/models", headers)["data"]]
+    if url != BY_NAME["openai"].url:  # a server of the user's own: everything it has is meant
+        return names
+    chat = re.compile(r"gpt-|chatgpt-|o\d")
+    return [name for name in names if chat.match(name) and not _NO_CHAT.search(name)]
+
+
+def _anthropic(fetch: Fetch, url: str, key: str) -> list[str]:
+    """Ask Anthropic (https://docs.claude.com/en/api/models-list)."""
+    headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    answer = fetch(f"{url}/v1/models?limit=1000", headers)
+    return [str(one["id"]) for one in answer["data"]]
+
+
+def _ollama(_fetch: Fetch, url: str, _key: str) -> list[str]:
+    from kogniterm.models.providers.langchain import pulled
+
+    return pulled(url)
+
+
+_LISTS: Mapping[str, Callable[[Fetch, str, str], list[str]]] = {
+    "google_genai": _gemini,
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "ollama": _ollama,
+}
+
+
+def _fetch(title: str, patience: float, url: str, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the JSON object at `url`. Raises `ModelError` where none comes in time."""
+    import httpx
+
+    host = host_of(checked_url(url, title))
+    try:
+        with (
+            httpx.Client(timeout=patience) as client,
+            client.stream("GET", url, headers=dict(headers)) as answer,
+        ):
+            if answer.status_code >= 300:
+                raise _refused(answer.status_code, title, host)
+            found = json.loads(_bytes(answer.iter_bytes(), patience))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise from_transport(error, provider=title, host=host) or _unreadable(title) from error
+    except (ValueError, TimeoutError) as error:
+        raise _unreadable(title) from error
+    if not isinstance(found, dict):
+        raise _unreadable(title)
+    return found
+
+
+def _bytes(pieces: Iterable[bytes], patience: float) -> bytes:
+    """Return a short answer. Raises `TimeoutError` for one that trickles or does not end."""
+    deadline = time.monotonic() + patience
+    whole = b""
+    for piece in pieces:
+        whole += piece
+        if len(whole) > MOST_BYTES or time.monotonic() > deadline:
+            raise TimeoutError
+    return whole
+
+
+def _refused(status: int, title: str, host: str) -> ModelError:
+    if status in {401, 403}:
+        return ModelAuthError("{provider} rejected the API key.", provider=title)
+    return ModelUnavailableError(
+        "{provider} at {host} has no list of models (status {status}).",
+        provider=title,
+        host=host,
+        status=status,
+    )
+
+
+def _unreadable(title: str) -> ModelError:
+    return ModelUnavailableError("{provider} sent no list that can be read.", provider=title)
