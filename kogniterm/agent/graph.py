@@ -131,7 +131,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     added.extend(steering_message(text) for text in context.said_meanwhile(context.agent))
     usage, refused = Usage(), None
     for attempt in range(1, MAX_UNUSABLE + 1):
-        stop = context.may_continue(context.agent)
+        stop = await context.may_continue(context.agent)
         if stop is not None:
             return {"messages": added, "failure": stop, "usage": usage}
         tools = offered_tools(context)
@@ -292,9 +292,8 @@ def route_observed(state: GraphState) -> str:
     return END if state.get("pending") or state.get("halt") else "decide_action"
 
 
-# Each model round is at most two graph steps; the budget in `may_continue` ends a turn long
-# before this does.
-RECURSION_LIMIT = 10_000
+# The budget in `may_continue` ends a turn; langgraph's own limit would be an error in its middle.
+RECURSION_LIMIT = 1_000_000_000
 
 
 @cache

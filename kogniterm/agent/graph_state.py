@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, TypedDict
 
@@ -58,7 +58,7 @@ class ThinkContext:
     tools: Mapping[str, Tool]
     system: SystemMessage
     plan_mode: PlanMode
-    may_continue: Callable[[str], Phrase | None]
+    may_continue: Callable[[str], Awaitable[Phrase | None]]
     """Asked before each model call, with the agent that makes it: why the turn must stop."""
     new_id: Callable[[], str]
     """Make the id of an action request, unique in the session."""

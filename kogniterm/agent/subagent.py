@@ -50,10 +50,10 @@ ACTING = ("edit", "run")
 """The kinds that may change something: of these never two work at once."""
 
 DEFAULT_TOKENS: Mapping[str, int] = {
-    kind: 120_000 if kind in ACTING else 40_000 for kind in TOOL_SETS
+    kind: 1_000_000 if kind in ACTING else 300_000 for kind in TOOL_SETS
 }
-MAX_TOKENS = 400_000
-MAX_ROUNDS = 25
+MAX_TOKENS = 4_000_000
+MAX_ROUNDS = 200
 MAX_RESULT = 6_000
 """Characters of a result; the main history must stay small."""
 
@@ -231,8 +231,8 @@ class SubAgent:
             agent_task=self.task.short,
         )
 
-    def _may_continue(self, agent: str) -> Phrase | None:
-        stop = self.context.may_continue(agent)
+    async def _may_continue(self, agent: str) -> Phrase | None:
+        stop = await self.context.may_continue(agent)
         if stop is not None:
             return stop
         used = self.state.usage + self._unbooked

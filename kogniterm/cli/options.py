@@ -132,7 +132,7 @@ SESSION_GROUPS = (
         Argument("--timeout", "Maximum time per task, in seconds", "SECONDS", "max_seconds"),
         Argument("--command-timeout", "Maximum time per command, in seconds; 0 for no limit",
                  "SECONDS", "command_timeout", default=600),
-        Argument("--max-steps", "Maximum model calls per task", "N", "max_steps", default=200),
+        Argument("--max-steps", "Maximum model calls per task", "N", "max_steps", default=1000),
         Argument("--max-tokens", "Maximum tokens per task, input and output", "N", "max_tokens"),
         Argument("--max-cost", "Maximum cost per task, in US dollars", "USD", "max_cost_usd"),
         Argument("--max-session-tokens", "Maximum tokens for the whole session",

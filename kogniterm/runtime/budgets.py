@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
 from kogniterm.protocols import Clock
 from kogniterm.text.money import money
-from kogniterm.types import Answer, CommandResult, Phrase, Plan, Usage
+from kogniterm.types import Answer, CommandResult, LimitReached, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
     from kogniterm.sessions.records import Record
@@ -31,6 +32,8 @@ class Limits:
 
 
 NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
+OF_ACTIONS = ("seconds", "commands", "output_bytes")
+"""The budgets that another action needs; the other ones are those of model calls."""
 OF_SESSION = ("steps", "tokens", "dollars")
 """The budgets that a whole session may have: those of model calls."""
 
@@ -41,7 +44,8 @@ class Budget:
 
     `limits` are those of a turn, `session` those of the whole session (of `OF_SESSION`). `price`
     returns the cost of model calls in US dollars, None where it is not known. `spent` is set by
-    the turn that runs, or ran last; `before` is what was spent before that turn.
+    the turn that runs, or ran last; `before` is what was spent before that turn. `_granted` is
+    what the user allowed beyond a limit that was reached: in a turn for that turn alone.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -49,36 +53,71 @@ class Budget:
     price: Callable[[Usage], float | None] = lambda usage: None
     spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
     before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    _granted: dict[tuple[bool, str], float] = field(default_factory=dict)
 
-    def over(self) -> Phrase | None:
-        """Return which budget is used up, or None."""
-        of_turn = _exceeded(self.limits, self.spent())
-        return of_turn or _exceeded(self.session, self._in_session(), _OVER_SESSION)
+    def begin_turn(
+        self, spent: Callable[[], Mapping[str, float]], before: Mapping[str, float]
+    ) -> None:
+        """Count another turn, which has the limits as they were set."""
+        self.spent, self.before = spent, before
+        for name in NOTHING:
+            self._granted.pop((False, name), None)
 
-    def _in_session(self) -> Mapping[str, float]:
+    def limit(self, name: str, *, of_session: bool = False) -> float | None:
+        """Return a limit with what was granted beyond it; None when there is no limit."""
+        limit: float | None = getattr(self.session if of_session else self.limits, name)
+        return None if limit is None else limit + self._granted.get((of_session, name), 0)
+
+    def set_limit(self, name: str, value: float | None, *, of_session: bool = False) -> None:
+        """Change or remove a limit; what was granted beyond it is gone."""
+        self._granted.pop((of_session, name), None)
+        changed: dict[str, Any] = {name: value}
+        if of_session:
+            self.session = replace(self.session, **changed)
+        else:
+            self.limits = replace(self.limits, **changed)
+
+    def grant(self, reached: LimitReached) -> None:
+        """Allow as much again as the limit that is used up was set to."""
+        limit = self.limit(reached.name, of_session=reached.of_session)
+        if limit is not None:
+            used = self._used(of_session=reached.of_session)[reached.name]
+            self._granted[reached.of_session, reached.name] = max(used, limit)
+
+    def over(self, names: Iterable[str] = NOTHING) -> LimitReached | None:
+        """Return which of these limits is used up, or None."""
+        names = tuple(names)
+        return self._over(names, of_session=False) or self._over(names, of_session=True)
+
+    def _over(self, names: Iterable[str], *, of_session: bool) -> LimitReached | None:
+        used = self._used(of_session=of_session)
+        for name in names:
+            limit = self.limit(name, of_session=of_session)
+            if limit is not None and used[name] >= limit:
+                return LimitReached(name, limit, of_session)
+        return None
+
+    def _used(self, *, of_session: bool) -> Mapping[str, float]:
         spent = self.spent()
+        if not of_session:
+            return spent
         return {name: self.before[name] + spent[name] for name in NOTHING}
-
-    def over_acting(self) -> Phrase | None:
-        """Return which budget forbids another action, or None."""
-        acting = replace(self.limits, steps=None, tokens=None, dollars=None)
-        return _exceeded(acting, self.spent())
 
     def left(self, name: str) -> float | None:
         """Return what is left of one budget; None when it has no limit."""
-        limit: float | None = getattr(self.limits, name)
+        limit = self.limit(name)
         return max(limit - self.spent()[name], 0) if limit is not None else None
 
     def shown(self) -> Mapping[str, tuple[float, float]]:
         """Return (used, limit) of every budget with a limit: the session's where it ends sooner."""
-        both = ((self.limits, self.spent()), (self.session, self._in_session()))
         found: dict[str, tuple[float, float]] = {}
-        for limits, used in both:
+        for of_session in (False, True):
+            used = self._used(of_session=of_session)
             for name in NOTHING:
-                most = getattr(limits, name)
+                most = self.limit(name, of_session=of_session)
                 left = most - used[name] if most is not None else math.inf
                 if left < (found[name][1] - found[name][0] if name in found else math.inf):
-                    found[name] = (used[name], most)
+                    found[name] = (used[name], most or 0)
         return found
 
 
@@ -116,19 +155,14 @@ _RAISED_WITH = {
 
 
 def option_that_raises(reached: Phrase) -> str:
-    """Return the option that raises the limit that a sentence of `over` names, or ""."""
+    """Return the option that raises the limit that a sentence of `limit_text` names, or ""."""
     return _RAISED_WITH.get(reached.template, "")
 
 
-def _exceeded(
-    limits: Limits, used: Mapping[str, float], sentences: Mapping[str, str] = _OVER
-) -> Phrase | None:
-    """Return which budget is used up, or None. `used` has the names of `Limits`' fields."""
-    for name, template in sentences.items():
-        limit = getattr(limits, name)
-        if limit is not None and used[name] >= limit:
-            return Phrase(template, {"limit": money(limit) if name == "dollars" else limit})
-    return None
+def limit_text(reached: LimitReached) -> Phrase:
+    """Return the sentence that says which limit is used up."""
+    limit = money(reached.limit) if reached.name == "dollars" else reached.limit
+    return Phrase((_OVER_SESSION if reached.of_session else _OVER)[reached.name], {"limit": limit})
 
 
 def unknown_price(model: str, date: str) -> Phrase:
@@ -147,7 +181,8 @@ class TurnCount:
     `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
     model's questions that nobody was there to answer, and `refused` the reasons of refusals with
     who refused. `earlier` is the usage before this turn. The time in which the turn `waited` for
-    the user is not part of its seconds.
+    the user is not part of its seconds, nor does it run into `deadline`. At a limit one question
+    is asked at a time (`asking`); `ended` is the limit at which the user ended the turn.
     """
 
     budget: Budget
@@ -165,16 +200,19 @@ class TurnCount:
     waited: float = 0.0
     plan_before: Plan | None = None
     earlier: Usage = field(default_factory=Usage)
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    ended: LimitReached | None = None
+    deadline: asyncio.Timeout | None = None
 
     def __post_init__(self) -> None:
         self.began = self.clock.monotonic()
-        self.budget.spent = self.spent
-        self.budget.before = {
+        before = {
             **NOTHING,
             "steps": self.earlier.calls,
             "tokens": self.earlier.input + self.earlier.output,
             "dollars": self.budget.price(self.earlier) or 0.0,
         }
+        self.budget.begin_turn(self.spent, before)
 
     def begin_call(self, purpose: str) -> None:
         """Count a model call that begins."""
@@ -194,11 +232,26 @@ class TurnCount:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Count the time of a question to the user as waiting."""
-        since = self.clock.monotonic()
+        since, deadline = self.clock.monotonic(), self.deadline
+        if deadline is not None:
+            deadline.reschedule(None)
         try:
             yield
         finally:
             self.waited += self.clock.monotonic() - since
+            left = self.budget.left("seconds")
+            if deadline is not None and left is not None:
+                deadline.reschedule(asyncio.get_running_loop().time() + left)
+
+    @asynccontextmanager
+    async def time_limit(self) -> AsyncIterator[asyncio.Timeout]:
+        """Cancel what runs inside when the turn's time is used up, with a `TimeoutError`."""
+        async with asyncio.timeout(self.budget.left("seconds")) as deadline:
+            self.deadline = deadline
+            try:
+                yield deadline
+            finally:
+                self.deadline = None
 
     @property
     def seconds(self) -> float:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -38,6 +38,7 @@ from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import Attached, SessionModes, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Compacted, NodeRan, Noted
@@ -81,7 +82,7 @@ class ContextService:
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         """Return the tools the model may call."""
-        return offered_tools(self._graph_context(lambda agent: None))
+        return offered_tools(self._graph_context(_never_stopped))
 
     def recall(self, user_input: UserInput) -> Attached:
         """Return what the files named in this input hold, and what memory adds to it."""
@@ -133,11 +134,13 @@ class ContextService:
             self.memory.context.history_was_shortened()
         return body.usage
 
-    def think_context(self, count: TurnCount) -> ThinkContext:
+    def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
-        return self._graph_context(lambda agent: count.budget.over())
+        return self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
 
-    def _graph_context(self, may_continue: Callable[[str], Phrase | None]) -> ThinkContext:
+    def _graph_context(
+        self, may_continue: Callable[[str], Awaitable[Phrase | None]]
+    ) -> ThinkContext:
         modes, state = self.modes, self.journal.state
         only = modes.plans.only_planning(state)
         return ThinkContext(
@@ -171,6 +174,11 @@ class ContextService:
     def _fixed_tokens(self) -> int:
         """Return what every request takes besides the history."""
         return compaction.message_tokens(self.system) + tools_tokens(self.offered_tools())
+
+
+async def _never_stopped(agent: str) -> Phrase | None:
+    del agent
+    return None
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.runtime.turn_ports import Ask, AskPort, Recover, SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Noted
 from kogniterm.types import (
@@ -103,6 +103,7 @@ class LiveSession:
         terminal: Terminal | None = None,
         recover: Recover | None = None,
         ask: Ask | None = None,
+        at_limit: AtLimit | None = None,
     ) -> Answer:
         """Run one turn; None resumes the turn that is open. Cancel the task to stop it.
 
@@ -122,7 +123,7 @@ class LiveSession:
             return await self._forget(forget, sink)
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         answer = await run_turn(
-            self.services, user_input, TurnIO(approver, sink, terminal, recover)
+            self.services, user_input, TurnIO(approver, sink, terminal, recover, at_limit)
         )
         if self.memory is not None:
             self.memory.turn_ended(answer.text)

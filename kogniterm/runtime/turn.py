@@ -22,7 +22,7 @@ from kogniterm.agent.graph import think
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import KognitermError, OutcomeNotWrittenError
-from kogniterm.runtime.budgets import Budget, TurnCount
+from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.plan_edits import plan_context
@@ -39,6 +39,7 @@ from kogniterm.runtime.turn_end import (
     planned,
 )
 from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
@@ -146,22 +147,25 @@ async def _think(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUp
 
     Returns the last node's update, which holds the answer or the reason why the turn must stop.
     """
-    await services.context.make_room(io, count)
-    try:
-        async with asyncio.timeout(services.budget.left("seconds")) as time_left:
-            return await _run_graph(services, io, count)
-    except TimeoutError:
-        over = services.budget.over()
-        if not time_left.expired() or over is None:
-            raise
-        return _out_of_budget(services.journal, over)
+    while True:
+        await services.context.make_room(io, count)
+        try:
+            async with count.time_limit() as time_left:
+                return await _run_graph(services, io, count)
+        except TimeoutError:
+            if not time_left.expired():
+                raise
+        # Where the user allows more time, the model call that was stopped is made again.
+        over = await limit_that_ends(services.journal, io, count)
+        if over is not None:
+            return _out_of_budget(services.journal, over)
 
 
 async def _run_graph(services: TurnServices, io: TurnIO, count: TurnCount) -> NodeUpdate | None:
     """Journal each node as it ends, so that a crash loses at most the node in flight."""
     journal, last = services.journal, None
     state = journal.state
-    async for item in think(state.messages, state.plan, services.context.think_context(count)):
+    async for item in think(state.messages, state.plan, services.context.think_context(io, count)):
         if not isinstance(item, NodeUpdate):
             relay(item, io.sink, count)
         elif item.agent:
@@ -207,7 +211,7 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
                 return None
         elif services.only_plans:
             services.gate.refuse_acting(request)
-        elif over := services.budget.over_acting():
+        elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
         elif await _approve_and_run(services, request, io, count):
             continue

@@ -20,6 +20,8 @@ from kogniterm.types import (
     ApprovalMode,
     CommandResult,
     Decision,
+    LimitChoice,
+    LimitReached,
     ModelEvent,
     Phrase,
     Plan,
@@ -56,6 +58,10 @@ Recover = Callable[[Intent, str], Awaitable[RecoveryChoice]]
 """Ask the user about a command whose outcome is unknown, given its partial output."""
 
 
+AtLimit = Callable[[LimitReached], Awaitable[LimitChoice]]
+"""Ask the user whether the turn goes on at a limit that is used up."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnIO:
     """The driver of a turn; REPL, one-shot and scripted mode differ only in what they put here."""
@@ -64,6 +70,7 @@ class TurnIO:
     sink: EventSink
     terminal: Terminal | None = None
     recover: Recover | None = None
+    at_limit: AtLimit | None = None
 
 
 @dataclass(slots=True)
@@ -200,5 +207,5 @@ class ContextPort(Protocol):
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
 
-    def think_context(self, count: TurnCount) -> ThinkContext:
+    def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
@@ -33,6 +33,8 @@ from kogniterm.types import (
     AgentState,
     ApprovalMode,
     Decision,
+    LimitChoice,
+    LimitReached,
     NodeUpdate,
     Phrase,
     Plan,
@@ -145,6 +147,7 @@ class Note(StrEnum):
     INSTRUCTIONS = "instructions"
     AGAIN = "again"
     UNSETTLED = "unsettled"
+    LIMIT = "limit"
 
     def record(self, value: str) -> Noted:
         """Return the note that sets this to `value`."""
@@ -169,6 +172,7 @@ class SessionState:
     until the user wants one run again or a later run of the same command, which only the user can
     approve, has ended. With `plan_only` the open turn may only make a plan; `refused` is what was
     refused in it, in order. `requested`, `verdicts` and `decisions` belong to pending requests.
+    `limit` is the limit at which the open turn waits for the user.
     `agents` are the running sub-agents, by the id of the `delegate` call that each will answer;
     with its answer in `messages` a sub-agent is gone. `cwd` is the folder after the last command;
     `mode` and `plan_mode` are those of the last process, to be shown and never taken over; `draft`
@@ -187,6 +191,7 @@ class SessionState:
     turn: int = 0
     open_input: UserInput | None = None
     plan_only: bool = False
+    limit: LimitReached | None = None
     messages: Transcript = field(default_factory=Transcript)
     plan: Plan | None = None
     pending: tuple[ActionRequest, ...] = ()
@@ -219,7 +224,9 @@ class SessionState:
 
     @property
     def asking(self) -> bool:
-        """True when the next pending request waits for the user's answer."""
+        """True when a limit or the next pending request waits for the user's answer."""
+        if self.limit is not None:
+            return True
         request = next(iter(self.waiting), None)
         if request is None:
             return False
@@ -285,6 +292,7 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 turn=body.turn,
                 open_input=body.input,
                 plan_only=body.plan_only,
+                limit=None,
                 refused=(),
                 title=state.title or title_of(body.input.typed),
                 messages=state.messages.extended((body.message,)),
@@ -315,7 +323,13 @@ def _advance(state: SessionState, record: Record) -> SessionState:
             )
         case TurnEnded() as body:
             return replace(
-                state, turn=body.turn, open_input=None, plan_only=False, agents={}, refused=()
+                state,
+                turn=body.turn,
+                open_input=None,
+                plan_only=False,
+                limit=None,
+                agents={},
+                refused=(),
             )
         case Noted() as body:
             return _noted(state, body, record.seq)
@@ -431,6 +445,8 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
         case Note.INSTRUCTIONS:
             fixed = state.fixed_instructions if state.turn else seq
             return replace(state, instructions=seq, fixed_instructions=fixed)
+        case Note.LIMIT:
+            return replace(state, limit=_limit_of(body.data))
         case Note.AGAIN:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:
@@ -442,6 +458,20 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return replace(state, unsettled=(*state.unsettled, *runs))
         case _:
             return state
+
+
+def limit_note(reached: LimitReached, choice: LimitChoice | None = None) -> Noted:
+    """Return the note of a limit that is used up, while the user is asked or with the choice."""
+    told = {"of_session": reached.of_session, "most": reached.limit, "choice": choice}
+    return Noted(Note.LIMIT, {Note.LIMIT: reached.name, **told})
+
+
+def _limit_of(data: Mapping[str, Any]) -> LimitReached | None:
+    """Return the limit of a note that has no choice yet."""
+    name, most = data.get(Note.LIMIT), data.get("most")
+    if data.get("choice") or not isinstance(name, str) or not isinstance(most, int | float):
+        return None
+    return LimitReached(name, most, bool(data.get("of_session")))
 
 
 def _without(mapping: Mapping[str, _Value], key: str) -> Mapping[str, _Value]:

@@ -229,7 +229,7 @@ class Settings(BaseSettings):
         "Maximum seconds an unattended command may wait for input; then it is stopped.",
         gt=0,
     )
-    max_steps: int = _setting(200, "Maximum steps in one turn.", gt=0, flag="--max-steps")
+    max_steps: int = _setting(1000, "Maximum model calls in one turn.", gt=0, flag="--max-steps")
     max_seconds: float | None = _setting(
         None,
         "Maximum seconds for one turn. Unset: no limit.",

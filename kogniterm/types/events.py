@@ -27,7 +27,7 @@ from kogniterm.types.model_calls import (
 from kogniterm.types.model_calls import (
     Usage,
 )
-from kogniterm.types.turn_values import Answer, Plan
+from kogniterm.types.turn_values import Answer, LimitChoice, LimitReached, Plan
 
 VERSION = 1
 START_CHECK = "start check"
@@ -69,6 +69,15 @@ class BudgetUsed:
     """The budgets that have a limit: (used, limit) by name."""
 
     budgets: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitDecided:
+    """The decision at a limit that is used up; `by` is `person` or `unattended`."""
+
+    reached: LimitReached
+    choice: LimitChoice
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +212,7 @@ Event = (
     | ModelLoading
     | ModelAnswered
     | BudgetUsed
+    | LimitDecided
     | PlanProposed
     | PlanReviewed
     | PlanChanged

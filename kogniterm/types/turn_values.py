@@ -102,6 +102,19 @@ LEFT_OPEN = "left open"
 
 
 @dataclass(frozen=True, slots=True)
+class LimitReached:
+    """A limit that is used up: its name in `/budget`, how much it allows, and of what it is."""
+
+    name: str
+    limit: float
+    of_session: bool = False
+
+
+LimitChoice = Literal["more", "unlimited", "end"]
+"""A choice at a limit: as much again for the turn, no such limit in this session, or the end."""
+
+
+@dataclass(frozen=True, slots=True)
 class UserInput:
     """One input of the user: the words, and data piped in beside them.
 

@@ -32,7 +32,7 @@ from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _
 from kogniterm.ui.prompt.attachments import job_outputs, mentions
-from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_what_to_do
+from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_at_limit, ask_what_to_do
 from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
@@ -306,6 +306,7 @@ class Repl:
             terminal=terminal,
             recover=partial(ask_what_to_do, self.front.questions),
             ask=partial(ask_user, self.front.questions),
+            at_limit=partial(ask_at_limit, self.front.questions),
         )
         self._take_unheard(answer)
         self.display.title(session.state.title)

@@ -49,9 +49,13 @@ class Driver:
             tools={tool.spec.name: tool for tool in tools},
             system=SystemMessage("You are a test."),
             plan_mode=plan_mode,
-            may_continue=lambda agent: self.stop,
+            may_continue=self._may_continue,
             new_id=lambda: f"r{next(ids)}",
         )
+
+    async def _may_continue(self, agent: str) -> Phrase | None:
+        del agent
+        return self.stop
 
     async def __call__(self, *new: BaseMessage) -> NodeUpdate:
         self.messages += new

@@ -15,6 +15,7 @@ from kogniterm import settings
 from kogniterm.approval import Unattended
 from kogniterm.runtime.build import open_session
 from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.turn_ports import AtLimit
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -72,6 +73,7 @@ class Flow:
     flags: dict[str, object]
     events: list[Any] = field(default_factory=list)
     user: User | None = None
+    at_limit: AtLimit | None = None
     session: LiveSession | None = None
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -95,7 +97,9 @@ class Flow:
         session = self.session or self.open()
         user_input = UserInput(text) if isinstance(text, str) else text
         approver = self.user or Unattended()
-        return await session.run(user_input, approver=approver, sink=self.tell)
+        return await session.run(
+            user_input, approver=approver, sink=self.tell, at_limit=self.at_limit
+        )
 
     def of(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -65,7 +65,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_each_layer_wins_over_the_next(home: Home) -> None:
-    assert home.load().max_steps == 200
+    assert home.load().max_steps == 1000
     home.toml("max_steps = 1\n")
     assert home.load().max_steps == 1
     home.env("KOGNITERM_MAX_STEPS=2\n")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
     anew,
     answer,
+    asked,
     leave,
     open_prompt,
     put,
     result_of,
     say,
     scripted,
+    turn_end,
 )
 from tests.terminal.conftest import OpenTerminal
 
@@ -200,6 +205,33 @@ def test_budgets_end_a_turn_and_it_goes_on_with_more(
     with anew(terminal, "[ready"):
         terminal.start(f"{once} --max-session-tokens 10 work; echo status $?")
     terminal.until("status 4")
+
+
+def test_at_a_limit_the_prompt_asks_also_after_a_kill_at_the_question(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=100)
+    steps = "".join(
+        f'  - {{when: {{last_contains: "{"go" if number == 1 else f"at {number - 1}."}"}}, '
+        f'run: "echo {number} >> steps; echo at {number}."}}\n'
+        for number in range(1, 31)
+    )
+    model = scripted(terminal, f"replies:\n{steps}  - {{text: All thirty., repeat: forever}}\n")
+    options = f"--auto-approve --no-sandbox --max-steps 20 --model {model}"
+    terminal.start(f"bash -c 'echo $$ > pid; exec kogniterm {options}'")
+    terminal.until("auto-approve")
+    say(terminal, "go")
+    shown = asked(terminal, "Model call limit reached: 20. Continue?")
+    assert "[a] no such limit in this session" in shown
+    os.kill(int((terminal.folder / "pid").read_text()), signal.SIGKILL)
+    terminal.until("Killed")
+    open_prompt(terminal, f"kogniterm --resume last {options}")
+    with turn_end(terminal):
+        answer(terminal, "Model call limit reached: 20. Continue?", "y")
+    assert "All thirty." in terminal.text
+    steps_run = (terminal.folder / "steps").read_text().split()
+    assert steps_run == [str(number) for number in range(1, 31)]
+    assert leave(terminal) == 0
 
 
 def test_a_sub_agent_asks_like_the_main_agent(open_terminal: OpenTerminal, user: User) -> None:

@@ -113,7 +113,7 @@ class Judge:
     async def _ask(self, case: JudgedCase) -> str | None:
         """Return the model's reply, "" when it fails, None when it must not be asked."""
         context = self.context
-        if context.may_continue(context.agent) is not None:
+        if await context.may_continue(context.agent) is not None:
             return None
         write, reply = get_stream_writer(), None
         try:

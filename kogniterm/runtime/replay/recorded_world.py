@@ -188,7 +188,7 @@ class Player:
             self.crashed = self.crashed or self.settled is not None or self.turn.ended is None
         return self.settled
 
-    def stop_reason(self, agent: str) -> Phrase | None:
+    async def stop_reason(self, agent: str) -> Phrase | None:
         """Return why the recorded agent was stopped before its next model call, if it was."""
         voice = self.turn.voices[agent]
         return None if voice.replies else voice.stop
@@ -549,8 +549,8 @@ class RecordedContext:
             body = compacted(self.journal.state, body.window, body.summary, body.usage)
         self.journal.record(body)
 
-    def think_context(self, count: TurnCount) -> ThinkContext:
-        del count
+    def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
+        del io, count
         plans, state = self.modes.plans, self.journal.state
         only = plans.only_planning(state)
         return ThinkContext(

@@ -37,6 +37,7 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.runtime.turn_end import cancel_open, end_turn, failed, interrupted
+from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.tools.calculator import calculator
@@ -147,7 +148,7 @@ class SessionRecipePorts:
             if effect != "none":
                 line, purpose = tool.describe(checked)
                 return await self._act(name, checked, line, purpose, effect, tool.detail(checked))
-            self._may_continue()
+            await self._may_continue()
             text, code = self.session.journal.redact((await tool.run(checked)).text), 0
         except ToolError as error:
             text, code = str(error), 1
@@ -170,7 +171,7 @@ class SessionRecipePorts:
                 attempt += 1
 
     async def _ask(self, request: ModelRequest) -> Reply:
-        self._may_continue()
+        await self._may_continue()
         relay(request.purpose, self.io.sink, self.count)
         reply: Reply | None = None
         async for event in self.session.modes.model.stream(request):
@@ -183,7 +184,7 @@ class SessionRecipePorts:
 
     async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
         """Delegate a task to a sub-agent, as the model would."""
-        self._may_continue()
+        await self._may_continue()
         arguments: dict[str, Any] = {"task": task, "tools": tools}
         if tokens is not None:
             arguments["tokens"] = tokens
@@ -203,7 +204,7 @@ class SessionRecipePorts:
         return NodeResult(text)
 
     async def _run_agent(self, key: str, task: Task) -> Result:
-        context = replace(self.session.context.think_context(self.count), think=think)
+        context = replace(self.session.context.think_context(self.io, self.count), think=think)
         begun = self.session.state.agents.get(key, AgentState())
         return await SubAgent(key, task, context, self._take, begun).run()
 
@@ -213,8 +214,8 @@ class SessionRecipePorts:
         else:
             relay(item, self.io.sink, self.count)
 
-    def _may_continue(self) -> None:
-        stop = self.count.budget.over()
+    async def _may_continue(self) -> None:
+        stop = await limit_that_ends(self.session.journal, self.io, self.count)
         if stop is not None:
             raise BudgetError(stop.template, **dict(stop.values))
 
@@ -228,7 +229,7 @@ class SessionRecipePorts:
         detail: str = "",
     ) -> NodeResult:
         """Request an action as the model would, settle the request, and read its outcome."""
-        self._may_continue()
+        await self._may_continue()
         session, call_id, refused = self.session, _call_id(), len(self.count.refused)
         call = {"name": tool, "args": dict(arguments), "id": call_id, "type": "tool_call"}
         request = ActionRequest(
@@ -258,7 +259,7 @@ class _Watched:
         self.text: str | None = None
         self.exit_code: int | None = None
         self._sink = io.sink
-        self.io = TurnIO(io.approver, self._tell, io.terminal, io.recover)
+        self.io = replace(io, sink=self._tell)
 
     def _tell(self, event: events.Event) -> None:
         if isinstance(event, events.CommandEnded):

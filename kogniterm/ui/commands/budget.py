@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
-from kogniterm.runtime.budgets import OF_SESSION, UNITS, Limits, parse_amount, session_spent
+from kogniterm.runtime.budgets import OF_SESSION, UNITS, Budget, parse_amount, session_spent
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, one_of, table
 from kogniterm.ui.locale import _, amount
@@ -22,13 +20,13 @@ def budget(repl: Repl, argument: str) -> None:
     held = repl.session.budget
     if name == SESSION:
         name, value = first_word(value)
-        held.session = replace(held.session, **_changed(name, value, OF_SESSION))
+        held.set_limit(*_changed(name, value, OF_SESSION), of_session=True)
     elif name:
-        held.limits = replace(held.limits, **_changed(name, value, tuple(UNITS)))
+        held.set_limit(*_changed(name, value, tuple(UNITS)))
     turn, session = held.spent(), _session_spent(repl)
     rows = [(_("name"), _("this turn"), _("limit"), _("session"), _("limit"))]
     for one in UNITS:
-        most, in_all = _limit(held.limits, one), _limit(held.session, one)
+        most, in_all = _limit(held, one), _limit(held, one, of_session=True)
         rows.append((one, amount(one, turn[one]), most, amount(one, session[one]), in_all))
     repl.display.write(table(rows, ("accent", "", "", "", "")))
     if argument:
@@ -44,13 +42,13 @@ def budget(repl: Repl, argument: str) -> None:
     )
 
 
-def _changed(name: str, value: str, allowed: Sequence[str]) -> dict[str, Any]:
+def _changed(name: str, value: str, allowed: Sequence[str]) -> tuple[str, float | None]:
     name = one_of(name, allowed)
-    return {name: None if value == OFF else parse_amount(name, value)}
+    return name, None if value == OFF else parse_amount(name, value)
 
 
-def _limit(limits: Limits, name: str) -> str:
-    limit = getattr(limits, name)
+def _limit(held: Budget, name: str, *, of_session: bool = False) -> str:
+    limit = held.limit(name, of_session=of_session)
     return amount(name, limit) if limit is not None else _("no limit")
 
 

@@ -91,6 +91,7 @@ KEYS = (
     Key("plan", "plan_stop", "s", Phrase("stop the turn"), spanish="d"),
     Key("choice", "yes", "y", Phrase("yes: do what the question asks"), spanish="s"),
     Key("choice", "no", "n", Phrase("no: change nothing")),
+    Key("choice", "unlimited", "a", Phrase("continue without this limit in this session")),
     Key("choice", "check", "c", Phrase("let the model check what a command did")),
     Key("choice", "again", "a", Phrase("propose it again"), spanish="p"),
     Key("choice", "skip", "g", Phrase("go on without it"), spanish="o"),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import KEYS, WORDS, letter
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from kogniterm.runtime.turn_ports import RecoveryChoice
     from kogniterm.sessions.records import Intent
+    from kogniterm.types import LimitChoice, LimitReached
     from kogniterm.ui.screen.paint import Painter
 
 
@@ -253,10 +254,14 @@ class ChoiceQuestion(Question[str]):
         return Document([*head, *(body[-room:] if room else [])])
 
     def transcript(self, painter: Painter, columns: int, answer: Answered[str] | None) -> str:
-        """Return the title."""
+        """Return the title with the answer."""
         from rich.text import Text
 
-        return painter.paint(Text(self.title, "heading"), columns)
+        chosen = (one.words for one in self.choices if answer and one.value == answer.value)
+        words = next(chosen, "")
+        return painter.paint(
+            Text.assemble((self.title, "heading"), "  ", (words, "accent")), columns
+        )
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return a key for each answer."""
@@ -313,3 +318,22 @@ def _question(command: str, output: str) -> ChoiceQuestion:
             Option("skip", _("go on without it"), "skip"),
         ],
     )
+
+
+async def ask_at_limit(asker: Asker, reached: LimitReached) -> LimitChoice:
+    """Ask whether the turn goes on at a limit that is used up."""
+    from kogniterm.runtime.budgets import limit_text
+
+    title = _("{limit_reached} Continue?").format(limit_reached=translate(limit_text(reached)))
+    answer = await asker.ask(
+        ChoiceQuestion(
+            title,
+            [],
+            [
+                Option("yes", _("continue with as much again"), "more"),
+                Option("unlimited", _("no such limit in this session"), "unlimited"),
+                Option("no", _("end the turn"), "end"),
+            ],
+        )
+    )
+    return "more" if answer == "more" else "unlimited" if answer == "unlimited" else "end"
