@@ -49,6 +49,16 @@ class Paths:
         return self.config / "policy.toml"
 
     @property
+    def permissions_file(self) -> Path:
+        """The permissions that the user granted for projects, written by KogniTerm."""
+        return self.config / "permissions.toml"
+
+    @property
+    def permission_uses(self) -> Path:
+        """The time of the last use of each of these permissions."""
+        return self.data / "permission-uses.json"
+
+    @property
     def database(self) -> Path:
         """Journal, sessions and memory (SQLite)."""
         return self.data / "kogniterm.db"

@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -87,6 +87,8 @@ _kogniterm() {
         /policy/check:--mode) _kogniterm_offer 'manual auto'; return ;;
         /policy/test:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/test:--mode) _kogniterm_offer 'manual auto'; return ;;
+        /policy/permissions:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /policy/revoke:--lang) _kogniterm_offer 'auto en es'; return ;;
         /trust:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -148,9 +150,11 @@ _kogniterm() {
         '/recipe/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/recipe/show') kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
         '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/policy') said='check test' flags='-h --help --lang --env-file --debug' ;;
+        '/policy') said='check test permissions revoke' flags='-h --help --lang --env-file --debug' ;;
         '/policy/check') flags='-h --help --lang --env-file --debug -C --cwd --mode --file --json' ;;
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;
+        '/policy/permissions') flags='-h --help --lang --env-file --debug --json' ;;
+        '/policy/revoke') flags='-h --help --lang --env-file --debug --json' ;;
         '/trust') flags='-h --help --lang --env-file --debug --show --revoke --list -C --cwd --json' ;;
         '/audit') said='verify show anchor' flags='-h --help --lang --env-file --debug' ;;
         '/audit/verify') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;

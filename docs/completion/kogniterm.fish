@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/login' '/logout' '/config' '/config/show' '/config/path' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/login' '/logout' '/config' '/config/show' '/config/path' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -354,6 +354,8 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-commands -x -d 'M
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'check' -d 'Explain how a command would be decided, rule by rule'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'test' -d 'List earlier commands that the rules now decide differently'
+complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'permissions' -d 'List the permissions granted for projects'
+complete -c kogniterm -n '__kogniterm_at "/policy"' -a 'revoke' -d 'Revoke a permission, or all'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/policy"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -373,6 +375,16 @@ complete -c kogniterm -n '__kogniterm_at "/policy/test"' -l debug -d 'Show trace
 complete -c kogniterm -n '__kogniterm_at "/policy/test"' -l mode -x -a 'manual auto' -d 'Approval mode to assume: manual or auto (default: manual)'
 complete -c kogniterm -n '__kogniterm_at "/policy/test"' -l file -r -F -d 'Rules to use instead of your own'
 complete -c kogniterm -n '__kogniterm_at "/policy/test"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/policy/permissions"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/policy/permissions"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/policy/permissions"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/policy/permissions"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/policy/permissions"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kogniterm.approval.policy.leases import Lease, LeaseKind
+from kogniterm.approval import Lease, Offer
+from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import UsageError
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
@@ -155,19 +156,23 @@ class LiveSession:
         """Load what the first model call needs. Called on a thread."""
         preload(self.modes.model)
 
-    def grant(
-        self,
-        report: RiskReport,
-        kind: LeaseKind,
-        *,
-        uses: int | None = None,
-        seconds: float | None = None,
-    ) -> Lease:
-        """Grant a lease and journal it."""
-        cwd = self.executor.cwd
-        lease = self.policy.grant(report, kind, cwd, uses=uses, seconds=seconds)
-        self.journal.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
+    def grant(self, report: RiskReport, offer: Offer) -> Lease:
+        """Grant what was offered for this session, and journal it."""
+        lease = self.policy.grant(report, offer, self.executor.cwd)
+        self._note_lease(lease)
         return lease
+
+    def save_permission(self, report: RiskReport, offer: Offer) -> Permission:
+        """Grant what was offered for the project, and journal it.
+
+        Raises `KognitermError` when it cannot be saved.
+        """
+        permission = self.policy.save(report, offer, self.executor.cwd)
+        self._note_lease(permission.lease)
+        return permission
+
+    def _note_lease(self, lease: Lease) -> None:
+        self.journal.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
 
     def revoke(self, lease_id: str) -> Lease:
         """Revoke a lease and journal it. Raises `UsageError` for an unknown id."""

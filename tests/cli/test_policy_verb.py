@@ -81,7 +81,11 @@ def test_test_shows_what_would_differ(capsys: pytest.CaptureFixture[str]) -> Non
 def test_differences_follow_the_rules() -> None:
     rules = load_rules("[[rule]]\ndecision='allow'\nprogram='make'\n", origin="x")
     found = list(
-        policy.differences([("make", "/w", "ask")], rules_in=lambda folder: rules, mode="manual")
+        policy.differences(
+            [("make", "/w", "ask")],
+            applying_in=lambda folder: policy.Applying(rules),
+            mode="manual",
+        )
     )
     assert [(d.before, d.now) for d in found] == [("ask", "allow")]
 

@@ -6,7 +6,7 @@ import pytest
 
 from kogniterm.approval import classify
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
-from kogniterm.types import events
+from kogniterm.types import ActionRequest, events
 from tests.flows.conftest import Flow, MakeFlow
 
 ACT = "replies: [{run: touch acted, purpose: Act}, {text: Done.}]"
@@ -121,12 +121,13 @@ async def test_leases_end_with_their_process(make_flow: MakeFlow) -> None:
     flow = plain(make_flow)
     session = flow.open()
     report = classify("touch acted", cwd=str(flow.folder), workspace=str(flow.folder))
-    session.grant(report, "exact")
-    session.grant(report, "program", uses=10)
-    session.grant(report, "effect", seconds=900.0)
+    request = ActionRequest("a1", "c1", "execute_command", "touch acted")
+    for offer in session.policy.offers(request, report, str(flow.folder)):
+        session.grant(report, offer)
+    assert len(session.policy.leases) == 3
     session_id = session.id
     flow.close()
-    assert flow.open(session_id).policy.leases == []
+    assert flow.open(session_id).policy.leases == ()
     answer = await flow.run("act")
     assert answer.exit_code == 3
     assert not flow.of(events.CommandStarted)

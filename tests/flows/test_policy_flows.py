@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.services.trust_store import TrustStore, discover
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, change_to, yes
@@ -93,13 +93,13 @@ async def _asked(flow):  # type: ignore[no-untyped-def]
     return flow.user.asked[0]
 
 
-async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: MakeFlow) -> None:
+async def test_a_lease_saves_the_next_questions_and_can_be_revoked(make_flow: MakeFlow) -> None:
     flow = make_flow("replies: [{run: touch a, repeat: 3}, {text: Done.}]")
     session = flow.open()
 
     def grant_once(request: ActionRequest) -> Decision:
         report = flow.user.asked[-1][1]  # type: ignore[union-attr]
-        session.grant(report, "exact", uses=1)
+        session.grant(report, session.policy.offers(request, report, session.executor.cwd)[0])
         return yes(request)
 
     flow.flags["approval_mode"] = "manual"
@@ -108,12 +108,12 @@ async def test_a_lease_saves_the_second_question_and_can_be_revoked(make_flow: M
 
     flow.user = User([grant_once, yes])
     await flow.run()
-    assert len(flow.user.asked) == 2
+    assert len(flow.user.asked) == 1
     decided = [event.decision.by for event in flow.of(events.ActionDecided)]
-    assert decided == ["person", "lease l1", "person"]
-    with pytest.raises(Exception, match="Temporary permission l9 not found"):
-        session.revoke("l9")
-    assert session.revoke("l1").used == 1
+    assert decided == ["person", "lease s1", "lease s1"]
+    with pytest.raises(UsageError, match="Permission s9 not found"):
+        session.revoke("s9")
+    assert session.revoke("s1").used == 2
 
 
 @needs("git")
@@ -133,8 +133,8 @@ async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
     report = session.policy.assess(request, session.executor.cwd)
     addresses = [e.target for e in report.effects if e.kind == "network"]
     assert addresses == ["https://example.org/me/x.git"]
-    for kind in ("exact", "program", "effect"):
-        session.grant(report, kind)
+    for offer in session.policy.offers(request, report, session.executor.cwd):
+        session.grant(report, offer)
     assert (
         session.policy.judge(
             request,

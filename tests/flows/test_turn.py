@@ -269,7 +269,8 @@ async def test_what_policy_allowed_does_not_run_either_when_its_script_changed(
     session = flow.open()
     if mode == "lease":
         request = ActionRequest("a", "c", "execute_command", "bash deploy.sh")
-        session.grant(session.policy.assess(request, session.executor.cwd), "exact")
+        report = session.policy.assess(request, session.executor.cwd)
+        session.grant(report, session.policy.offers(request, report, session.executor.cwd)[0])
     policy = session.policy
     policy.circumstances = replace(policy.circumstances, unsandboxed_ok=True)
     seen = []

@@ -12,7 +12,7 @@ import pytest
 from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.sessions.records import Intent
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
-from kogniterm.types import Answer, CommandResult, events
+from kogniterm.types import ActionRequest, Answer, CommandResult, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start, start_run
 from tests.support.forge import Forge
@@ -268,16 +268,15 @@ async def test_rules_and_leases_do_not_run_it(make_flow: MakeFlow, forge: Forge)
         '[[rule]]\ndecision = "allow"\nprogram = "echo"\nmatch = ["echo x"]\n'
     )
     session = flow.open("last")
-    report = session.policy.assess(_request("echo ran >>count"), session.executor.cwd)
-    session.grant(report, "exact")
+    request = _request("echo ran >>count")
+    report = session.policy.assess(request, session.executor.cwd)
+    session.grant(report, session.policy.offers(request, report, session.executor.cwd)[0])
     answer = await flow.run("count")
     assert (answer.exit_code, times_run(flow)) == (3, 1)
     assert session.policy.leases[0].used == 0
 
 
-def _request(command: str) -> object:
-    from kogniterm.types import ActionRequest
-
+def _request(command: str) -> ActionRequest:
     return ActionRequest("r", "c", "execute_command", command)
 
 

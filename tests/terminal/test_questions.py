@@ -243,8 +243,8 @@ def test_in_spanish_s_is_yes(open_terminal: OpenTerminal, place: Path) -> None:
     terminal.until(ran.exists)
     ran.unlink()
     terminal.until("╰ ✓")
-    terminal.until(lambda: "[p]" in "\n".join(terminal.shown[-4:]))
-    terminal.send("p")
+    terminal.until(lambda: "[a]" in "\n".join(terminal.shown[-4:]))
+    terminal.send("a")
     terminal.until("[1]")
     terminal.send("1")
     terminal.until(f"$ touch {other}")  # the third is covered by the lease

@@ -229,7 +229,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
         ("/theme plain", "plain"),
         ("/lang es", "español"),
         ("/lang en", "English"),
-        ("/permissions", "No temporary permissions"),
+        ("/permissions", "No permissions."),
         ("/budget", "tokens"),
         ("/budget tokens 200k", "200"),
         ("/budget session dollars 5", "$5"),

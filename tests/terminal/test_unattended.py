@@ -65,9 +65,9 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     shown = answer(terminal, f"{touch}.bak", "y")
     assert f"- {touch}" in shown
     terminal.until(f"╭ $ {touch}.bak")
-    answer(terminal, touch, "l")
+    answer(terminal, touch, "a")
     terminal.until("[1]")
-    assert "for this session" in terminal.text
+    assert "do not ask again in this session for:" in terminal.text
     terminal.pause(ARMED_SECONDS)
     terminal.send("1")
     terminal.until("Done.")
@@ -75,7 +75,7 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     say(terminal, "/permissions", touch)
     say(terminal, "/permissions revoke all")
     terminal.pause(0.5)
-    say(terminal, "/permissions", "No temporary permissions")
+    say(terminal, "/permissions", "No permissions.")
     assert leave(terminal) == 0
 
 
@@ -87,7 +87,7 @@ def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
     model = scripted(terminal, script(*commands))
     open_prompt(terminal, f"kogniterm --model {model}")
     say(terminal, "go")
-    answer(terminal, commands[0], "l")
+    answer(terminal, commands[0], "a")
     terminal.until("[2]")
     (sentence,) = [line for line in terminal.shown if line.strip().startswith("[2]")]
     terminal.pause(ARMED_SECONDS)
@@ -117,12 +117,81 @@ def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: Use
     terminal = open_terminal(user=user, columns=120)
     touch = "touch made.txt"
     terminal.start(f"kogniterm run --model {scripted(terminal, script(touch, touch, touch))} go")
-    answer(terminal, touch, "l")
-    terminal.until("for this session")
+    answer(terminal, touch, "a")
+    terminal.until("do not ask again in this session for:")
     terminal.pause(ARMED_SECONDS)
     terminal.send("1\r")
     assert terminal.status() == 0
     assert terminal.text.count("╭ $ touch made.txt") == 3
+
+
+def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    build = "bash build.sh"
+    (terminal.folder / "build.sh").write_text("echo built\n")
+    model = scripted(terminal, script(build, build, f"{build} > log"))
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "go")
+    answer(terminal, build, "p")
+    terminal.until("do not ask again in this project for:")
+    terminal.until("[y] exactly this command")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Permission p1 saved in ")
+    terminal.until('command = "bash build.sh"')
+    asked(terminal, f"{build} > log")  # the second ran without a question
+    terminal.send("n")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("\r")
+    terminal.until("Done.")
+    assert leave(terminal) == 0
+    again = scripted(terminal, script(build))
+    status, shown = terminal.run(f"kogniterm run --model {again} go < /dev/null")
+    assert (status, "built" in shown) == (0, True)
+    status, shown = terminal.run(f"kogniterm policy check '{build}'")
+    assert "[allow] permission p1: exactly this command: bash build.sh" in shown
+    status, shown = terminal.run("kogniterm policy permissions")
+    assert "p1  " in shown
+    assert "last used 2" in shown
+    terminal.run("mkdir ../other && cp build.sh ../other/")
+    elsewhere = f"(cd ../other && kogniterm run --model {again} go < /dev/null)"
+    status, shown = terminal.run(elsewhere)
+    assert "built" not in shown
+    open_prompt(terminal, f"kogniterm --model {again}")
+    say(terminal, "/permissions", "project")
+    say(terminal, "/permissions revoke p1", "Permission p1 revoked: exactly this command")
+    assert leave(terminal) == 0
+    assert terminal.run(f"kogniterm run --model {again} go < /dev/null")[0] == 3
+    status, shown = terminal.run("kogniterm policy revoke p1")
+    assert (status, "Permission p1 not found" in shown) == (2, True)
+
+
+def test_edits_of_the_workspace_can_be_allowed_for_the_session(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    def write(path: str) -> str:
+        return f"{{calls: [{{tool: write_file, arguments: {{path: {path}, content: new}}}}]}}"
+
+    paths = ("one.txt", "two.txt", ".git/hooks/pre-commit")
+    replies = f"replies: [{', '.join(map(write, paths))}, {{text: Done., repeat: forever}}]"
+    terminal = open_terminal(user=user, columns=120)
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, replies)}")
+    say(terminal, "go")
+    answer(terminal, "one.txt", "a")
+    terminal.until("[y] edits of files in")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    asked(terminal, "pre-commit")
+    assert (terminal.folder / "two.txt").exists()
+    assert "[a] allow this session" not in "\n".join(terminal.shown[-4:])
+    terminal.send("n")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("\r")
+    terminal.until("Done.")
+    assert not (terminal.folder / ".git/hooks/pre-commit").exists()
+    assert leave(terminal) == 0
 
 
 def test_the_model_asks_what_only_the_user_can_decide(

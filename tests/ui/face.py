@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from kogniterm.approval.policy.leases import Offer
+from kogniterm.approval.policy.leases import Lease, Offer
+from kogniterm.approval.policy.permission_file import Permission
+from kogniterm.errors import KognitermError
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.types import (
     ActionRequest,
@@ -109,14 +112,19 @@ class PlayedUndo:
 @dataclass
 class PlayedPolicy:
     offered: tuple[Offer, ...] = ()
+    savable: bool = True
 
-    def offers(self, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
+    def offers(self, request: ActionRequest, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
         return self.offered
+
+    def can_be_saved(self, report: RiskReport, offer: Offer, cwd: str) -> bool:
+        return self.savable
 
 
 @dataclass
 class PlayedPaths:
     config: Path = Path("/nowhere")
+    permissions_file: Path = Path("/nowhere/permissions.toml")
 
 
 class PlayedStore:
@@ -158,7 +166,8 @@ class PlayedSession:
     undo: Any = field(default_factory=PlayedUndo)
     policy: PlayedPolicy = field(default_factory=PlayedPolicy)
     archive: PlayedArchive = field(default_factory=PlayedArchive)
-    granted: list[str] = field(default_factory=list)
+    granted: list[tuple[str, bool]] = field(default_factory=list)
+    refuses_to_save: bool = False
     modes: PlayedModes = field(default_factory=PlayedModes)
     runner: PlayedRunner = field(default_factory=PlayedRunner)
     journal: PlayedJournal = field(default_factory=PlayedJournal)
@@ -205,8 +214,15 @@ class PlayedSession:
     def use_plan_mode(self, mode: str) -> None:
         self.modes.planning = mode
 
-    def grant(self, report: RiskReport, kind: str, **_terms: Any) -> None:
-        self.granted.append(kind)
+    def grant(self, report: RiskReport, offer: Offer) -> None:
+        self.granted.append((offer.kind, False))
+
+    def save_permission(self, report: RiskReport, offer: Offer) -> Permission:
+        if self.refuses_to_save:
+            raise KognitermError("The permission was not saved: no space left.")
+        self.granted.append((offer.kind, True))
+        lease = Lease("p1", offer.kind, report, self.folder, self.folder)
+        return Permission(lease, "1:2", date(2026, 1, 2))
 
     async def finish(self) -> None:
         pass

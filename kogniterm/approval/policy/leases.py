@@ -1,9 +1,9 @@
-"""Leases: permissions a user granted, with a folder, an end and a count. Pure data and rules.
+"""Leases: permissions a user granted for a session or a project. Pure data and rules.
 
-A lease covers what its sentence says: exactly one command; one program with the same options; or
-one kind of effect on files of a folder or on addresses. It never covers an effect or a reason that
-the command it was granted for did not have, and nothing dangerous. Only calls listed in
-`tables/lease_forms.txt` are covered. Time is given by the caller.
+A lease covers what its sentence says: exactly one command; one program with the same options; one
+kind of effect on files of a folder or on addresses; or edits of a workspace's files by tools. It
+never covers an effect or a reason that the command it was granted for did not have, and nothing
+dangerous. Only calls listed in `tables/lease_forms.txt` are covered as a program or an effect.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from kogniterm.approval.analysis.analyser import classify
 from kogniterm.approval.analysis.command_options import Rules, parse_options, rule_table, rules_for
 from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import (
     is_inside_repository,
+    is_secret,
     is_steering,
     names,
     within,
@@ -29,7 +30,8 @@ from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_c
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
 
-LeaseKind = Literal["exact", "program", "effect"]
+LeaseKind = Literal["exact", "program", "effect", "edits"]
+LEASE_KINDS: tuple[LeaseKind, ...] = get_args(LeaseKind)
 
 KIND_WORDS: Mapping[EffectKind, Phrase] = {
     "read": Phrase("reading files"),
@@ -56,29 +58,14 @@ _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """The duration of a kind of lease: its uses, its seconds, or (None) until the session ends."""
-
-    label: Phrase
-    uses: int | None = None
-    seconds: float | None = None
-
-
-TERMS: Mapping[LeaseKind, Term] = {
-    "exact": Term(Phrase("{what}, for this session")),
-    "program": Term(Phrase("{what}, up to 10 times"), uses=10),
-    "effect": Term(Phrase("{what}, for 15 minutes"), seconds=900.0),
-}
-"""The terms that are offered with an approval."""
-
-
-@dataclass(frozen=True, slots=True)
 class Lease:
     """A granted permission.
 
     `report` is the risk report it was granted for; `folder` is where it holds and below which files
-    may be touched; targets of reports are relative to `workspace`. `expires` is in seconds of the
-    caller's clock; `uses` is the limit (None: until the session ends), `used` the number so far.
+    may be touched; targets of reports are relative to `workspace`. A command that it covers runs
+    `outside` the sandbox, or else inside. `origin` is the file and line of one that was saved for a
+    project; it is `void` when another folder now has the project's name. `used` is the number of
+    uses in this process, `last_used` the time of the last one, in seconds of the caller's clock.
     """
 
     id: str
@@ -86,28 +73,32 @@ class Lease:
     report: RiskReport
     folder: str
     workspace: str
-    expires: float | None = None
-    uses: int | None = None
+    outside: bool = False
+    origin: str = ""
+    void: bool = False
     used: int = 0
+    last_used: float | None = None
 
     @property
     def text(self) -> Phrase:
         """The permission in words."""
         if self.kind == "exact":
             values = {"command": render(self.report.command), "folder": self.folder}
-            return Phrase("exactly this command: {command} (in {folder})", values)
-        return _words(self.report, self.kind, self.folder)
+            exactly = Phrase("exactly this command: {command} (in {folder})", values)
+            return _placed(exactly, outside=self.outside)
+        return _placed(_words(self.report, self.kind, self.folder), outside=self.outside)
 
-    def mismatch(self, report: RiskReport, *, folder: str, now: float) -> Phrase | None:
-        """Return why it does not cover `report` in `folder` at `now`; None when it does."""
-        if self.expires is not None and now >= self.expires:
-            return Phrase("it has expired")
-        if self.uses is not None and self.used >= self.uses:
-            return Phrase("it is used up ({uses} uses)", {"uses": self.uses})
+    def mismatch(self, report: RiskReport, *, folder: str) -> Phrase | None:
+        """Return why it does not cover `report` in `folder`; None when it does."""
+        if self.void:
+            return Phrase("another folder is now at {folder}", {"folder": self.workspace})
+        if self.kind == "edits":
+            only = Phrase("it covers only edits of ordinary files in the workspace")
+            return None if is_plain_edit(report) else only
         if posixpath.normpath(folder) != self.folder:
             return Phrase("it applies only in {folder}", {"folder": self.folder})
         if report.label == "dangerous":
-            return Phrase("no temporary permission covers dangerous commands")
+            return Phrase("no permission covers dangerous commands")
         if self.kind == "exact":
             if report.command != self.report.command:
                 return Phrase(
@@ -190,22 +181,42 @@ class Lease:
             return Phrase("the command is riskier than the one it was granted for")
         return None
 
-    def taken(self) -> Lease:
+    def taken(self, now: float) -> Lease:
         """Return the lease after one more use."""
-        return replace(self, used=self.used + 1)
+        return replace(self, used=self.used + 1, last_used=now)
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A lease a user may grant together with approving a command."""
+    """A lease a user may grant together with approving a command; `outside` as in `Lease`."""
 
     kind: LeaseKind
     text: Phrase
+    outside: bool = False
 
     @property
     def label(self) -> Phrase:
-        """The permission and its duration in words."""
-        return Phrase(TERMS[self.kind].label.template, {"what": self.text})
+        """The permission in words, with the place where its commands run."""
+        return _placed(self.text, outside=self.outside)
+
+
+def edit_offers(report: RiskReport, *, workspace: str) -> tuple[Offer, ...]:
+    """Return the lease to offer for an edit by a tool; none for one that changes more."""
+    return (Offer("edits", _words(report, "edits", workspace)),) if is_plain_edit(report) else ()
+
+
+def is_plain_edit(report: RiskReport) -> bool:
+    """Return whether a tool only creates or writes ordinary files of the workspace.
+
+    Secrets, files that control other programs, and everything outside are not ordinary.
+    """
+    changes = [effect for effect in report.effects if effect.kind != "read" or effect.outside]
+    return report.label == "workspace_write" and all(
+        effect.kind in _ON_FILES
+        and not effect.outside
+        and not is_secret(posixpath.join("/", effect.target))
+        for effect in changes
+    )
 
 
 def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> tuple[Offer, ...]:
@@ -242,21 +253,28 @@ def grant(
     id: str,
     folder: str,
     workspace: str | None = None,
-    expires: float | None = None,
-    uses: int | None = None,
+    outside: bool = False,
 ) -> Lease:
     """Return the lease of `kind` for `report`; raises `ValueError` when it is not offered."""
-    folder = posixpath.normpath(folder)
-    if kind not in {offer.kind for offer in offers(report, folder=folder, workspace=workspace)}:
+    folder, root = posixpath.normpath(folder), workspace or posixpath.normpath(folder)
+    edits = kind == "edits"
+    offered = (
+        edit_offers(report, workspace=root)
+        if edits
+        else offers(report, folder=folder, workspace=workspace)
+    )
+    if edits:  # whatever the first one changed, the next are covered alike
+        folder, report = root, RiskReport("", "workspace_write")
+    if kind not in {offer.kind for offer in offered}:
         raise ValueError(f"a lease of kind {kind!r} is not offered for this command")
-    return Lease(id, kind, report, folder, workspace or folder, expires, uses)
+    return Lease(id, kind, report, folder, root, outside)
 
 
 def explain(
-    leases: Iterable[Lease], report: RiskReport, *, folder: str, now: float
+    leases: Iterable[Lease], report: RiskReport, *, folder: str
 ) -> tuple[tuple[Lease, Phrase], ...]:
     """Return each lease that does not cover the command, with the reason."""
-    pairs = ((lease, lease.mismatch(report, folder=folder, now=now)) for lease in leases)
+    pairs = ((lease, lease.mismatch(report, folder=folder)) for lease in leases)
     return tuple((lease, why) for lease, why in pairs if why is not None)
 
 
@@ -336,8 +354,15 @@ def _wider(effect: Effect) -> Phrase:
     return Phrase("it does not cover {kind} ({target})", words)
 
 
+def _placed(text: Phrase, *, outside: bool) -> Phrase:
+    """Return a permission in words, with the place where its commands run if not the usual one."""
+    return Phrase("{permission}, outside the sandbox", {"permission": text}) if outside else text
+
+
 def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
     """Return the sentence that tells the user exactly what a lease covers."""
+    if kind == "edits":
+        return Phrase("edits of files in {folder}", {"folder": folder})
     forms = [form for form in map(form_of, asking(report)) if form is not None]
     hosts = render(", ".join(e.target for e in report.effects if e.kind == "network"))
     if kind == "effect" and not hosts:

@@ -21,7 +21,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from kogniterm.approval.analysis.analyser import classify
 from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS
@@ -34,6 +34,7 @@ Choice = Literal["allow", "ask", "deny"]
 _KEYS = {
     "decision", "tool", "program", "arguments", "path", "mode", "reason", "match", "not_match",
 }  # fmt: skip
+Made = TypeVar("Made")
 _FILE_EFFECTS = CHANGING_KINDS | {"read", "secret"}
 
 
@@ -128,8 +129,8 @@ def _may_reach(target: str, pattern: str) -> bool:
     )
 
 
-class _RuleError(Exception):
-    """A mistake in a rule, and the key where it stands."""
+class TableError(Exception):
+    """A mistake in a table of a policy file, and the key where it stands."""
 
     def __init__(self, key: str, wrong: Phrase) -> None:
         super().__init__(key)
@@ -143,6 +144,26 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
     Raises `SettingsError` naming `origin` and the line: not TOML, an unknown key or value, an
     example that a rule judges wrongly, or (with `tighten_only`) a rule that allows.
     """
+
+    def make(item: Mapping[str, Any], place: str) -> Rule:
+        rule = _rule(item, place)
+        if tighten_only and rule.decision == "allow":
+            only = Phrase("project rules cannot use allow; use ask or deny")
+            raise TableError("decision", only)
+        _check_examples(rule, item)
+        return rule
+
+    return RuleSet(read_tables(text, "rule", make, origin=origin))
+
+
+def read_tables(
+    text: str, name: str, make: Callable[[Mapping[str, Any], str], Made], *, origin: str
+) -> tuple[Made, ...]:
+    """Return what `make` makes of each table [[name]] of a file, given its place in the file.
+
+    Raises `SettingsError` naming `origin` and the line when it is not TOML, has anything else, or
+    `make` raises `TableError`.
+    """
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -150,48 +171,44 @@ def load_rules(text: str, *, origin: str, tighten_only: bool = False) -> RuleSet
             "{origin} is not valid TOML: {error}.", origin=origin, error=error
         ) from None
     index = 0
-    loaded = []
+    made = []
     try:
-        for index, item in enumerate(_tables(data)):
-            rule = _rule(item, f"{origin}:{_line(text, index, None)}")
-            if tighten_only and rule.decision == "allow":
-                only = Phrase("project rules cannot use allow; use ask or deny")
-                raise _RuleError("decision", only)
-            _check_examples(rule, item)
-            loaded.append(rule)
-    except _RuleError as found:
-        line = _line(text, index, found.key)
+        for index, item in enumerate(_tables(data, name)):
+            made.append(make(item, f"{origin}:{_line(text, name, index, None)}"))
+    except TableError as found:
+        line = _line(text, name, index, found.key)
         raise SettingsError(
             "{origin}, line {line}: {wrong}.", origin=origin, line=line, wrong=found.wrong
         ) from None
-    return RuleSet(tuple(loaded))
+    return tuple(made)
 
 
-def _tables(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _tables(data: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     for key in data:
-        if key != "rule":
-            unknown = Phrase("unknown key {key!r}; write rules as [[rule]] tables", {"key": key})
-            raise _RuleError(key, unknown)
-    tables = data.get("rule", [])
+        if key != name:
+            values = {"key": key, "name": name}
+            only = Phrase("unknown key {key!r}; this file contains only [[{name}]] tables", values)
+            raise TableError(key, only)
+    tables = data.get(name, [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
-        raise _RuleError("rule", Phrase("rules must be written as [[rule]] tables"))
+        raise TableError(name, Phrase("write each {name} as a [[{name}]] table", {"name": name}))
     return tables
 
 
 def _rule(item: Mapping[str, Any], origin: str) -> Rule:
     for key in item:
         if key not in _KEYS:
-            raise _RuleError(key, Phrase("unknown key {key!r}", {"key": key}))
+            raise TableError(key, Phrase("unknown key {key!r}", {"key": key}))
     if item.get("decision") not in ("allow", "ask", "deny"):
-        raise _RuleError("decision", Phrase("decision must be allow, ask or deny"))
+        raise TableError("decision", Phrase("decision must be allow, ask or deny"))
     if item.get("mode") not in (None, "manual", "auto"):
-        raise _RuleError("mode", Phrase("mode must be manual or auto"))
+        raise TableError("mode", Phrase("mode must be manual or auto"))
     programs = _strings(item, "program")
     for key in ("tool", "arguments", "path", "reason"):
         if not isinstance(item.get(key, ""), str):
-            raise _RuleError(key, Phrase("{key} must be a string", {"key": key}))
+            raise TableError(key, Phrase("{key} must be a string", {"key": key}))
     if not (programs or "arguments" in item or "path" in item or "tool" in item):
-        raise _RuleError(
+        raise TableError(
             "decision", Phrase("a rule needs at least one of: program, arguments, path, tool")
         )
     try:
@@ -199,7 +216,7 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
         pattern = None if arguments is None else re.compile(arguments, re.DOTALL)
     except re.error as error:
         wrong = Phrase("arguments is not a valid regular expression: {why}", {"why": error})
-        raise _RuleError("arguments", wrong) from None
+        raise TableError("arguments", wrong) from None
     return Rule(
         decision=cast(Choice, item["decision"]),
         origin=origin,
@@ -216,7 +233,7 @@ def _strings(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = item.get(key, [])
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(entry, str) for entry in values):
-        raise _RuleError(key, Phrase("{key} must be a string or a list of strings", {"key": key}))
+        raise TableError(key, Phrase("{key} must be a string or a list of strings", {"key": key}))
     return tuple(values)
 
 
@@ -231,15 +248,15 @@ def _check_examples(rule: Rule, item: Mapping[str, Any]) -> None:
                 wrong = Phrase("the rule does not match its {key} example {example!r}", values)
             else:
                 wrong = Phrase("the rule matches its {key} example {example!r}", values)
-            raise _RuleError(key, wrong)
+            raise TableError(key, wrong)
 
 
-def _line(text: str, index: int, key: str | None) -> int:
+def _line(text: str, name: str, index: int, key: str | None) -> int:
     """Return the line (from 1) of `key` in the table number `index`, or of the table's head."""
     seen = -1
     head = 1
     for number, line in enumerate(text.splitlines(), 1):
-        if re.match(r"\s*\[\[\s*rule\s*\]\]", line):
+        if re.match(rf"\s*\[\[\s*{name}\s*\]\]", line):
             seen += 1
             if seen == index:
                 head = number

@@ -1,7 +1,7 @@
 """Policy: from a risk report to a verdict, with a trace of every rule and lease considered.
 
 Order, strictest first: the hard limits, deny rules, the mode's own refusals, ask rules and what may
-have run already, a repository's own programs outside a sandbox, allow rules, leases, and last what
+have run already, a repository's own programs outside a sandbox, leases, allow rules, and last what
 the mode does with the label. Auto mode never runs what is dangerous, and runs what needs
 approval only inside a sandbox (or where the user typed `--no-sandbox`).
 """
@@ -43,6 +43,7 @@ class Circumstances:
     `unsandboxed_ok`: the user typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
     it. `unknown_outcome`: the same command was started before, and its outcome is unknown.
+    `guarded`: an edit changes a file that other tools run or read by themselves.
     """
 
     mode: ApprovalMode = "manual"
@@ -51,8 +52,8 @@ class Circumstances:
     safe_unasked: bool = False
     small_model: bool = False
     unknown_outcome: bool = False
+    guarded: bool = False
     folder: str = "/"
-    now: float = 0.0
 
 
 class _Trace(list[RuleTrace]):
@@ -99,13 +100,12 @@ def judge(
         trace.add(f"mode {now.mode}", "ask", unconfined)
         others = (reason for reason in report.reasons if reason != repository)
         return Verdict("ask", (repository, unconfined, *others), tuple(trace))
+    lease = _lease(report, _of_effect(leases, request), now, trace)
+    if lease is not None:
+        return Verdict("allow", (lease.text,), tuple(trace), lease_id=lease.id)
     allowing = [rule for rule in matching if rule.decision == "allow"]
     if allowing:
         return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace))
-    command = request is None or request.effect == "command"
-    lease = _lease(report, leases if command else (), now, trace)
-    if lease is not None:
-        return Verdict("allow", (lease.text,), tuple(trace), lease_id=lease.id)
     kind, reason = _by_mode(report, now)
     trace.add(f"mode {now.mode}", kind, reason)
     more = report.reasons if kind == "ask" else ()
@@ -124,11 +124,24 @@ def _matching(
     return matching
 
 
+def _of_effect(leases: Iterable[Lease], request: ActionRequest | None) -> list[Lease]:
+    """Return the leases that speak about such a request, those that need no sandbox first."""
+    effect = request.effect if request is not None else "command"
+    if effect not in ("command", "edit"):
+        return []
+    found = [lease for lease in leases if (lease.kind == "edits") == (effect == "edit")]
+    return sorted(found, key=lambda lease: not lease.outside)
+
+
 def _lease(
     report: RiskReport, leases: Iterable[Lease], now: Circumstances, trace: _Trace
 ) -> Lease | None:
     for lease in leases:
-        why = lease.mismatch(report, folder=now.folder, now=now.now)
+        why = lease.mismatch(report, folder=now.folder)
+        if now.guarded:
+            why = Phrase("it does not cover files that other tools run or read automatically")
+        elif why is None and lease.outside:
+            why = repository_reason(report)
         trace.add(f"lease {lease.id}", "allow", why or lease.text, matched=why is None)
         if why is None:
             return lease

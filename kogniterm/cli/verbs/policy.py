@@ -1,9 +1,10 @@
-"""`kogniterm policy check|test`: what the rules say about a command, and would have said before."""
+"""`kogniterm policy`: what the rules say about a command or would have said, and permissions."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, folder_of
-from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_report
+from kogniterm.cli.verb_helpers import (
+    Report,
+    iso,
+    open_sessions,
+    paths_in_use,
+    write_report,
+)
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.text.language import fold_case
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
+    from kogniterm.approval import Lease
+    from kogniterm.approval.policy.permission_file import Permission
     from kogniterm.approval.policy.rules import RuleSet
+    from kogniterm.runtime.services.permission_store import PermissionStore
     from kogniterm.types import ApprovalMode, RiskReport, RuleTrace, Verdict
 
 
@@ -38,45 +48,44 @@ class PolicyDifference:
     now: str
 
 
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """The rules and permissions that apply in a folder."""
+
+    rules: RuleSet
+    leases: tuple[Lease, ...] = ()
+
+
 def judged(
-    command: str, folder: str, rules: RuleSet, mode: ApprovalMode
+    command: str, folder: str, applying: Applying, mode: ApprovalMode
 ) -> tuple[RiskReport, Verdict]:
     """Return the risk report of a command in `folder`, and the verdict on it."""
     from kogniterm.approval import Circumstances, classify, judge
+    from kogniterm.runtime.services.policy_service import with_remotes
 
-    report = classify(command, cwd=folder)
-    return report, judge(report, rules=rules, circumstances=Circumstances(mode=mode, folder=folder))
+    report = with_remotes(classify(command, cwd=folder))
+    circumstances = Circumstances(mode=mode, folder=os.path.realpath(folder))
+    return report, judge(
+        report, rules=applying.rules, leases=applying.leases, circumstances=circumstances
+    )
 
 
 def differences(
-    history: History, *, rules_in: Callable[[str], RuleSet], mode: ApprovalMode
+    history: History, *, applying_in: Callable[[str], Applying], mode: ApprovalMode
 ) -> Iterator[PolicyDifference]:
     """Yield the commands on which the rules now differ from what was decided.
 
-    `rules_in` returns the rules that apply in a folder.
+    `applying_in` returns what applies in a folder.
     """
     for command, folder, before in history:
-        now = judged(command, folder, rules_in(folder), mode)[1].kind
+        now = judged(command, folder, applying_in(folder), mode)[1].kind
         if now != before:
             yield PolicyDifference(command, folder, before, now)
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `policy check` and `policy test`."""
-    add_actions(
-        subparsers,
-        "policy",
-        ACTIONS,
-        Argument(
-            "--mode",
-            "Approval mode to assume: manual or auto",
-            "MODE",
-            choices=("manual", "auto"),
-            default="manual",
-        ),
-        Argument("--file", "Rules to use instead of your own", "FILE", type=Path),
-        JSON,
-    )
+    """Add `policy check` and its siblings."""
+    add_actions(subparsers, "policy", ACTIONS, JSON)
 
 
 def run(args: argparse.Namespace, *, history: History | None = None) -> int:
@@ -84,7 +93,7 @@ def run(args: argparse.Namespace, *, history: History | None = None) -> int:
 
     Without `history` it is that of the user's earlier sessions.
     """
-    if history is not None or args.action == "check":
+    if history is not None or args.action != "test":
         return write_report(args, args.perform(args, history or ()))
     from kogniterm.sessions.chain_audit import judged_commands
 
@@ -116,8 +125,8 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
     command = words[0] if len(words) == 1 else shlex.join(words)
     folder = folder_of(args)
     project, notices = _project_rules(folder)
-    rules = _own_rules(args) + project
-    report, verdict = judged(command, folder, rules, args.mode)
+    applying = Applying(_own_rules(args) + project, _store().leases(folder))
+    report, verdict = judged(command, folder, applying, args.mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
     lines = [
@@ -158,10 +167,10 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     own = _own_rules(args)
 
     @cache
-    def rules_in(folder: str) -> RuleSet:
-        return own + _project_rules(folder)[0]
+    def applying_in(folder: str) -> Applying:
+        return Applying(own + _project_rules(folder)[0], _store().leases(folder))
 
-    found = list(differences(history, rules_in=rules_in, mode=args.mode))
+    found = list(differences(history, applying_in=applying_in, mode=args.mode))
 
     def change(before: str, now: str) -> str:
         return f"{decision_text(before)} => {decision_text(now)}"
@@ -198,16 +207,90 @@ def _project_rules(folder: str) -> tuple[RuleSet, tuple[Phrase, ...]]:
     return project_rules_of(policy_texts(files)), notices
 
 
+def _store() -> PermissionStore:
+    from kogniterm.runtime.services.permission_store import PermissionStore
+
+    paths = paths_in_use()
+    return PermissionStore(paths.permissions_file, paths.permission_uses)
+
+
+def _permissions(args: argparse.Namespace, _history: History) -> Report:
+    """List the permissions of all projects."""
+    from kogniterm.ui.questions.approval_words import use_text
+
+    store = _store()
+    found, uses = store.permissions(), store.last_uses()
+    return Report(
+        [_told(one, uses.get(one.lease.id)) for one in found],
+        rows=[
+            (
+                one.lease.id,
+                one.lease.workspace,
+                translate(one.lease.text),
+                use_text(uses.get(one.lease.id)),
+            )
+            for one in found
+        ],
+        notes=() if found else [_("No permissions. Press [p] at an approval to grant one.")],
+    )
+
+
+def _told(permission: Permission, last_use: float | None) -> dict[str, object]:
+    lease = permission.lease
+    return {
+        "id": lease.id,
+        "workspace": lease.workspace,
+        "kind": lease.kind,
+        "command": lease.report.command,
+        "folder": lease.folder,
+        "outside_sandbox": lease.outside,
+        "granted": permission.granted.isoformat(),
+        "last_used": iso(last_use),
+        "from": lease.origin,
+    }
+
+
+def _revoke(args: argparse.Namespace, _history: History) -> Report:
+    """Revoke a permission of any project, or all."""
+    store = _store()
+    known = [one.lease.id for one in store.permissions()]
+    ids = known if args.permission == "all" else [args.permission]
+    gone = [store.revoke(one).lease for one in ids]
+    lines = [
+        _("Permission {id} revoked: {permission}").format(
+            id=lease.id, permission=translate(lease.text)
+        )
+        for lease in gone
+    ]
+    none = [] if gone else [_("You have no permissions to revoke.")]
+    return Report([lease.id for lease in gone], lines, notes=none)
+
+
+_HOW = (
+    Argument(
+        "--mode",
+        "Approval mode to assume: manual or auto",
+        "MODE",
+        choices=("manual", "auto"),
+        default="manual",
+    ),
+    Argument("--file", "Rules to use instead of your own", "FILE", type=Path),
+)
 ACTIONS = (
     Action("check", "Explain how a command would be decided, rule by rule", _check, (
         Argument("command_text", "Command to check, in quotes", "COMMAND", nargs="+"),
-        Argument("--cwd", "Folder the command would run in", "FOLDER", short="-C")),
+        Argument("--cwd", "Folder the command would run in", "FOLDER", short="-C"), *_HOW),
         ('kogniterm policy check "git push"',
          'kogniterm policy check --mode auto "make install"'),
         unknown_option=Phrase(
             "Unknown option {option}. If it belongs to the command, put the whole command in "
             'quotes: {program} "…".'
         )),
-    Action("test", "List earlier commands that the rules now decide differently", _test, (),
+    Action("test", "List earlier commands that the rules now decide differently", _test, _HOW,
            ("kogniterm policy test --file policy.toml",)),
+    Action("permissions", "List the permissions granted for projects", _permissions, (),
+           ("kogniterm policy permissions",)),
+    Action("revoke", "Revoke a permission, or all", _revoke,
+           (Argument("permission", "ID of the permission, or all", "ID"),),
+           ("kogniterm policy revoke p1", "kogniterm policy revoke all")),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Policy in a session: the pure rules of `approval` with its settings, leases and sandbox."""
+"""Policy in a session: the pure rules of `approval` with its settings, permissions and sandbox."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
@@ -14,7 +15,8 @@ from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOME
-from kogniterm.approval.policy.leases import LeaseKind
+from kogniterm.approval.policy.leases import edit_offers
+from kogniterm.approval.policy.permission_file import Permission, can_be_saved
 from kogniterm.approval.policy.verdict import (
     HOOKS_RUN,
     SETTINGS_RUN,
@@ -25,6 +27,7 @@ from kogniterm.errors import UsageError, why
 from kogniterm.execution.effect_preview import on_disk
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
+from kogniterm.execution.sandbox.planted import protected
 from kogniterm.host.safe_git import (
     GitRun,
     hooks_that_run,
@@ -32,12 +35,14 @@ from kogniterm.host.safe_git import (
     remote_addresses,
     settings_that_run,
 )
+from kogniterm.runtime.services.permission_store import PermissionStore, not_found
 from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named, private_folder
 from kogniterm.types import (
+    CHANGING_KINDS,
     ActionRequest,
     CommandResult,
     Decision,
@@ -67,7 +72,9 @@ class PolicyService:
     rules: RuleSet
     now: Callable[[], float]
     project: RuleSet = field(default_factory=RuleSet)
-    leases: list[Lease] = field(default_factory=list)
+    session_leases: list[Lease] = field(default_factory=list)
+    permissions: PermissionStore | None = None
+    """The permissions of projects; None without a user's own files."""
     filled: frozenset[str] = frozenset()
     """Variables that commands outside a sandbox filled with data, which may turn out to be code."""
     filled_inside: frozenset[str] = frozenset()
@@ -101,7 +108,7 @@ class PolicyService:
         report = approval.classify(
             request.command, cwd=cwd, workspace=self.workspace, filled=suspect
         )
-        report = _with_remotes(on_disk(report, self.workspace))
+        report = with_remotes(on_disk(report, self.workspace))
         return _with_repository(report, self.git_variable)
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -122,7 +129,7 @@ class PolicyService:
         *,
         unknown_outcome: bool = False,
     ) -> Verdict:
-        """Return policy's verdict on a request; a lease that allowed it is used once.
+        """Return policy's verdict on a request, and note the use of a lease that allowed it.
 
         With `unknown_outcome` an earlier run of the same has no known end.
         """
@@ -135,21 +142,22 @@ class PolicyService:
             sandboxed=self.sandbox.box is not None and request.effect == "command",
             small_model=modes.model.info.one_command,
             unknown_outcome=unknown_outcome,
-            folder=cwd,
-            now=self.now(),
+            guarded=request.effect == "edit" and _is_guarded(report),
+            folder=os.path.realpath(cwd),
         )
+        leases = self._usable_leases()
         verdict = approval.judge(
             report,
             request,
             rules=self.rules + self.project,
-            leases=self.leases,
+            leases=leases,
             circumstances=circumstances,
         )
-        if verdict.lease_id is not None:
-            self.leases = [
-                lease.taken() if lease.id == verdict.lease_id else lease for lease in self.leases
-            ]
-        if verdict.kind == "allow" and circumstances.sandboxed:
+        lease = next((one for one in leases if one.id == verdict.lease_id), None)
+        if lease is not None:
+            self._note_use(lease)
+        outside = lease is not None and lease.outside
+        if verdict.kind == "allow" and circumstances.sandboxed and not outside:
             obstacle = self.sandbox.in_the_way(request.command, cwd)
             if obstacle is not None:
                 wider = Phrase("Runs outside the sandbox if you approve it.")
@@ -170,7 +178,7 @@ class PolicyService:
 
     def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
         """Set the executor's sandbox for the next command, as its decision requires."""
-        box = self.sandbox.choose(decision, report)
+        box = self.sandbox.choose(decision, report, outside=self._leads_outside(decision))
         if self.executor is not None:
             self.executor.sandbox = box
         self.sandbox.begin(box, report)
@@ -201,44 +209,100 @@ class PolicyService:
         """
         self.project = project_rules_of(texts)
 
-    # --- leases ---------------------------------------------------------------------------------
+    # --- permissions ----------------------------------------------------------------------------
 
-    def offers(self, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
-        """Return what may be granted together with an approval in `cwd`."""
-        return approval.offers(report, folder=cwd, workspace=self.workspace)
+    @property
+    def leases(self) -> tuple[Lease, ...]:
+        """The permissions of the session, and those of its project.
 
-    def grant(
-        self,
-        report: RiskReport,
-        kind: LeaseKind,
-        cwd: str,
-        *,
-        uses: int | None = None,
-        seconds: float | None = None,
-    ) -> Lease:
-        """Grant a lease in `cwd`: for the session, `uses` times, or `seconds` long."""
-        self._granted += 1
-        lease = approval.grant(
+        Raises `UsageError` when the file of the latter cannot be used.
+        """
+        saved = self.permissions.leases(self.workspace) if self.permissions is not None else ()
+        return (*self.session_leases, *saved)
+
+    def _usable_leases(self) -> tuple[Lease, ...]:
+        """Return the permissions; only those of the session while the file cannot be used."""
+        try:
+            return self.leases
+        except UsageError:
+            return tuple(self.session_leases)
+
+    def offers(
+        self, request: ActionRequest, report: RiskReport, cwd: str, *, outside: bool = False
+    ) -> tuple[Offer, ...]:
+        """Return what may be granted together with an approval in `cwd`.
+
+        With `outside` the sandbox has refused the command, and it is to run without one.
+        """
+        folder, workspace = os.path.realpath(cwd), os.path.realpath(self.workspace)
+        if request.effect == "edit":
+            return () if _is_guarded(report) else edit_offers(report, workspace=workspace)
+        if request.effect != "command":
+            return ()
+        outside = self._can_leave(report, refused=outside)
+        found = approval.offers(report, folder=folder, workspace=workspace)
+        return tuple(replace(offer, outside=outside) for offer in found)
+
+    def _can_leave(self, report: RiskReport, *, refused: bool) -> bool:
+        """Return whether a permission for such a command has to let it run outside the sandbox."""
+        if self.sandbox.box is None or self.sandbox.always:
+            return False
+        return refused or any(_needs_no_sandbox(effect) for effect in report.effects)
+
+    def can_be_saved(self, report: RiskReport, offer: Offer, cwd: str) -> bool:
+        """Return whether what is offered can also be granted for the project."""
+        return self.permissions is not None and can_be_saved(self._lease(report, offer, cwd, "p1"))
+
+    def _lease(self, report: RiskReport, offer: Offer, cwd: str, lease_id: str) -> Lease:
+        return approval.grant(
             report,
-            kind,
-            id=f"l{self._granted}",
-            folder=cwd,
-            workspace=self.workspace,
-            expires=self.now() + seconds if seconds is not None else None,
-            uses=uses,
+            offer.kind,
+            id=lease_id,
+            folder=os.path.realpath(cwd),
+            workspace=os.path.realpath(self.workspace),
+            outside=offer.outside,
         )
-        self.leases.append(lease)
+
+    def grant(self, report: RiskReport, offer: Offer, cwd: str) -> Lease:
+        """Grant what was offered in `cwd` until this process ends the session."""
+        self._granted += 1
+        lease = self._lease(report, offer, cwd, f"s{self._granted}")
+        self.session_leases.append(lease)
         return lease
 
+    def save(self, report: RiskReport, offer: Offer, cwd: str) -> Permission:
+        """Grant what was offered in `cwd` for the project, in this and later sessions.
+
+        Raises `KognitermError` when it cannot be saved.
+        """
+        assert self.permissions is not None
+        today = datetime.fromtimestamp(self.now(), tz=UTC).date()
+        return self.permissions.add(self._lease(report, offer, cwd, "p1"), today)
+
     def revoke(self, lease_id: str) -> Lease:
-        """Revoke a lease. Raises `UsageError` when there is none of this id."""
-        for lease in self.leases:
-            if lease.id == lease_id:
-                self.leases.remove(lease)
-                return lease
-        raise UsageError(
-            "Temporary permission {id} not found; list them with /permissions.", id=lease_id
-        )
+        """Revoke a permission of the session or the project.
+
+        Raises `UsageError` when there is none of this id.
+        """
+        found = next((lease for lease in self.leases if lease.id == lease_id), None)
+        if found is None:
+            raise not_found(lease_id)
+        if found in self.session_leases:
+            self.session_leases.remove(found)
+        elif self.permissions is not None:
+            self.permissions.revoke(lease_id)
+        return found
+
+    def _note_use(self, lease: Lease) -> None:
+        if lease in self.session_leases:
+            self.session_leases[self.session_leases.index(lease)] = lease.taken(self.now())
+        elif self.permissions is not None:
+            self.permissions.note_use(lease.id, self.now())
+
+    def _leads_outside(self, decision: Decision) -> bool:
+        """Return whether a permission that still holds lets the command leave the sandbox."""
+        allowing = (f"lease {lease.id}" for lease in self._usable_leases() if lease.outside)
+        return decision.by in allowing
 
 
 def open_policy(
@@ -267,7 +331,24 @@ def open_policy(
     )
     own = rules_of(paths.policy_file)
     sandbox = SandboxService(box, always=settings.sandbox in ("bubblewrap", "landlock"))
-    return PolicyService(workspace, sandbox, chosen, own, now, project_rules_of(project_rules))
+    permissions = PermissionStore(paths.permissions_file, paths.permission_uses)
+    permissions.permissions()  # its mistakes are reported before a session begins
+    project = project_rules_of(project_rules)
+    return PolicyService(workspace, sandbox, chosen, own, now, project, permissions=permissions)
+
+
+def _is_guarded(report: RiskReport) -> bool:
+    """Return whether an edit changes a file that other tools run or read by themselves."""
+    names = protected("guarded")
+    parts = (part for effect in report.effects for part in PurePath(effect.target).parts)
+    return any(part == ".git" or part in names for part in parts)
+
+
+def _needs_no_sandbox(effect: Effect) -> bool:
+    """Return whether a sandbox refuses what a command is known to do."""
+    if effect.kind in ("network", "privilege", "process", "secret"):
+        return True
+    return effect.outside and effect.kind in CHANGING_KINDS
 
 
 def open_sandbox(
@@ -358,7 +439,7 @@ _REMOTE_OPTIONS = Rules(
 )
 
 
-def _with_remotes(report: RiskReport) -> RiskReport:
+def with_remotes(report: RiskReport) -> RiskReport:
     """Return `report` with the configured addresses of the remotes that git would contact."""
     if Effect("network", "git") not in report.effects:
         return report

@@ -81,14 +81,16 @@ class SandboxService:
     _still_runs: bool = False
     _written: frozenset[str] = frozenset()
 
-    def choose(self, decision: Decision, report: RiskReport) -> Sandbox | None:
+    def choose(
+        self, decision: Decision, report: RiskReport, *, outside: bool = False
+    ) -> Sandbox | None:
         """Return the sandbox an approved command runs in.
 
-        What the user approved with its effects in view runs as the user would run it; what policy
-        approved by itself runs confined. What only reads the process and network tables reads
-        those of the machine.
+        What the user approved with its effects in view, or by a permission to run `outside`, runs
+        as the user would run it; what policy approved by itself runs confined. What only reads the
+        process and network tables reads those of the machine.
         """
-        if self.box is None or (decision.by == "person" and not self.always):
+        if self.box is None or ((outside or decision.by == "person") and not self.always):
             return None
         if report.label == "safe_readonly" and _programs(report) & READERS_OF_TABLES:
             return self.box.sharing_tables()

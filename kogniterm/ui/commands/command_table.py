@@ -43,7 +43,7 @@ COMMANDS = (
     Command("why", Phrase("show which memories the last answer used"), memory.why),
     Command("incognito", Phrase("turn memory off for the rest of the session"),
             memory.incognito),
-    Command("permissions", Phrase("list or revoke temporary permissions"), policy.permissions,
+    Command("permissions", Phrase("list or revoke permissions"), policy.permissions,
             "[revoke ID|all]", policy.permission_choices),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
             policy.trust, "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),

@@ -55,7 +55,7 @@ TOPICS = (
         ("kogniterm --allow-reads", Phrase("Run read-only commands without asking")),
         ("kogniterm -y", Phrase("Run commands in the sandbox without asking")),
         ("/mode auto", Phrase("The same in a session; /mode manual asks again")),
-        ("/permissions", Phrase("List and revoke temporary permissions")),
+        ("/permissions", Phrase("List and revoke permissions")),
     ), (
         Phrase("A dangerous command needs the whole word yes; auto mode refuses it. Hard limits, "
                "such as deleting the home folder, hold in every mode."),

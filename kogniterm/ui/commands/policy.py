@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, table
-from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.questions.approval_words import source_text, use_text
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
-    from kogniterm.approval.policy.leases import Lease
     from kogniterm.sessions.records import Judged
 
 
@@ -24,40 +24,36 @@ TRUST_ACTIONS = ("show", "revoke")
 def permissions(repl: Repl, argument: str) -> None:
     """Run /permissions [revoke ID|all]."""
     word, rest = first_word(argument)
-    session = repl.session
+    policy = repl.session.policy
     if word == "revoke":
-        if rest == "all" and not session.policy.leases:
-            repl.display.say(Phrase("You have no temporary permissions to revoke."))
-            return
-        ids = [one.id for one in session.policy.leases] if rest == "all" else [rest]
         if not rest:
             raise UsageError("Specify which permission to revoke: its ID, or all.")
-        for lease_id in ids:
-            lease = session.revoke(lease_id)
-            repl.display.say(Phrase("Revoked: {lease}", {"lease": lease.text}))
+        _revoke(repl, [one.id for one in policy.leases] if rest == "all" else [rest])
         return
     if word:
         raise UsageError("/permissions takes: revoke ID or revoke all.")
-    if not session.policy.leases:
-        repl.display.say(Phrase("No temporary permissions. Press [l] at an approval to grant one."))
+    leases = policy.leases
+    if not leases:
+        repl.display.say(Phrase("No permissions. Press [a] or [p] at an approval to grant one."))
         return
-    now = session.clock.now()
-    rows = [(one.id, translate(one.text), _limits(one, now)) for one in session.policy.leases]
-    repl.display.write(table(rows, ("accent", "", "muted")))
+    rows = [
+        (one.id, source_text(one), translate(one.text), use_text(one.last_used)) for one in leases
+    ]
+    repl.display.write(table(rows, ("accent", "muted", "", "muted")))
     _why_asked(repl)
 
 
-def _limits(lease: Lease, now: float) -> str:
-    if lease.expires is not None:
-        minutes = max(0, round((lease.expires - now) / 60))
-        return plural("{count} minute left", "{count} minutes left", minutes)
-    if lease.uses is not None:
-        return plural("{count} use left", "{count} uses left", lease.uses - lease.used)
-    return _("until the session ends")
+def _revoke(repl: Repl, ids: Sequence[str]) -> None:
+    if not ids:
+        repl.display.say(Phrase("You have no permissions to revoke."))
+    for lease_id in ids:
+        lease = repl.session.revoke(lease_id)
+        values = {"id": lease.id, "permission": lease.text}
+        repl.display.say(Phrase("Permission {id} revoked: {permission}", values))
 
 
 def _why_asked(repl: Repl) -> None:
-    """Report why no temporary permission covered what was asked about last."""
+    """Report why no permission covered what was asked about last."""
     last = _last_asked(repl)
     if last is None:
         return

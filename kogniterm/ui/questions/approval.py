@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Literal
 from rich.console import RenderableType
 from rich.text import Text
 
+from kogniterm.approval import Offer
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
-from kogniterm.approval.policy.leases import TERMS, Offer
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
+from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
-from kogniterm.text.visible import one_line
+from kogniterm.text.visible import one_line, render
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
     from kogniterm.ui.display import Display
 
-ApprovalPage = Literal["choose", "reason", "edit", "confirm", "lease"]
+ApprovalPage = Literal["choose", "reason", "edit", "confirm", "allow_session", "allow_project"]
 
 BY_USER = "person"
 _LABEL_STYLES = {
@@ -65,8 +66,9 @@ _PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", 
 class Subject:
     """The subject of an approval question.
 
-    `preview` tells the effects, where they were looked up on the disk; `offers` are the leases that
-    may be granted. `original` is the command before the user edited it.
+    `preview` tells the effects, where they were looked up on the disk; `offers` are the permissions
+    that may be granted for the session, `lasting` those for the project. `original` is the command
+    before the user edited it.
     """
 
     request: ActionRequest
@@ -75,6 +77,7 @@ class Subject:
     cwd: str
     preview: Sequence[Phrase] | None = None
     offers: Sequence[Offer] = ()
+    lasting: Sequence[Offer] = ()
     original: str | None = None
 
     @property
@@ -251,10 +254,11 @@ def _continued(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The answer: a decision, and the lease that was taken with it."""
+    """The answer: a decision, and the permission granted with it, `always` or for the session."""
 
     decision: Decision
     offer: Offer | None = None
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -290,8 +294,6 @@ class ApprovalQuestion(Question[Approval]):
                 _("Reason for the model (Enter for none): "),
             )
         if self.page == "edit":
-            from kogniterm.text.visible import render
-
             return Entry(
                 _("Edit the command. Enter checks and shows it again, Esc goes back."),
                 _("New command: "),
@@ -304,10 +306,25 @@ class ApprovalQuestion(Question[Approval]):
                 word=True,
                 waiting=_("This is dangerous."),
             )
-        if self.page == "lease":
-            offers = tuple(translate(offer.label) for offer in self.subject.offers)
-            return Entry(ask=_("Number (Enter for none): "), listed=offers)
+        if self._granting:
+            session = _("Approve, and do not ask again in this session for:")
+            project = _("Approve, and do not ask again in this project for:")
+            return Entry(
+                ask=_("Number (Enter for none): "),
+                heading=session if self.page == "allow_session" else project,
+                listed=tuple(translate(offer.label) for offer in self._offers),
+            )
         return None
+
+    @property
+    def _granting(self) -> bool:
+        """Return whether the page lists permissions."""
+        return self.page in ("allow_session", "allow_project")
+
+    @property
+    def _offers(self) -> Sequence[Offer]:
+        """The permissions that the page lists."""
+        return self.subject.lasting if self.page == "allow_project" else self.subject.offers
 
     # --- single keys ---------------------------------------------------------------------------
 
@@ -326,10 +343,17 @@ class ApprovalQuestion(Question[Approval]):
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys of the page."""
         if self.entry is not None:
-            numbered = enumerate(self.entry.listed, 1)
-            return [*(Shown(str(n), label) for n, label in numbered), Shown("Esc", _("back"))]
+            listed = zip(self._offer_keys, self.entry.listed, strict=True)
+            return [*(Shown(key, label) for key, label in listed), Shown("Esc", _("back"))]
         keys = [Shown(letter(action), words) for action, words, _line in self._answers()]
         return [*keys, Shown(_("space"), _("more"), more=True)]
+
+    @property
+    def _offer_keys(self) -> list[str]:
+        """The key of each permission that the page lists: numbers, or that of yes for only one."""
+        if len(self._offers) == 1:
+            return [letter("approve")]
+        return [str(number) for number in range(1, len(self._offers) + 1)]
 
     def _answers(self) -> list[tuple[str, str, str]]:
         """Return the offered actions, each with its words in the panel and on plain lines."""
@@ -338,27 +362,29 @@ class ApprovalQuestion(Question[Approval]):
             ("reject", _("reject"), _("reject")),
             ("edit", _("edit"), _("edit")),
             ("explain", _("explain"), _("explain")),
-            ("lease", _("allow longer"), _("allow longer")),
+            ("allow_session", _("allow this session"), _("allow this session")),
+            ("allow_project", _("always in this project"), _("always in this project")),
             ("stop", _("stop turn"), _("stop the turn")),
         ]
         return [answer for answer in answers if self._offered(answer[0])]
 
     def options(self) -> Collection[str]:
         """Return the keys that do something on this page."""
-        if self.page == "lease":
-            return [str(number) for number in range(1, len(self.subject.offers) + 1)]
+        if self._granting:
+            return self._offer_keys
         return [key for key, action in actions("question").items() if self._offered(action)]
 
     def press(self, key: str, *, seen: bool = True) -> Step[Approval]:
         """Take a single key; nothing is approved before the command was `seen` to its end."""
         now = replace(self, note="")
-        if self.page == "lease":
-            offers = self.subject.offers
-            if not (key.isdecimal() and 1 <= int(key) <= len(offers)):
+        if self._granting:
+            chosen = dict(zip(self._offer_keys, self._offers, strict=True)).get(key)
+            if chosen is None:
                 return now
             if not seen:
                 return now._unseen()
-            return Answered(Approval(self.subject.decision("approve"), offers[int(key) - 1]))
+            always = self.page == "allow_project"
+            return Answered(Approval(self.subject.decision("approve"), chosen, always))
         action = actions("question").get(key, "")
         return now._unseen() if action == "approve" and not seen else now._act(action)
 
@@ -367,7 +393,11 @@ class ApprovalQuestion(Question[Approval]):
         return replace(self, page="choose", note=note)
 
     def _offered(self, action: str) -> bool:
-        missing = {"edit": not self.subject.editable, "lease": not self.subject.offers}
+        missing = {
+            "edit": not self.subject.editable,
+            "allow_session": not self.subject.offers,
+            "allow_project": not self.subject.lasting,
+        }
         return not missing.get(action, False)
 
     def _act(self, action: str) -> Step[Approval]:
@@ -378,8 +408,8 @@ class ApprovalQuestion(Question[Approval]):
                 return Answered(Approval(self.subject.decision("approve")))
             case "reject":
                 return replace(self, page="reason")
-            case "edit" | "lease" if self._offered(action):
-                return replace(self, page="edit" if action == "edit" else "lease")
+            case "edit" | "allow_session" | "allow_project" if self._offered(action):
+                return replace(self, page=action)
             case "explain":
                 return replace(self, explained=not self.explained)
             case "stop":
@@ -406,7 +436,7 @@ class ApprovalQuestion(Question[Approval]):
                 if decision is not None:
                     return Answered(Approval(decision))
                 return replace(back, note=_("Nothing changed."))
-            case "lease":
+            case "allow_session" | "allow_project":
                 step = self.press(text.strip())
                 return step if isinstance(step, Answered) else back
         return self
@@ -450,8 +480,8 @@ class AskingApprover:
     ) -> Decision:
         """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
         async with self._lock:
-            session = self._session
-            command = request.effect == "command"
+            session, cwd = self._session, self._session.executor.cwd
+            offers = session.policy.offers(request, report, cwd)
             subject = Subject(
                 request,
                 report,
@@ -459,16 +489,33 @@ class AskingApprover:
                 cwd=self._display.folder_of(request) or session.folder,
                 # Looked up once: the question is drawn several times a second while it waits.
                 preview=session.undo.preview(request, report),
-                offers=session.policy.offers(report, session.executor.cwd) if command else (),
+                offers=offers,
+                lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
                 original=self._edited.pop(request.id, None),
             )
             answer = await self._asker.ask(ApprovalQuestion(subject))
             if answer.offer is not None:
-                term = TERMS[answer.offer.kind]
-                session.grant(report, answer.offer.kind, uses=term.uses, seconds=term.seconds)
+                self._grant(report, answer.offer, always=answer.always)
             if answer.decision.kind == "edit":
                 self._edited[request.id] = request.command
             return answer.decision
+
+    def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
+        """Grant a permission; the approval holds although it cannot be saved."""
+        if not always:
+            self._session.grant(report, offer)
+            return
+        try:
+            permission = self._session.save_permission(report, offer)
+        except KognitermError as error:
+            self._display.say(error.text)
+            return
+        file = self._session.archive.paths.permissions_file
+        values = {"id": permission.lease.id, "file": file}
+        self._display.say(
+            Phrase("Permission {id} saved in {file}; /permissions revokes it.", values)
+        )
+        self._display.write(Text(render(permission.toml), "muted"))
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 from kogniterm.text.visible import cut
 from kogniterm.types import Effect, Verdict
 from kogniterm.types.events import BY_KOGNITERM
 from kogniterm.ui.locale import _
+
+if TYPE_CHECKING:
+    from kogniterm.approval import Lease
 
 
 def label_text(label: str) -> str:
@@ -43,6 +49,19 @@ def origin_text(origin: str) -> str:
     if kind == "lease" and space:
         return _("permission {id}").format(id=rest)
     return words.get(origin, origin)
+
+
+def source_text(lease: Lease) -> str:
+    """Return whether a permission belongs to the session or to its project."""
+    return _("project") if lease.origin else _("session")
+
+
+def use_text(moment: float | None) -> str:
+    """Return when a permission was used last."""
+    if moment is None:
+        return _("not used yet")
+    time = datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    return _("last used {time}").format(time=time)
 
 
 def refused_text(verdict: Verdict) -> str:

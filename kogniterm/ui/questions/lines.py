@@ -177,6 +177,8 @@ class LineQuestions:
             back = question.back()
             assert back is not None
             return back
+        if entry.heading:
+            self._say(entry.heading)
         for number, words in enumerate(entry.listed, 1):
             self._say(f"{number}. {words}")
         if entry.listed:

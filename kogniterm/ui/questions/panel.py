@@ -200,7 +200,9 @@ class QuestionPanel:
                 top.below,
             )
             return [*note, *painter.lines(Text(rest, "key"), self._columns)]
-        return [*note, *self._keys(top, line)]
+        heading = entry.heading if entry is not None else ""
+        head = painter.lines(Text(heading, "heading"), self._columns) if heading else []
+        return [*note, *head, *self._keys(top, line)]
 
     def _keys(self, top: _Open, line: Line) -> list[str]:
         painter, question = self._place.painter, top.question

@@ -40,7 +40,8 @@ class Entry:
     """Words that a question wants. `prompt` asks for them in the panel, `ask` line by line.
 
     They start from `start`. A `word` confirms: the panel takes it only after the pause, and shows
-    `waiting` until then. With `listed` choices the panel takes a key for each instead of words.
+    `waiting` until then. With `listed` choices, below a `heading`, the panel takes a key for each
+    instead of words.
     """
 
     prompt: str = ""
@@ -48,6 +49,7 @@ class Entry:
     start: str = ""
     word: bool = False
     waiting: str = ""
+    heading: str = ""
     listed: tuple[str, ...] = ()
 
 

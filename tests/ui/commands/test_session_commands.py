@@ -127,25 +127,26 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
     flow = make_flow(script, decisions=[yes, yes])
     session = flow.open()
     repl = Commanded(session)
-    assert "No temporary permissions" in await repl.type("/permissions")
-    assert "no temporary permissions to revoke" in await repl.type("/permissions revoke all")
+    assert "No permissions. Press [a] or [p]" in await repl.type("/permissions")
+    assert "You have no permissions to revoke." in await repl.type("/permissions revoke all")
     user = flow.user
     assert user is not None
 
     def granting(request: object) -> Decision:
-        _request, report, _verdict = user.asked[-1]
-        session.grant(report, "exact")
+        asked, report, _verdict = user.asked[-1]
+        session.grant(report, session.policy.offers(asked, report, session.executor.cwd)[0])
         return Decision("approve", report.command, "person")
 
     user.decisions[0] = granting
     await flow.run()
     told = await repl.type("/permissions")
     assert "exactly this command: touch a" in told
-    assert "You were asked about touch b; permission l1 did not apply" in told
-    assert "Revoked" in await repl.type("/permissions revoke all")
+    assert "You were asked about touch b; permission s1 did not apply" in told
+    assert "not used yet" in told
+    assert "Permission s1 revoked: exactly" in await repl.type("/permissions revoke all")
     assert not session.policy.leases
-    with pytest.raises(UsageError, match="Temporary permission l7 not found"):
-        await repl.type("/permissions revoke l7")
+    with pytest.raises(UsageError, match="Permission s7 not found"):
+        await repl.type("/permissions revoke s7")
 
 
 async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:

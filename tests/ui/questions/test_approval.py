@@ -219,6 +219,20 @@ async def nothing(*_given: object) -> None:
     """Play no turn."""
 
 
+class ToldDisplay(Display):
+    """A display that keeps what the user is told."""
+
+    def __init__(self, preferences: Preferences) -> None:
+        super().__init__(preferences)
+        self.told: list[str] = []
+
+    def say(self, text: Phrase, level: str = "info") -> None:
+        self.told.append(str(text))
+
+    def write(self, renderable: object) -> None:
+        self.told.append(str(renderable))
+
+
 class User:
     """A user who answers the prompts of `LineQuestions` from a list."""
 
@@ -230,6 +244,7 @@ class User:
         self.pauses = 0
         self.rows = 24
         self.session = PlayedSession(nothing, folder="/w")
+        self.told: list[str] = []
 
     def size(self) -> tuple[int, int]:
         return self.rows, 60
@@ -249,8 +264,9 @@ class User:
     async def decide(self, command: str, label: str = "needs_approval", rows: int = 24) -> Decision:
         self.rows = rows
         session = self.session
-        display = Display(Preferences(language=language()))
+        display = ToldDisplay(Preferences(language=language()))
         asker = AskingApprover(LineQuestions(self), session, display)  # type: ignore[arg-type]  # its face
+        self.told = display.told
         return await asker.decide(request(command), report(command, label), ASK)
 
 
@@ -321,11 +337,44 @@ async def test_lines_an_edit_starts_from_what_is_shown_and_is_proposed() -> None
 
 
 async def test_lines_a_lease_is_granted_with_the_approval() -> None:
-    user = User("l", "9", "l", "1")
+    offered = (Offer("exact", Phrase("this command")), Offer("program", Phrase("this program")))
+    for key, saved, heading in (("a", False, "in this session"), ("p", True, "in this project")):
+        user = User(key, "9", key, "2")
+        user.session.policy.offered = offered
+        assert (await user.decide("make")).kind == "approve"
+        assert user.session.granted == [("program", saved)]
+        assert f"do not ask again {heading} for:" in user.shown
+        assert "2. this program" in user.shown
+        saved_text = " ".join(user.told)
+        assert ("Permission p1 saved in /nowhere/permissions.toml" in saved_text) is saved
+        assert ('command = "make"' in saved_text) is saved
+
+
+async def test_lines_words_and_yes_grant_nothing() -> None:
+    for words in ("a now", "always", "allow", "p please", "y"):
+        user = User(words, "", "y")
+        user.session.policy.offered = (Offer("exact", Phrase("this command")),)
+        await user.decide("make")
+        assert user.session.granted == []
+
+
+async def test_lines_a_kind_that_cannot_be_saved_is_offered_for_the_session_only() -> None:
+    user = User("p", "y")
     user.session.policy.offered = (Offer("exact", Phrase("this command")),)
+    user.session.policy.savable = False
     assert (await user.decide("make")).kind == "approve"
-    assert user.session.granted == ["exact"]
-    assert "1. this command, for this session" in user.shown
+    assert user.session.granted == []
+    assert "p = always" not in user.shown
+    assert "a = allow this session" in user.shown
+
+
+async def test_lines_an_approval_holds_when_its_permission_cannot_be_saved() -> None:
+    user = User("p", "y")
+    user.session.policy.offered = (Offer("exact", Phrase("this command")),)
+    user.session.refuses_to_save = True
+    assert (await user.decide("make")).kind == "approve"
+    assert user.session.granted == []
+    assert "no space left" in " ".join(user.told)
 
 
 # --- the panel -------------------------------------------------------------------------------
@@ -420,19 +469,19 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     live, session = asking(keys, command, rows=20, opened=opened)
     await live.until("lines left to read before approving")
     await live.ready()
-    live.press("l")
-    await live.until("[1] what it changes, for 15 minutes")
-    live.press("1")
+    live.press("a")
+    await live.until("[y] what it changes")
+    live.press("y")
     await live.until("Read the whole command")
     assert session.granted == []
     await live.ready()
     live.press("    ")
-    await live.until(on_screen(live, "[l] allow longer"))
-    live.press("l")
-    await live.until(on_screen(live, "[1] what it changes, for 15 minutes"))
-    live.press("1")
+    await live.until(on_screen(live, "[a] allow this session"))
+    live.press("a")
+    await live.until(on_screen(live, "[y] what it changes"))
+    live.press("y")
     await live.until(lambda: bool(session.decisions))
-    assert session.granted == ["effect"]
+    assert session.granted == [("effect", False)]
     await live.leave()
 
 

@@ -1,0 +1,189 @@
+"""The permissions that the user granted for projects: one file of the user's own, for all sessions.
+
+The file stands in the configuration folder, never in a project, and is read again whenever it has
+changed: a permission that is granted or revoked in one session takes effect in all. A permission
+belongs to the folder it was granted for, not to its name: a new folder of that name has none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from kogniterm.approval import Lease
+from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
+from kogniterm.errors import KognitermError, UsageError, why
+from kogniterm.storage.folders import private_folder, write_private
+
+_HEADING = (
+    "# Permissions that you granted for projects, written by KogniTerm.\n"
+    "# List them with: kogniterm policy permissions. Revoke one with: kogniterm policy revoke ID\n"
+)
+
+
+@dataclass(slots=True)
+class PermissionStore:
+    """The permissions in `file`, and in `uses` the time of the last use of each."""
+
+    file: Path
+    uses: Path
+    _state: object = None
+    _known: tuple[Permission, ...] = field(default=())
+
+    def permissions(self) -> tuple[Permission, ...]:
+        """Return the permissions of all projects, in the order of the file.
+
+        Raises `UsageError` for an unreadable file, and `SettingsError` for one with mistakes.
+        """
+        state = self._stat()
+        if state != self._state:
+            self._known = load_permissions(self._read(), origin=str(self.file))
+            self._state = state
+        return self._known
+
+    def leases(self, workspace: str) -> tuple[Lease, ...]:
+        """Return the leases of the project in `workspace`; void ones of an earlier folder, too."""
+        real = os.path.realpath(workspace)
+        found = [one for one in self.permissions() if one.lease.workspace == real]
+        if not found:
+            return ()
+        folder, uses = folder_id(real), self.last_uses()
+        return tuple(
+            replace(
+                one.lease,
+                void=not folder or one.folder_id != folder,
+                last_used=uses.get(one.lease.id),
+            )
+            for one in found
+        )
+
+    def add(self, lease: Lease, today: date) -> Permission:
+        """Save `lease` under a new id. Raises `KognitermError` when that fails."""
+        with self._changing() as text:
+            known = load_permissions(text, origin=str(self.file))
+            number = max((int(one.lease.id[1:]) for one in known), default=0) + 1
+            named = replace(lease, id=f"p{number}")
+            permission = Permission(named, folder_id(lease.workspace), today)
+            self._write(f"{text or _HEADING}\n{permission.toml}\n")
+            return permission
+
+    def revoke(self, permission_id: str) -> Permission:
+        """Remove a permission and return it. Raises `KognitermError` when that fails."""
+        with self._changing() as text:
+            known = load_permissions(text, origin=str(self.file))
+            found = next((one for one in known if one.lease.id == permission_id), None)
+            if found is None:
+                raise not_found(permission_id)
+            try:
+                self._write(without(text, permission_id))
+            except ValueError:
+                raise UsageError(
+                    "Permission {id} cannot be removed from {file}; remove its table in an editor.",
+                    id=permission_id,
+                    file=self.file,
+                ) from None
+            return found
+
+    def note_use(self, permission_id: str, now: float) -> None:
+        """Note that a permission was used; without the file nothing but the time is lost."""
+        with suppress(OSError), self._locked(self.uses.parent):
+            kept = {**self.last_uses(), permission_id: now}
+            write_private(self.uses, json.dumps(kept).encode())
+
+    def last_uses(self) -> Mapping[str, float]:
+        """Return the time of the last use of each permission."""
+        try:
+            data = json.loads(self.uses.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def _stat(self) -> object:
+        try:
+            info = self.file.stat()
+        except OSError:
+            return None
+        return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
+
+    def _read(self) -> str:
+        try:
+            return self.file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                "{file} cannot be read: {why}.", file=self.file, why=why(error)
+            ) from error
+
+    def _write(self, text: str) -> None:
+        # A link to a file elsewhere, as in a folder of dotfiles, stays a link.
+        write_private(self.file.resolve(), text.encode("utf-8"), durable=True)
+
+    @contextmanager
+    def _changing(self) -> Iterator[str]:
+        """Lock the file against other processes while its text is changed."""
+        try:
+            with self._locked(self.file.parent):
+                yield self._read()
+        except OSError as error:
+            raise KognitermError(
+                "The permission was not saved: {file} cannot be written ({why}).",
+                file=self.file,
+                why=why(error),
+            ) from error
+
+    @contextmanager
+    def _locked(self, folder: Path) -> Iterator[None]:
+        private_folder(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def not_found(permission_id: str) -> UsageError:
+    """Return the error for a permission that does not exist."""
+    return UsageError("Permission {id} not found; list them with /permissions.", id=permission_id)
+
+
+_AT_FDCWD = -100
+_STATX_BTIME = 0x800
+_STATX_SIZE = 256
+_BIRTH_AT = 80
+
+
+def folder_id(folder: str) -> str:
+    """Return what tells a folder from a later one of the same name; empty if there is none.
+
+    That is its inode and, as inodes are used again, the time it was made. The device is left out:
+    its number may be another after a restart.
+    """
+    try:
+        inode = os.stat(folder).st_ino  # noqa: PTH116 - a name that no path can have raises, too
+    except (OSError, ValueError):
+        return ""
+    return f"{inode}:{_birth(folder)}"
+
+
+def _birth(folder: str) -> str:
+    """Return the time a folder was made, which `os.stat` does not report here; "" if unknown."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "statx"):
+        return ""
+    found = ctypes.create_string_buffer(_STATX_SIZE)
+    failed = libc.statx(_AT_FDCWD, os.fsencode(folder), 0, _STATX_BTIME, found)
+    (known,) = struct.unpack_from("=I", found)
+    if failed or not known & _STATX_BTIME:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BIRTH_AT)
+    return f"{seconds}.{nanoseconds:09}"
