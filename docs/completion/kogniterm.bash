@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -94,6 +94,7 @@ _kogniterm() {
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/anchor:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /tour:--lang) _kogniterm_offer 'auto en es'; return ;;
         /login:--lang) _kogniterm_offer 'auto en es'; return ;;
         /logout:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -118,7 +119,7 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe policy trust audit login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -160,6 +161,7 @@ _kogniterm() {
         '/audit/verify') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
         '/audit/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
         '/audit/anchor') flags='-h --help --lang --env-file --debug --yes --json' ;;
+        '/tour') flags='-h --help --lang --env-file --debug --auto' ;;
         '/login') flags='-h --help --lang --env-file --debug --no-test' ;;
         '/logout') flags='-h --help --lang --env-file --debug' ;;
         '/config') said='show path' flags='-h --help --lang --env-file --debug' ;;
@@ -175,7 +177,7 @@ _kogniterm() {
         '/storage/migrate') flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy trust audit login logout config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy trust audit tour login logout config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

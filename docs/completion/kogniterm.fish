@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/login' '/logout' '/config' '/config/show' '/config/path' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -28,6 +28,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'recipe' -d 'Save and run recipe
 complete -c kogniterm -n '__kogniterm_at ""' -a 'policy' -d 'Explain and test the approval rules'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'trust' -d 'Trust a project folder, or revoke its trust'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'audit' -d 'Verify and show what was approved and run'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'login' -d 'Set up a provider and save its API key'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'logout' -d 'Remove a saved API key'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'config' -d 'Show the settings and their sources'
@@ -419,6 +420,11 @@ complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l env-file -r -F -d '
 complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l yes -d 'Do not ask for confirmation'
 complete -c kogniterm -n '__kogniterm_at "/audit/anchor"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/tour"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/tour"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/tour"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/tour"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/tour"' -l auto -d 'Play by itself; Esc or Ctrl-C ends it'
 complete -c kogniterm -n '__kogniterm_at "/login"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/login"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/login"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -522,6 +528,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'recipe' -d 'Save and run r
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'policy' -d 'Explain and test the approval rules'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'trust' -d 'Trust a project folder, or revoke its trust'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'audit' -d 'Verify and show what was approved and run'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'login' -d 'Set up a provider and save its API key'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'logout' -d 'Remove a saved API key'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'config' -d 'Show the settings and their sources'

@@ -264,6 +264,7 @@ VERB_GROUPS = (
         Verb("audit", "kogniterm.cli.verbs.audit", "Verify and show what was approved and run"),
     )),
     VerbGroup(mark("Set-up"), (
+        Verb("tour", "kogniterm.cli.tour", "Show how KogniTerm works, with a scripted model"),
         Verb("login", "kogniterm.cli.login", "Set up a provider and save its API key"),
         Verb("logout", "kogniterm.cli.verbs.logout", "Remove a saved API key"),
         Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
+from kogniterm.errors import EXIT_INTERRUPTED
 from kogniterm.types import UserInput
 from kogniterm.ui.commands.registry import is_slash_command, split_line
 from kogniterm.ui.locale import _
@@ -71,7 +72,9 @@ class Controls:
 
     def interrupt(self) -> None:
         """Take Ctrl-C on an empty line: the running command first, then the turn."""
-        if self.display.command_running() and not self._stopped_command():
+        if self._plays_by_itself():
+            self.repl.leave(EXIT_INTERRUPTED)
+        elif self.display.command_running() and not self._stopped_command():
             self._stop_command()
         elif self._turns.running:
             self.stop_turn()
@@ -81,6 +84,9 @@ class Controls:
     def escape(self) -> None:
         """Take Esc: the running command; twice: the turn."""
         again = self._again("escape")
+        if self._plays_by_itself():
+            self.repl.leave(EXIT_INTERRUPTED)
+            return
         if not self._turns.running:
             return
         if again:
@@ -118,6 +124,11 @@ class Controls:
     def _stopped_command(self) -> bool:
         """Return whether a command of this turn was stopped before."""
         return self._turns.current is not None and self._turns.current is self._stopped_command_of
+
+    def _plays_by_itself(self) -> bool:
+        """Return whether nobody types, so that any key that stops something leaves."""
+        guide = self.repl.wiring.guide
+        return guide is not None and guide.plays
 
     def _again(self, key: str) -> bool:
         now = self.repl.wiring.clock()

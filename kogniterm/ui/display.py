@@ -30,7 +30,8 @@ class Display:
     """The screen with its theme and language, which /theme, /lang and the background change.
 
     Until `open` has loaded what draws, sentences are plain and the rest waits. `front` is set by
-    the code that puts a REPL together; a one-shot run has none.
+    the code that puts a REPL together; a one-shot run has none. `asked` is called when a question
+    waits.
     """
 
     front: Front
@@ -38,6 +39,7 @@ class Display:
     def __init__(self, preferences: Preferences) -> None:
         self.preferences = preferences
         self.screen: ScreenSink | None = None
+        self.asked: Callable[[], None] | None = None
         self._background = background_from_colorfgbg(preferences.colorfgbg)
         self._attention: Attention | None = None
         self._early: list[RenderableType] = []
@@ -127,6 +129,8 @@ class Display:
 
     def user_needed(self) -> None:
         """Call the user: a question waits."""
+        if self.asked is not None:
+            self.asked()
         if self._attention is not None:
             self._attention.waiting(True)
             self._attention.call(_("KogniTerm: waiting for your answer"))

@@ -62,6 +62,12 @@ class Front(Protocol):
     def echo(self, text: str) -> None:
         """Write a sent line into the scrollback, unless the terminal has shown it."""
 
+    async def type_keys(self, keys: str, *, every: float = 0.0, enter: bool = False) -> None:
+        """Take keys as if they were typed, one `every` seconds, and Enter after them on demand.
+
+        Where the terminal edits whole lines, Enter always follows.
+        """
+
     def draft(self) -> str:
         """Return what stands on the input line and was not sent."""
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kogniterm.protocols import Approver
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.ui.guide import Guide
     from kogniterm.ui.questions.session_list import SessionRow
     from kogniterm.ui.set_up import SetUpScreen
 
@@ -75,7 +76,8 @@ class Wiring:
     `model_lists` returns the models for /model, None before a session was opened. `files` lists the
     workspace for @ completion, `save_preference` keeps what /theme, /keys, /lang and /model change.
     `set_up` asks for a model where none is configured; it returns False when there is still none.
-    The user picks one of `sessions`, where there are any, before one is opened.
+    The user picks one of `sessions`, where there are any, before one is opened. A `guide`
+    accompanies a session that is not kept.
     """
 
     model_lists: Callable[[], ModelLists | None] = lambda: None
@@ -85,6 +87,7 @@ class Wiring:
     session_id: str | None = None
     sessions: Sequence[SessionRow] = ()
     first_input: str | None = None
+    guide: Guide | None = None
     clock: Callable[[], float] = field(default=time.monotonic)
 
 
@@ -215,7 +218,9 @@ class Repl:
         from kogniterm.ui.questions.approval import AskingApprover
 
         self._session = session = opened.session
-        self._approver = AskingApprover(self.front.questions, session, self.display)
+        guide = self.wiring.guide
+        asking = AskingApprover(self.front.questions, session, self.display)
+        self._approver = guide.approver(asking) if guide is not None else asking
         _new, refused = self._read_custom_commands()
         self._is_open.set()
         greet(self.display, replace(opened, notices=(*opened.notices, *refused)))
@@ -227,6 +232,8 @@ class Repl:
             self.display.say(Phrase("The last turn was interrupted; continuing it."))
         if state.open_turn or state.unknown:
             self.turns.queue.insert(0, Work())
+        if guide is not None:
+            guide.begin(self)
         self.turns.begin()
         self.front.surface.refresh()
 
@@ -310,6 +317,8 @@ class Repl:
         )
         self._take_unheard(answer)
         self.display.title(session.state.title)
+        if self.wiring.guide is not None:
+            self.wiring.guide.turn_ended(answer)
 
     def _take_unheard(self, answer: Answer) -> None:
         """Queue what was said too late for the turn, or give it back to the line."""
@@ -354,6 +363,8 @@ class Repl:
         done = command.run(self, argument)
         if done is not None:
             await done
+        if self.wiring.guide is not None:
+            self.wiring.guide.command_ended(command.name)
 
     def prefer(self, **changes: object) -> None:
         """Change preferences, for now and, where the caller keeps them, for good."""
@@ -449,7 +460,8 @@ class Repl:
         With `apart` an empty line follows.
         """
         session = self._session
-        if session is None or not session.archive.store.is_used(session.id):
+        kept = self.wiring.guide is None
+        if session is None or not kept or not session.archive.store.is_used(session.id):
             return
         from rich.text import Text
 

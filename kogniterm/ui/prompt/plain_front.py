@@ -26,7 +26,7 @@ from kogniterm.ui.prompt.user_terminal import (
     run_program,
     typed_before,
 )
-from kogniterm.ui.screen.surface import LineSurface
+from kogniterm.ui.screen.surface import LineSurface, discard_output
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Terminal
@@ -61,7 +61,7 @@ class PlainLines(LineSurface):
     @property
     def question_open(self) -> bool:
         """Return whether a question waits for its answer."""
-        return self._wanted is not None
+        return self._wanted is not None and not self._wanted.done()
 
     def listen(self) -> None:
         """Take lines from now on."""
@@ -84,7 +84,11 @@ class PlainLines(LineSurface):
         if self._prompted and text:
             self._prompted = False
             text = "\n" + text
-        super().commit(text)
+        try:
+            super().commit(text)
+        except BrokenPipeError:
+            discard_output(self._stream)
+            self._controls.repl.leave(128 + signal.SIGPIPE)
 
     def refresh(self) -> None:
         """Show the prompt when there is nothing left to do."""
@@ -103,6 +107,12 @@ class PlainLines(LineSurface):
         lines, end, rest = keys.replace(b"\r", b"\n").partition(b"\x04")
         self._ended = self._ended or bool(end)
         self._take_in(lines + rest)
+
+    def typed_line(self, line: str) -> None:
+        """Show a line and take it, as if it was typed."""
+        self._prompted = False
+        self.commit(line + "\n")
+        self._take(line)
 
     async def read_line(self, prompt: str, start: str = "", *, free: bool = False) -> str | None:
         """Ask for a line; None at the end of input."""
@@ -227,6 +237,11 @@ class PlainFront:
 
     def restyle(self, theme: Theme) -> None:
         """Change nothing: plain lines have no colours."""
+
+    async def type_keys(self, keys: str, *, every: float = 0.0, enter: bool = False) -> None:
+        """Take a line as if it was typed; it is shown, as a terminal would."""
+        await asyncio.sleep(every * len(keys))
+        self.surface.typed_line(keys)
 
     def use_keys(self, keys: str) -> None:
         """Change nothing: the terminal's own keys are used."""

@@ -138,6 +138,14 @@ class TerminalFront:
         """Return what stands on the input line and was not sent."""
         return self.prompt.line.draft()
 
+    async def type_keys(self, keys: str, *, every: float = 0.0, enter: bool = False) -> None:
+        """Take keys as if they were typed, one `every` seconds, and Enter after them on demand."""
+        for key in keys:
+            self._late(key.encode())
+            await asyncio.sleep(every)
+        if enter:
+            self._late(b"\r")
+
     def use_keys(self, keys: str) -> None:
         """Switch between emacs and vi keys."""
         self.prompt.line.use_keys(keys)
