@@ -326,7 +326,8 @@ def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessag
     arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
     text = context.clean(ran.text)
     failed = ran.status != "ok"
-    get_stream_writer()(ToolRan(call["name"], arguments, text, failed))
+    malformed = ran.status == "malformed"
+    get_stream_writer()(ToolRan(call["name"], arguments, text, failed, malformed=malformed))
     return tool_message(
         str(call["id"]),
         call["name"],

@@ -72,13 +72,17 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class ToolRan:
-    """A run of an effect-free tool inside the graph; `agent` is the sub-agent that called it."""
+    """A run of an effect-free tool inside the graph; `agent` is the sub-agent that called it.
+
+    A `malformed` call did not run: the observation tells the model what is wrong with it.
+    """
 
     name: str
     arguments: str
     observation: str
     failed: bool = False
     agent: str = ""
+    malformed: bool = False
 
 
 ApprovalMode = Literal["manual", "auto"]

@@ -147,10 +147,17 @@ class Display:
             screen.frame.lent = True
             return
         screen.hand_over()
+        if self._attention is not None:
+            self._attention.lent(True)
         self.say(
             Phrase("You are typing into the command. Ctrl-] or Ctrl-G Ctrl-G Ctrl-D detaches it."),
             "warning",
         )
+
+    def keyboard_back(self) -> None:
+        """Note that the running command no longer has the keyboard."""
+        if self._attention is not None:
+            self._attention.lent(False)
 
     @property
     def finished(self) -> Sequence[Finished]:

@@ -203,12 +203,13 @@ def _plain(entry: AuditEntry) -> dict[str, object]:
 def _story(entry: AuditEntry) -> list[str]:
     """Return a few lines to read from top to bottom."""
     from kogniterm.text.visible import render
+    from kogniterm.ui.screen.tool_lines import tool_label
 
     shown = render(entry.command or entry.proposed)
     lines = [
         f"{local_time(entry.time)}  "
         + _("turn {turn}").format(turn=entry.turn)
-        + f"  {entry.tool}  {entry.request_id}",
+        + f"  {tool_label(entry.tool).rstrip(':')}  {entry.request_id}",
         *(f"    $ {line}" for line in shown.splitlines() or [""]),
     ]
     if entry.agent:

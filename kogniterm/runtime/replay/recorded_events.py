@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.plan.evaluate import findings
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN, parse_plan
 from kogniterm.agent.subagent import DELEGATE
@@ -216,7 +217,10 @@ class _Reader:
     def _ran(self, message: ToolMessage, agent: str) -> Item:
         arguments = self._arguments.get(message.tool_call_id, "{}")
         failed = message.status == "error"
-        return events.ToolRan(str(message.name), arguments, message.text, failed, agent)
+        malformed = bool(artifact_of(message).get("malformed"))
+        return events.ToolRan(
+            str(message.name), arguments, message.text, failed, agent, malformed=malformed
+        )
 
     def _planned(self, plan: Plan | None) -> Iterator[Item]:
         if plan is not None and plan != self._plan:

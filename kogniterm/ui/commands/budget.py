@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kogniterm.errors import UsageError
 from kogniterm.runtime.budgets import OF_SESSION, UNITS, Budget, parse_amount, session_spent
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, one_of, table
@@ -11,6 +12,14 @@ from kogniterm.ui.locale import _, amount
 from kogniterm.ui.repl import Repl
 
 OFF = "off"
+EXAMPLES = {
+    "steps": "500",
+    "seconds": "15min",
+    "tokens": "200k",
+    "dollars": "2",
+    "commands": "100",
+    "output_bytes": "50MB",
+}
 SESSION = "session"
 
 
@@ -44,6 +53,12 @@ def budget(repl: Repl, argument: str) -> None:
 
 def _changed(name: str, value: str, allowed: Sequence[str]) -> tuple[str, float | None]:
     name = one_of(name, allowed)
+    if not value:
+        raise UsageError(
+            "Specify a limit, for example {name} {example}, or {name} off.",
+            name=name,
+            example=EXAMPLES[name],
+        )
     return name, None if value == OFF else parse_amount(name, value)
 
 

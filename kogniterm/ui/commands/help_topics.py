@@ -166,8 +166,9 @@ TOPICS = (
         ("/budget", Phrase("Show the limits and what is used")),
         ("/budget dollars 2", Phrase("Change a limit at once; off removes it")),
     ), (
-        Phrase("At a limit, the task ends with exit status 4 and says what is left. To continue, "
-               "raise the limit: kogniterm run --continue --max-cost 1 \"continue\""),
+        Phrase("At a limit, the prompt asks whether to continue. kogniterm run ends with exit "
+               "status 4 and says what is left. To continue: kogniterm run --continue "
+               "--max-cost 1 \"continue\""),
         Phrase("Costs are list prices. If the price of a model is unknown, limit its tokens."),
     ), "docs/plans.md", also=("limits", "budget", "money", "cost")),
     Topic("privacy", Phrase("What is kept, and what is sent"), (

@@ -161,11 +161,16 @@ _Word = TypeVar("_Word", bound=str)
 
 def one_of(value: str, allowed: Sequence[_Word]) -> _Word:
     """Return `value` if it is one of the `allowed` words. Raises `UsageError`."""
+    from difflib import get_close_matches
+
     for word in allowed:
         if word == value:
             return word
     if not value:
         raise UsageError("Specify one of: {allowed}.", allowed=", ".join(allowed))
+    near = get_close_matches(value, allowed, n=1)
+    if near:
+        raise UsageError("Unknown value: {value}. Did you mean {near}?", value=value, near=near[0])
     raise UsageError(
         "Unknown value: {value}. Use one of: {allowed}.", value=value, allowed=", ".join(allowed)
     )

@@ -203,6 +203,8 @@ def amount(name: str, value: float) -> str:
     """Return an amount of a budget in its unit: 12, 3.4k, 12 s, $0.0123, 50.0 MB."""
     if name == "seconds":
         return duration(value)
+    if name in ("steps", "commands"):
+        return str(int(value))
     if name == "dollars":
         return money(value)
     if name == "output_bytes":

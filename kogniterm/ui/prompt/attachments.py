@@ -42,7 +42,7 @@ class Pastes:
     def take(self, text: str) -> str:
         """Return the text to insert for a pasted `text`: itself, or a marker when it is large."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + 1
+        lines = text.removesuffix("\n").count("\n") + 1
         if lines <= LARGE_LINES and len(text) <= LARGE_CHARACTERS:
             return text
         self._count += 1

@@ -227,8 +227,11 @@ class TerminalFront:
         # What the command wrote just now is still on its way to the screen.
         await asyncio.sleep(ON_ITS_WAY_SECONDS)
         self._display.keyboard_lent()
-        async with self.lent(raw=True):
-            yield
+        try:
+            async with self.lent(raw=True):
+                yield
+        finally:
+            self._display.keyboard_back()
 
     async def _run_program(self, command: Sequence[str]) -> int:
         async with self.lent():

@@ -13,6 +13,7 @@ from kogniterm.text.visible import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.tool_lines import tool_label
 
 _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
 
@@ -90,7 +91,7 @@ def _details(step: PlanStep) -> Iterator[Text]:
         (_("why"), step.why),
         (_("expected"), step.expect),
         (_("inputs"), ", ".join(step.inputs)),
-        (_("tools"), ", ".join(step.tools)),
+        (_("tools"), ", ".join(tool_label(name).rstrip(":") for name in step.tools)),
         (_("sub-agent"), step.delegate or ""),
         (_("check"), check_text(step.check) if step.check is not None else ""),
         (_("fallback"), step.fallback),

@@ -244,9 +244,8 @@ class ScreenSink:
         ended = self.agents.ended(event, self.painter) if event.name == DELEGATE else None
         if ended is None:
             ran = event.name, event.arguments, event.observation
-            ended = self.agents.inside(
-                event.agent, tool_line(self.painter, *ran, failed=event.failed)
-            )
+            line = tool_line(self.painter, *ran, failed=event.failed, malformed=event.malformed)
+            ended = self.agents.inside(event.agent, line)
         self.write(ended)
 
     def _agent_started(self, event: ev.AgentStarted) -> None:

@@ -213,6 +213,7 @@ class LiveSurface:
 
 
 BELL = "\a"
+ESCAPE = "\x1b"
 
 
 KEEP_TITLE = "\x1b[22;2t"
@@ -233,6 +234,7 @@ class Attention:
         self._shown = ""
         self._working = False
         self._waiting = False
+        self._lent = False
 
     def title(self, text: str) -> None:
         """Name the window after the session."""
@@ -253,12 +255,17 @@ class Attention:
             self._progress(4 if on else 3)
             self._retitle()
 
+    def lent(self, on: bool) -> None:
+        """Show how to get the keyboard back from the running command, or that it is back."""
+        self._lent = on
+        self._retitle()
+
     def call(self, message: str) -> None:
         """Call the user: a question waits, or a long turn is over."""
         notify = self._preferences.notify
         if notify == "off" or (self._preferences.bare and notify != "bell"):
             return
-        self._send(BELL if notify == "bell" else f"\x1b]9;{one_line(message, 120)}\a")
+        self._send(BELL if notify == "bell" else self._outer(f"\x1b]9;{one_line(message, 120)}\a"))
 
     def close(self) -> None:
         """Remove the progress and restore the previous title."""
@@ -273,7 +280,16 @@ class Attention:
     def _progress(self, state: int) -> None:
         """Set the progress of OSC 9;4: 0 removes it, 3 is of unknown length, 4 pauses it."""
         if self._preferences.progress and not self._preferences.bare:
-            self._send(f"\x1b]9;4;{state};0\a")
+            self._send(self._outer(f"\x1b]9;4;{state};0\a"))
+
+    def _outer(self, sequence: str) -> str:
+        """Return `sequence` for the terminal around tmux, which passes on only what is wrapped.
+
+        tmux does so with its option `allow-passthrough`; without, it drops the sequence.
+        """
+        if not self._preferences.term.startswith("tmux"):
+            return sequence
+        return f"\x1bPtmux;{sequence.replace(ESCAPE, 2 * ESCAPE)}{ESCAPE}\\"
 
     def _retitle(self) -> None:
         if not self._preferences.title or self._preferences.bare:
@@ -281,6 +297,8 @@ class Attention:
         words = "{name}"
         if self._working:
             words = _("Waiting for you: {name}") if self._waiting else _("Running: {name}")
+        if self._lent:
+            words = _("Ctrl-G Ctrl-G Ctrl-D detaches the command: {name}")
         text = one_line(words.format(name=self._name), 80)
         if text != self._shown:
             keep = "" if self._shown else KEEP_TITLE

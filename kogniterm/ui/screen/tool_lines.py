@@ -20,9 +20,20 @@ _TOLD_WHOLE = frozenset({"edit_file", "write_file"})
 
 
 def tool_line(
-    painter: Painter, name: str, arguments: str, observation: str, *, failed: bool
+    painter: Painter,
+    name: str,
+    arguments: str,
+    observation: str,
+    *,
+    failed: bool,
+    malformed: bool = False,
 ) -> Text:
-    """Return the line of a tool that ran: what it did, to what, and a telling result."""
+    """Return the line of a tool that ran: what it did, to what, and a telling result.
+
+    The observation of a `malformed` call is for the model: it names tools and their parameters.
+    """
+    if malformed:
+        observation = _("invalid call, sent back to the model")
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")

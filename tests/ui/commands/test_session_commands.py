@@ -192,6 +192,10 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
             await repl.type(line)
     with pytest.raises(UsageError, match=r"Unknown value: hope\. Use one of: steps"):
         await repl.type("/budget hope 3")
+    with pytest.raises(UsageError, match=r"Unknown value: dollar\. Did you mean dollars\?"):
+        await repl.type("/budget dollar 3")
+    with pytest.raises(UsageError, match=r"for example dollars 2, or dollars off"):
+        await repl.type("/budget dollars")
     with pytest.raises(UsageError, match=r"commands\. Use one of: steps, tokens, dollars"):
         await repl.type("/budget session commands 3")
     with pytest.raises(UsageError, match=r"^Specify one of: steps, tokens, dollars\.$"):

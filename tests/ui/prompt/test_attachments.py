@@ -146,6 +146,7 @@ def test_small_pastes_stay_and_large_ones_become_markers() -> None:
     assert pastes.expand(marker) == text
     pastes.clear()
     assert pastes.expand(marker) == marker
+    assert pastes.take("row\n" * 200) == "[paste 2: 200 lines]"
 
 
 def test_mentions_are_seen_from_the_workspace_quoted_or_not(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ async def test_enter_works_on_the_plan_that_is_shown(keys: PipeInput) -> None:
     await live.until("[y] start")
     shown = "\n".join(live.terminal.shown)
     for words in ("Start this plan?  Publish the site", "why: It overwrites", "fallback: Ask",
-                  "check: file exists: b.tar", "inputs: steps.s1.output", "tools: read_file",
+                  "check: file exists: b.tar", "inputs: steps.s1.output", "tools: Read",
                   "• one"):  # fmt: skip
         assert words in shown
     live.press("\r")

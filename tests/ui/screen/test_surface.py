@@ -40,3 +40,21 @@ def test_signals_follow_the_preferences() -> None:
     bare.call("x")
     bare.close()
     assert sent == []
+
+
+def test_tmux_passes_on_what_its_terminal_is_to_get() -> None:
+    sent: list[str] = []
+    Attention(Preferences(term="tmux-256color", notify="osc9"), sent.append).call("come")
+    assert sent == ["\x1bPtmux;\x1b\x1b]9;come\a\x1b\\"]
+
+
+def test_the_title_shows_how_to_get_the_keyboard_back() -> None:
+    sent: list[str] = []
+    signals = Attention(Preferences(), sent.append)
+    signals.title("hi")
+    signals.lent(True)
+    signals.lent(False)
+    assert sent[1:] == [
+        "\x1b]2;Ctrl-G Ctrl-G Ctrl-D detaches the command: hi\a",
+        "\x1b]2;hi\a",
+    ]

@@ -97,6 +97,14 @@ def test_a_call_keeps_to_one_line_of_the_screen_and_a_failure_is_told_whole() ->
     )
 
 
+def test_a_malformed_call_is_told_without_the_names_of_tools_and_parameters() -> None:
+    sink, stream, _clock = lines(80)
+    begin(sink)
+    problem = "Invalid arguments for find_files: wrong: Extra inputs are not permitted."
+    sink(ev.ToolRan("find_files", '{"glob": "*"}', problem, failed=True, malformed=True))
+    assert stream.getvalue() == "✗ Find files *: invalid call, sent back to the model\n"
+
+
 def test_every_tool_has_a_label_in_both_languages() -> None:
     tools = session_tools(MagicMock(), brave_key="given")
     for name in (*tools, MAKE_PLAN.name, COMPLETE_STEP.name, DELEGATE.name, "calculate"):
