@@ -27,7 +27,7 @@ _kogniterm() {
     cur=${words[-1]} prev=${words[-2]}
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-            --category|--command-timeout|--cwd|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
+            --category|--command-timeout|--cwd|--effort|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
             /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
@@ -35,15 +35,18 @@ _kogniterm() {
     done
     case "$at:$prev" in
         :--lang) _kogniterm_offer 'auto en es'; return ;;
+        :--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         :--memory) _kogniterm_offer 'off session full'; return ;;
         :--plan) _kogniterm_offer 'auto always never'; return ;;
         :--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /run:--lang) _kogniterm_offer 'auto en es'; return ;;
         /run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /run:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         /run:--memory) _kogniterm_offer 'off session full'; return ;;
         /run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /resume:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /resume:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         /resume:--memory) _kogniterm_offer 'off session full'; return ;;
         /resume:--plan) _kogniterm_offer 'auto always never'; return ;;
         /resume:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
@@ -79,6 +82,7 @@ _kogniterm() {
         /recipe/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe/run:--lang) _kogniterm_offer 'auto en es'; return ;;
         /recipe/run:--output) _kogniterm_offer 'text json stream-json'; return ;;
+        /recipe/run:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         /recipe/run:--memory) _kogniterm_offer 'off session full'; return ;;
         /recipe/run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /recipe/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
@@ -116,12 +120,12 @@ _kogniterm() {
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
         *:--resume|*:--session) _kogniterm_names sessions; return ;;
-        *:--category|*:--command-timeout|*:--cwd|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
+        *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe policy trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
         '/sessions/list') flags='-h --help --lang --env-file --debug --here --all --limit --json' ;;
         '/sessions/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -150,7 +154,7 @@ _kogniterm() {
         '/recipe/save') flags='-h --help --lang --env-file --debug --file --session --replace' ;;
         '/recipe/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/recipe/show') kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
-        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/policy') said='check test permissions revoke' flags='-h --help --lang --env-file --debug' ;;
         '/policy/check') flags='-h --help --lang --env-file --debug -C --cwd --mode --file --json' ;;
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;

@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
+            case --category --command-timeout --cwd --effort --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -44,6 +44,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -l debug -d 'Show tracebacks; log e
 complete -c kogniterm -n '__kogniterm_at ""' -s V -l version -d 'Show the version'
 complete -c kogniterm -n '__kogniterm_at ""' -s p -l prompt -x -d 'Do one task and exit, like run TASK'
 complete -c kogniterm -n '__kogniterm_at ""' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
+complete -c kogniterm -n '__kogniterm_at ""' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
 complete -c kogniterm -n '__kogniterm_at ""' -l memory -x -a 'off session full' -d 'Memory: off, session or full (default: full)'
 complete -c kogniterm -n '__kogniterm_at ""' -l plan -x -a 'auto always never' -d 'When to plan: auto, always or never; with run, also a plan file (default: auto)'
 complete -c kogniterm -n '__kogniterm_at ""' -l plan-approval -x -a 'auto always never' -d 'Ask before starting a plan: auto, always or never (default: auto)'
@@ -71,6 +72,7 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -l debug -d 'Show tracebacks; l
 complete -c kogniterm -n '__kogniterm_at "/run"' -l output -x -a 'text json stream-json' -d 'Output: text, json (one object at the end) or stream-json (one event a line) (default: text)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l plan-only -d 'Print a plan for --plan FILE, and do nothing'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l memory -x -a 'off session full' -d 'Memory: off, session or full (default: full)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l plan -x -a 'auto always never' -d 'When to plan: auto, always or never; with run, also a plan file (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l plan-approval -x -a 'auto always never' -d 'Ask before starting a plan: auto, always or never (default: auto)'
@@ -96,6 +98,7 @@ complete -c kogniterm -n '__kogniterm_at "/resume"' -l lang -x -a 'auto en es' -
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
+complete -c kogniterm -n '__kogniterm_at "/resume"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l memory -x -a 'off session full' -d 'Memory: off, session or full (default: full)'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l plan -x -a 'auto always never' -d 'When to plan: auto, always or never; with run, also a plan file (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l plan-approval -x -a 'auto always never' -d 'Ask before starting a plan: auto, always or never (default: auto)'
@@ -334,6 +337,7 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l env-file -r -F -d 'Re
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l output -x -a 'text json stream-json' -d 'Output: text, json (one object at the end) or stream-json (one event a line) (default: text)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l memory -x -a 'off session full' -d 'Memory: off, session or full (default: full)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l plan -x -a 'auto always never' -d 'When to plan: auto, always or never; with run, also a plan file (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l plan-approval -x -a 'auto always never' -d 'Ask before starting a plan: auto, always or never (default: auto)'

@@ -105,6 +105,8 @@ GENERAL = (
 SESSION_GROUPS = (
     OptionGroup(mark("Model"), (
         Argument("--model", "Model to use, for example google_genai:NAME", "NAME", "model"),
+        Argument("--effort", "Reasoning effort, for example low, medium or high",
+                 "EFFORT", "effort", default="default"),
         Argument("--memory", "Memory: off, session or full", "KIND", "memory", default="full"),
     )),
     OptionGroup(mark("Plan"), (

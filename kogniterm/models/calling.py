@@ -34,7 +34,8 @@ class ModelOptions:
 
     `temperature` and `max_output` (tokens) are left to the provider when None, `context_window`
     (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
-    shown; `images` says whether the model takes images (None: the table of known models
+    shown; `effort` is that of reasoning, for models that have it (empty: the provider's default);
+    `images` says whether the model takes images (None: the table of known models
     does); `text_calls` offers tools in text to a model that calls none. `weights_file` is used
     instead of pulled weights; `examples_file` holds what the user's approvals taught. Relative
     paths of scripted and replay files start from `base_folder`; `record_to` keeps a recording of
@@ -52,6 +53,7 @@ class ModelOptions:
     max_output: int | None = None
     context_window: int | None = None
     thoughts: bool = False
+    effort: str = ""
     images: bool | None = None
     text_calls: bool = False
     weights_folder: Path | None = None
@@ -163,13 +165,16 @@ def preload(model: Model) -> None:
 class OpenModels:
     """Opens models by name, and closes what it opened."""
 
-    def __init__(self, open_one: Callable[[str], Model]) -> None:
+    def __init__(self, open_one: Callable[[str, str | None], Model]) -> None:
         self._open_one = open_one
         self._open: list[Model] = []
 
-    def __call__(self, name: str) -> Model:
-        """Open the model `name`. Raises what opening it raises."""
-        self._open.append(self._open_one(name))
+    def __call__(self, name: str, effort: str | None = None) -> Model:
+        """Open the model `name`, with an effort other than the configured one if given.
+
+        Raises what opening it raises.
+        """
+        self._open.append(self._open_one(name, effort))
         return self._open[-1]
 
     async def close(self, *, but: Model | None = None) -> None:

@@ -120,6 +120,17 @@ def efforts_of(provider: str, model: str) -> tuple[str, ...]:
     return tuple(_efforts(provider, model))
 
 
+def thinking_tokens(provider: str, model: str, effort: str) -> int | None:
+    """Return the budget of thinking that an effort means; None where it goes by its name."""
+    found = _efforts(provider, model)
+    return found.get(effort) if isinstance(found, dict) else None
+
+
+def always_thinks(provider: str, model: str) -> bool:
+    """Return whether a model thinks also where no effort is set, and can summarise it."""
+    return bool(_fitting(model, _TABLES["always_thinks"].get(provider, {}).items()))
+
+
 def _efforts(provider: str, model: str) -> Sequence[str] | dict[str, int]:
     rows: Mapping[str, Any] = _TABLES["efforts"].get(provider, {})
     return _fitting(model, rows.items()) or ()

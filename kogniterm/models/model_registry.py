@@ -20,6 +20,7 @@ from kogniterm.models.catalog import (
     BY_NAME,
     PROVIDERS,
     Provider,
+    efforts_of,
     images_of,
     window_of,
 )
@@ -145,12 +146,27 @@ def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelIn
     images = images_of(provider.name, argument)
     if options.images is not None:
         images = (images or ANY_IMAGES) if options.images else ()
+    efforts = efforts_of(provider.name, argument)
     return ModelInfo(
         name=f"{provider.name}:{argument}",
         provider=provider.name,
         context_window=window,
         max_output=min(options.max_output or output, output),
         images=images,
+        efforts=efforts,
+        effort=options.effort if options.effort in efforts else "",
+    )
+
+
+def no_such_effort(info: ModelInfo, effort: str) -> UsageError:
+    """Return the error for an effort that a model does not have."""
+    if not info.efforts:
+        return UsageError("The model {name} has no setting for reasoning effort.", name=info.name)
+    return UsageError(
+        "The model {name} has no reasoning effort {effort}. Choose from: {efforts}.",
+        name=info.name,
+        effort=effort,
+        efforts=", ".join(info.efforts),
     )
 
 

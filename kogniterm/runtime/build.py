@@ -7,12 +7,13 @@ import os
 import pwd
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
-from kogniterm.errors import ModelError, ModelKeyMissingError
+from kogniterm.errors import ModelError, ModelKeyMissingError, UsageError
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
+    from kogniterm.types import ModelInfo
 
 KEY_SETTINGS = {
     "google_genai": "google_api_key",
@@ -101,16 +103,37 @@ def open_session(
         with _with_hint(unread):
             name = settings.model or (None if session_id else _default_model(options))
             model = open_model(name) if name else None
+        if model is not None:
+            _check_effort(settings, options, model.info)
         journal = _open_journal(store, session_id, folder, name)
         try:
             given = SessionInputs(settings, paths, environ, account_name(), notices)
-            return assemble(given, journal, store, open_model, model)
+            session = assemble(given, journal, store, open_model, model)
+            session.notices += _effort_notices(options, session.model)
+            return session
         except BaseException:
             journal.close()
             raise
     except BaseException:
         store.close()
         raise
+
+
+def _check_effort(settings: Settings, options: ModelOptions, info: ModelInfo) -> None:
+    """Raise `UsageError` for an effort that was asked for now and that the model does not have."""
+    if settings.origin("effort").kind == "flag":
+        for problem in _effort_notices(options, info):
+            raise UsageError(problem.template, **problem.values)
+
+
+def _effort_notices(options: ModelOptions, info: ModelInfo) -> tuple[Phrase, ...]:
+    """Return a notice for a configured effort that the model does not have."""
+    from kogniterm.models.model_registry import no_such_effort
+
+    chosen = not options.effort or options.effort == info.effort
+    if chosen or info.provider in ("scripted", "replay"):
+        return ()
+    return (no_such_effort(info, options.effort).text,)
 
 
 def _open_journal(
@@ -164,6 +187,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         tries=settings.model_retries + 1,
         temperature=settings.temperature,
         max_output=settings.max_output_tokens,
+        effort="" if settings.effort == "default" else settings.effort,
         text_calls=settings.text_calls,
         images=settings.model_images,
         context_window=settings.context_window,
@@ -219,10 +243,10 @@ def has_weights(options: ModelOptions) -> bool:
     return folder is not None and (folder / CATALOGUE[0].file).is_file()
 
 
-def _open_model(name: str, *, options: ModelOptions) -> Model:
+def _open_model(name: str, effort: str | None, *, options: ModelOptions) -> Model:
     from kogniterm.models.model_registry import open_model
 
-    return open_model(name, options)
+    return open_model(name, options if effort is None else replace(options, effort=effort))
 
 
 def account_name() -> str:

@@ -11,6 +11,7 @@ from kogniterm.errors import UsageError
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
 from kogniterm.models.catalog import PRICES_DATE
+from kogniterm.models.model_registry import no_such_effort
 from kogniterm.protocols import Approver, Clock, EventSink, Terminal
 from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
@@ -180,9 +181,16 @@ class LiveSession:
         self.journal.record(Noted("lease", {"revoked": lease.id}))
         return lease
 
-    def use_model(self, name: str) -> None:
-        """Use another model from the next call on. Raises `UsageError` or `ModelError`."""
-        self.modes.use_model(self.open_model(name))
+    def use_model(self, name: str, effort: str | None = None) -> None:
+        """Use another model from the next call on, with the effort if it has it.
+
+        Without an `effort` the one in use is kept where the model has it, too; an empty one is the
+        provider's default. Raises `UsageError` or `ModelError`.
+        """
+        model = self.open_model(name, self.model.effort if effort is None else effort)
+        if effort and model.info.effort != effort:
+            raise no_such_effort(model.info, effort)
+        self.modes.use_model(model)
         self.journal.record(Note.MODEL.record(self.model.name))
 
     def use_mode(self, mode: ApprovalMode) -> None:

@@ -103,6 +103,13 @@ class Settings(BaseSettings):
         flag="--model",
         example="google_genai:gemini-2.5-flash",
     )
+    effort: Literal["default", "none", "minimal", "low", "medium", "high", "xhigh", "max"] = (
+        _setting(
+            "default",
+            "Reasoning effort, for models that have the choice; default leaves it to the provider.",
+            flag="--effort",
+        )
+    )
     temperature: float | None = _setting(
         None, "Sampling temperature; unset leaves it to the provider.", ge=0, le=2, example="0"
     )

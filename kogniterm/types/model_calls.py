@@ -31,7 +31,8 @@ class ModelInfo:
     """The properties of a model. Windows are in tokens; `local` runs in process.
 
     `one_command` marks a model too small to drive the loop: one request, one command, and the
-    command's own output is the answer. `images` are the media types of images it takes.
+    command's own output is the answer. `images` are the media types of images it takes. `efforts`
+    are the efforts of reasoning to choose from, and `effort` is the one that was chosen.
     """
 
     name: str
@@ -42,6 +43,13 @@ class ModelInfo:
     local: bool = False
     one_command: bool = False
     images: tuple[str, ...] = ()
+    efforts: tuple[str, ...] = ()
+    effort: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the name, with the effort of reasoning where one was chosen."""
+        return f"{self.name} ({self.effort})" if self.effort else self.name
 
 
 ModelPurpose = Literal["create_plan", "decide_action", "compact", "judge", "extract_facts"]

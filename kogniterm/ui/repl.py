@@ -498,7 +498,7 @@ def _import_drawing() -> None:
 
 def greet(display: Display, opened: Opened) -> None:
     """Say once what the user should know about a session that was opened."""
-    values: dict[str, object] = {"name": opened.session.model.name}
+    values: dict[str, object] = {"name": opened.session.model.label}
     if opened.first_run:
         display.say(Phrase("Describe a task and press Enter."))
         display.say(_how_approval_works(opened.session.modes.approval))

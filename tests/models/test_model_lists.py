@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kogniterm.models.calling import ModelOptions
-from kogniterm.models.catalog import BY_NAME, CURRENT, EFFORTS, efforts_of
+from kogniterm.models.catalog import BY_NAME, CURRENT, EFFORTS, efforts_of, thinking_tokens
 from kogniterm.models.model_lists import ModelListing, ModelLists
 from tests.support.fake_gemini import Answer, FakeGemini
 
@@ -123,5 +123,7 @@ def test_every_effort_of_the_catalog_is_a_known_one_and_in_order() -> None:
         for model in models:
             efforts = efforts_of(provider, model)
             assert list(efforts) == sorted(efforts, key=EFFORTS.index), model
+            budgets = [thinking_tokens(provider, model, effort) for effort in efforts]
+            assert budgets == sorted(budgets, key=lambda tokens: tokens or 0), model
     assert efforts_of("openai", "gpt-4.1") == ()
     assert efforts_of("somewhere", "else") == ()

@@ -329,7 +329,7 @@ async def test_light_models_are_preloaded_and_closed_without_a_word(tmp_path: Pa
 class Closing:
     """A model that counts how often it is closed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, _effort: str | None) -> None:
         self.info = ModelInfo(name, "closing", 1, 1)
         self.ends = 0
 

@@ -38,6 +38,55 @@ def openai_call(
     return {"tool_calls": [piece]}
 
 
+def openai_responses(
+    text: str, call: tuple[str, str], *, thought: str = "", cut: str = ""
+) -> list[bytes]:
+    """Return events of OpenAI's Responses API: a summary, text and a call, or cut for a reason."""
+
+    def event(kind: str, **body: Any) -> bytes:
+        data = json.dumps({"type": kind, "sequence_number": 0, **body})
+        return f"event: {kind}\ndata: {data}\n\n".encode()
+
+    def response(status: str, **more: Any) -> dict[str, Any]:
+        base = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-6-sol"}
+        fixed = {"output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        return {**base, **fixed, "status": status, "incomplete_details": None, **more}
+
+    summary = {"type": "summary_text", "text": thought}
+    reasoning = {"id": "rs_1", "type": "reasoning", "summary": []}
+    message = {"id": "m_1", "type": "message", "role": "assistant", "content": []}
+    name, arguments = call
+    wanted = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": name}
+    usage = {
+        "input_tokens": 12,
+        "output_tokens": 3,
+        "total_tokens": 15,
+        "input_tokens_details": {"cached_tokens": 8},
+        "output_tokens_details": {"reasoning_tokens": 1},
+    }
+    end = {"status": "completed"} if not cut else {
+        "status": "incomplete", "incomplete_details": {"reason": cut},
+    }  # fmt: skip
+    return [
+        event("response.created", response=response("in_progress")),
+        event("response.output_item.added", output_index=0, item=reasoning),
+        event("response.reasoning_summary_part.added", item_id="rs_1", output_index=0,
+              summary_index=0, part={**summary, "text": ""}),
+        event("response.reasoning_summary_text.delta", item_id="rs_1", output_index=0,
+              summary_index=0, delta=thought),
+        event("response.output_item.done", output_index=0,
+              item={**reasoning, "summary": [summary], "encrypted_content": "c2VjcmV0"}),
+        event("response.output_item.added", output_index=1, item=message),
+        event("response.output_text.delta", item_id="m_1", output_index=1, content_index=0,
+              delta=text, logprobs=[]),
+        event("response.output_item.added", output_index=2, item={**wanted, "arguments": ""}),
+        event("response.function_call_arguments.delta", item_id="fc_1", output_index=2,
+              delta=arguments),
+        event("response.output_item.done", output_index=2, item={**wanted, "arguments": arguments}),
+        event(f"response.{end['status']}", response={**response(""), **end, "usage": usage}),
+    ]  # fmt: skip
+
+
 def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> list[bytes]:
     """Return server-sent events of `{"text": …}` or `{"name": …, "json": …}` blocks."""
 

@@ -8,6 +8,7 @@ from tests.support.typing_user import leave, open_prompt, say, screen
 from tests.terminal.conftest import OpenTerminal
 
 CTRL_S = "\x13"
+RIGHT = "\x1b[C"
 TITLE = "Which model do you want to use?"
 
 
@@ -67,3 +68,57 @@ def test_a_model_is_picked_from_a_list_and_made_the_default(
     assert leave(terminal) == 0
     file = terminal.home / ".config/kogniterm/config.toml"
     assert file.read_text() == 'model = "google_genai:gemini-flash-latest"\n'
+
+
+def test_reasoning_effort_is_chosen_sent_and_shown(
+    open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
+) -> None:
+    environment = {"GOOGLE_API_KEY": "an-invented-key", "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    terminal = open_terminal(user=user, environment=environment, columns=120)
+
+    def sent() -> str:
+        fake_gemini.say("Fine.")
+        say(terminal, "hello", "tokens in, ")
+        config = fake_gemini.last.body["generationConfig"].get("thinkingConfig", {})
+        return str(config.get("thinkingLevel") or config.get("thinking_level") or "").lower()
+
+    open_prompt(terminal, "kogniterm --effort low --memory off")
+    terminal.until(lambda: "gemini-flash-latest (low) · manual" in terminal.shown[-1])
+    assert sent() == "low"
+    # The arrows choose it in the list, also while a filter stands on the line.
+    say(terminal, "/model", TITLE)
+    terminal.until("Reasoning effort:  default  [low]  medium   high")
+    terminal.send(RIGHT)
+    terminal.until("[medium]")
+    terminal.send("flash-latest")
+    terminal.until(lambda: "› flash-latest" in screen(terminal))
+    terminal.send(RIGHT)
+    terminal.until("[high]")
+    terminal.send("\r")
+    terminal.until("Model: google_genai:gemini-flash-latest (high).")
+    assert sent() == "high"
+    # By name, and back to the provider's default; another model keeps what it has, too.
+    say(terminal, "/model medium", "gemini-flash-latest (medium).")
+    say(terminal, "/model google_genai:gemini-2.5-pro", "gemini-2.5-pro (medium).")
+    say(terminal, "/model google_genai:gemini-2.0-flash", "gemini-2.0-flash. To make")
+    say(terminal, "/model high", "has no setting for reasoning effort")
+    say(
+        terminal,
+        "/model google_genai:gemini-flash-latest minimal",
+        "Choose from: low, medium, high",
+    )
+    say(
+        terminal, "/model google_genai:gemini-flash-latest high --save", "New sessions use it, too."
+    )
+    say(terminal, "/model default", "gemini-flash-latest. To make")
+    assert leave(terminal) == 0
+    file = terminal.home / ".config/kogniterm/config.toml"
+    assert file.read_text() == 'model = "google_genai:gemini-flash-latest"\neffort = "high"\n'
+    # A model without it: the option is refused, the setting is only reported.
+    fake_gemini.say("Fine.")
+    status, shown = terminal.run("kogniterm run --model google_genai:gemini-2.0-flash hello")
+    assert (status, "has no setting for reasoning effort" in shown) == (0, True), shown
+    status, shown = terminal.run(
+        "kogniterm run --effort high --model google_genai:gemini-2.0-flash hello"
+    )
+    assert (status, "has no setting for reasoning effort" in shown) == (2, True), shown

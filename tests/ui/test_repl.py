@@ -278,7 +278,7 @@ async def test_tab_completes_commands_and_arguments(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
     await live.until("· manual ·")
     live.press("/mod")
-    await live.until("/model [NAME] [--save]")
+    await live.until("/model [NAME] [EFFORT] [")
     await live.until("/mode [manual|auto]")
     live.press("e a\t")
     await live.until("› /mode auto")

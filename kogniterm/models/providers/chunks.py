@@ -7,7 +7,7 @@ they are imported lazily.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -48,10 +48,15 @@ KEPT_OF_TOO_LONG = 4_000
 """Characters that stay of a reply that was too long, so that the model sees what it did."""
 THOUGHT_BLOCKS = frozenset({"thinking", "reasoning"})
 """Types of content blocks that hold thinking, in a field of the same name."""
+THOUGHT_KEY = "reasoning_content"
+"""The place of thinking outside the content, which the client of Ollama uses."""
 
 
 def deltas(chunk: AIMessageChunk) -> Iterator[AnswerDelta | ThoughtDelta]:
     """Yield the text a chunk adds to the answer and to the model's thinking."""
+    thought = chunk.additional_kwargs.get(THOUGHT_KEY)
+    if thought:
+        yield ThoughtDelta(whole(str(thought)))
     blocks = [chunk.content] if isinstance(chunk.content, str) else chunk.content
     for block in blocks:
         if isinstance(block, str):
@@ -61,15 +66,26 @@ def deltas(chunk: AIMessageChunk) -> Iterator[AnswerDelta | ThoughtDelta]:
         kind = str(block.get("type"))
         if kind == "text" and block.get("text"):
             yield AnswerDelta(whole(block["text"]))
-        elif kind in THOUGHT_BLOCKS and block.get(kind):
-            yield ThoughtDelta(whole(block[kind]))
+        elif kind in THOUGHT_BLOCKS and (said := _thought(block, kind)):
+            yield ThoughtDelta(whole(said))
+
+
+def _thought(block: Mapping[str, Any], kind: str) -> str:
+    """Return the thinking in a block, or the provider's summary of it."""
+    parts = block.get("summary") or ()
+    return str(block.get(kind) or "") or "".join(str(part.get("text") or "") for part in parts)
 
 
 def size_of(chunk: AIMessageChunk) -> int:
     """Return how many characters a chunk adds to the reply."""
     blocks = [chunk.content] if isinstance(chunk.content, str) else chunk.content
     texts = (block if isinstance(block, str) else str(block) for block in blocks)
-    return sum(map(len, texts)) + sum(len(call["args"] or "") for call in chunk.tool_call_chunks)
+    thought = len(str(chunk.additional_kwargs.get(THOUGHT_KEY) or ""))
+    return (
+        thought
+        + sum(map(len, texts))
+        + sum(len(call["args"] or "") for call in chunk.tool_call_chunks)
+    )
 
 
 class Gathered:

@@ -19,7 +19,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.catalog import BY_NAME
+from kogniterm.models.catalog import BY_NAME, efforts_of, thinking_tokens
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -79,8 +79,8 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
             timeout=self._options.deadline,
             temperature=self._options.temperature,
             max_output_tokens=self._options.max_output,
-            include_thoughts=True if self._options.thoughts else None,
             client_args=http,
+            **self._thinking(),
         )
         if chat.client is not None and chat.client.vertexai:
             # GOOGLE_GENAI_USE_VERTEXAI moves the inner client, although it was told otherwise.
@@ -92,6 +92,20 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
                 ),
             )
         return chat
+
+    def _thinking(self) -> dict[str, Any]:
+        """Return the settings of thinking: a budget before Gemini 3, a level since."""
+        _provider, _colon, model = self._info.name.partition(":")
+        effort = self._info.effort
+        tokens = thinking_tokens(self._info.provider, model, effort)
+        settings: dict[str, Any] = {}
+        if tokens is not None:
+            settings["thinking_budget"] = tokens
+        elif effort:
+            settings["reasoning_effort"] = effort
+        if self._options.thoughts and tokens != 0 and efforts_of(self._info.provider, model):
+            settings["include_thoughts"] = True
+        return settings
 
     def _no_client(self, why: str) -> ModelError:
         return ModelError("The Gemini client cannot be set up ({detail}).", detail=why)

@@ -24,7 +24,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.catalog import BY_NAME
+from kogniterm.models.catalog import BY_NAME, always_thinks, thinking_tokens
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -218,6 +218,7 @@ def _openai(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Clien
         timeout=options.idle,
         temperature=options.temperature,
         max_completion_tokens=options.max_output,
+        reasoning_effort=info.effort or None,
         stream_usage=True,
         http_async_client=http,
     )
@@ -241,19 +242,53 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Cl
         def _async_client(self) -> anthropic.AsyncAnthropic:
             return own
 
+    thinking = _anthropic_thinking(info, options)
+    # With a budget of thinking, the service takes no temperature.
+    budgeted = thinking.get("thinking", {}).get("type") == "enabled"
     chat = OwnedChatAnthropic(
         model_name=info.name.partition(":")[2],
         api_key=SecretStr(key),
         base_url=url,
         max_retries=0,
         timeout=options.idle,
-        temperature=options.temperature,
+        temperature=None if budgeted else options.temperature,
         max_tokens_to_sample=info.max_output,
         stop=None,
+        **thinking,
     )
     # Anthropic caches a prompt's prefix only where it is told to; an append-only history
     # makes the last block the right place at every call.
     return Client(chat, own.close, {"cache_control": {"type": "ephemeral"}})
+
+
+LEAST_THINKING = 1_024
+"""Tokens of the smallest budget that Anthropic takes."""
+
+
+def _anthropic_thinking(info: ModelInfo, options: ModelOptions) -> dict[str, Any]:
+    """Return the settings of thinking: a budget for older models, an effort for newer ones."""
+    model = info.name.partition(":")[2]
+    tokens = thinking_tokens(info.provider, model, info.effort)
+    if tokens is not None:
+        # The budget is part of the output, which needs room for the reply, too.
+        tokens = min(tokens, info.max_output - LEAST_THINKING)
+        if tokens < LEAST_THINKING:
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+    if info.effort:
+        return {"reasoning_effort": info.effort}
+    if options.thoughts and always_thinks(info.provider, model):
+        return {"thinking": {"type": "adaptive", "display": "summarized"}}
+    return {}
+
+
+def _ollama_thinking(info: ModelInfo, options: ModelOptions) -> bool | str | None:
+    """Return Ollama's `think`: on, off or a level; None for a model that does not think."""
+    if not info.effort:
+        return True if options.thoughts and info.efforts else None
+    if "none" not in info.efforts:
+        return info.effort
+    return info.effort != "none"
 
 
 def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Client:
@@ -269,6 +304,7 @@ def _ollama(info: ModelInfo, _: str, options: ModelOptions, url: str) -> Client:
         # Ollama cuts longer prompts silently at its own small default, so it is told the
         # window that the rest of the program counts on.
         num_ctx=info.context_window,
+        reasoning=_ollama_thinking(info, options),
         client_kwargs={"timeout": options.idle},
         async_client_kwargs={"transport": transport, "event_hooks": hooks()},
     )
@@ -283,7 +319,7 @@ CLIENTS: Mapping[str, Callable[[ModelInfo, str, ModelOptions, str], Client]] = {
 
 
 BLOCKED = frozenset({"content_filter", "refusal"})
-CUT_FINISHES = frozenset({"length", "max_tokens"})
+CUT_FINISHES = frozenset({"length", "max_tokens", "max_output_tokens"})
 OVERFLOWED = frozenset({"model_context_window_exceeded"})
 
 
@@ -319,7 +355,16 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _finish(message: AIMessage) -> str:
     metadata = message.response_metadata
     reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
-    return str(next(filter(None, reasons), ""))
+    return str(next(filter(None, reasons), "")) or _status(metadata)
+
+
+def _status(metadata: Mapping[str, Any]) -> str:
+    """Return how a response of OpenAI's Responses API ended; newer models use that API."""
+    status = metadata.get("status")
+    details = metadata.get("incomplete_details")
+    if status == "incomplete" and isinstance(details, Mapping):
+        return str(details.get("reason") or "")
+    return "stop" if status == "completed" else ""
 
 
 LIST_SECONDS = 2.0

@@ -116,7 +116,7 @@ async def try_key(settings: Settings, paths: Paths, name: str, key: str) -> bool
     keys: Mapping[str, str] = {provider: key}
     options = replace(
         options, keys=keys, deadline=TEST_SECONDS, idle=TEST_SECONDS, tries=1,
-        max_output=TEST_TOKENS, text_calls=False,
+        max_output=TEST_TOKENS, effort="", text_calls=False,
     )  # fmt: skip
     try:
         model = open_model(name, options)

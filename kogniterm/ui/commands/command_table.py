@@ -13,7 +13,7 @@ COMMANDS = (
     Command("help", Phrase("list the commands, or explain one"), general.show_help, "[NAME]",
             general.help_choices, aliases=("?",)),
     Command("model", Phrase("choose a model from a list, or name it"), model.model,
-            "[NAME] [--save]", model.model_choices),
+            "[NAME] [EFFORT] [--save]", model.model_choices),
     Command("mode", Phrase("show or change the approval mode"), general.mode,
             "[manual|auto]", APPROVAL_MODES),
     Command("plan", Phrase("show, change or approve the plan; set when plans are made"), plan.plan,

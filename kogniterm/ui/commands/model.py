@@ -20,47 +20,54 @@ SAVE = "--save"
 
 
 async def model(repl: Repl, argument: str) -> None:
-    """Run /model [NAME] [--save]."""
+    """Run /model [NAME] [EFFORT] [--save]."""
+    from kogniterm.models.catalog import EFFORTS
+    from kogniterm.ui.questions.model_choice import DEFAULT, Chosen
+
     words = argument.split()
     save = SAVE in words
-    names = [word for word in words if word != SAVE]
-    if len(names) > 1:
-        raise UsageError("/model takes one name: /model PROVIDER:NAME.")
-    if names:
-        _use(repl, names[0], save=save)
-    elif save:
-        _save(repl, repl.session.model.name)
-    else:
+    words = [word for word in words if word != SAVE]
+    effort = words.pop() if words and words[-1] in (DEFAULT, *EFFORTS) else None
+    if len(words) > 1:
+        raise UsageError(
+            "Usage: /model PROVIDER:NAME [EFFORT], where EFFORT is one of {efforts}.",
+            efforts=", ".join((DEFAULT, *EFFORTS)),
+        )
+    if not argument:
         chosen = await _picked(repl)
-        if chosen is not None:
-            _use(repl, chosen.name, save=chosen.save)
+    else:
+        name = words[0] if words else repl.session.model.name
+        chosen = Chosen(name, "" if effort == DEFAULT else effort, save)
+    if chosen is not None:
+        _use(repl, chosen)
 
 
 def model_choices(repl: Repl) -> Iterable[str]:
-    """Return the names of models of the configured providers."""
+    """Return the names of models of the configured providers, and the efforts of the one in use."""
     lists = repl.wiring.model_lists()
-    if lists is None:
-        return ()
-    return [one.name for provider in lists.providers for one in lists.known(provider).models]
+    names = [] if lists is None else [
+        one.name for provider in lists.providers for one in lists.known(provider).models
+    ]  # fmt: skip
+    return [*names, *repl.session.model.efforts]
 
 
-def _use(repl: Repl, name: str, *, save: bool) -> None:
-    repl.session.use_model(name)
-    used = repl.session.model.name
-    if save:
-        _save(repl, used)
-    else:
-        repl.display.say(
-            Phrase("Model: {name}. To make it the default: /model --save", {"name": used})
-        )
+def _use(repl: Repl, chosen: Chosen) -> None:
+    from kogniterm.ui.questions.model_choice import DEFAULT
 
-
-def _save(repl: Repl, name: str) -> None:
-    """Make a model the default of new sessions."""
-    if repl.wiring.save_preference is None:
+    session, save = repl.session, repl.wiring.save_preference
+    if chosen.save and save is None:
         raise UsageError("Settings cannot be saved here.")
-    repl.wiring.save_preference("model", name)
-    repl.display.say(Phrase("Model: {name}. New sessions use it, too.", {"name": name}))
+    if chosen.name != session.model.name or chosen.effort is not None:
+        session.use_model(chosen.name, chosen.effort)
+    used = session.model
+    values = {"name": used.label}
+    if not chosen.save or save is None:
+        repl.display.say(Phrase("Model: {name}. To make it the default: /model --save", values))
+        return
+    save("model", used.name)
+    if used.effort or chosen.effort is not None:
+        save("effort", used.effort or DEFAULT)
+    repl.display.say(Phrase("Model: {name}. New sessions use it, too.", values))
 
 
 # --- the list ----------------------------------------------------------------------------------
@@ -99,7 +106,8 @@ class _Shelf:
         rows = self._rows()
         at = [row.in_use for row in rows].index(True)
         can_save = self._repl.wiring.save_preference is not None
-        return ModelQuestion(rows, picked=at, about=self._about(), can_save=can_save)
+        effort = self._repl.session.model.effort
+        return ModelQuestion(rows, picked=at, about=self._about(), can_save=can_save, effort=effort)
 
     async def fetch(self) -> None:
         """Ask all providers at once, and show each list as it comes."""
@@ -135,7 +143,8 @@ class _Shelf:
         from kogniterm.models.model_lists import ListedModel
 
         info = self._repl.session.model
-        return ListedModel(info.name, info.provider, info.context_window, price_of(info.name))
+        price = price_of(info.name)
+        return ListedModel(info.name, info.provider, info.context_window, price, info.efforts)
 
     def _about(self) -> str:
         from kogniterm.ui.questions.model_choice import source_text, waiting_text

@@ -183,7 +183,7 @@ def _facts(repl: Repl, keys: str, note: str) -> Facts:
     session = repl.session
     usage = session.state.usage
     return Facts(
-        model=session.model.name,
+        model=session.model.label,
         mode=session.modes.approval,
         plan_mode=session.modes.planning,
         session=session.id[:8],

@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 LEAST_NAME = 16
 """Cells of the name at least, however narrow the screen is."""
 LONGEST_NAME = 200
+DEFAULT = "default"
+"""The word for the effort that leaves it to the provider."""
 
 
 class Chosen(NamedTuple):
-    """The model that was picked, and whether it is to be the default from now on."""
+    """The model that was picked, and whether it is to be the default from now on.
+
+    `effort` is None where none was chosen, and empty for the provider's default.
+    """
 
     name: str
+    effort: str | None = None
     save: bool = False
 
 
@@ -41,6 +47,7 @@ class ModelRow:
     price: str
     window: str
     in_use: bool = False
+    efforts: tuple[str, ...] = ()
 
     def holds(self, words: str) -> bool:
         """Return whether every word stands in the name, or in that of the provider."""
@@ -57,6 +64,7 @@ def model_rows(models: Sequence[ListedModel], in_use: str) -> tuple[ModelRow, ..
             price_text(one),
             tokens(one.window).replace(".0", ""),
             one.name == in_use,
+            one.efforts,
         )
         for one in models
     )
@@ -119,12 +127,15 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
     """Asks for a model; the answer is None when none was picked.
 
     `about` says where the lists come from. With `can_save` a key makes the choice the default.
+    `effort` is the one in use, and `efforts` are those that were chosen here, by name of the model.
     """
 
     about: str = ""
     can_save: bool = False
+    effort: str = ""
+    efforts: tuple[tuple[str, str], ...] = ()
 
-    chords = ("c-s",)
+    chords = ("left", "right", "c-s")
 
     @property
     def title(self) -> str:
@@ -146,14 +157,37 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
         return model_text(row, columns, self.rows)
 
     def foot(self, columns: int) -> Sequence[Text]:
-        """Return the date of the prices, and where the names come from."""
+        """Return the efforts, the date of the prices, and where the names come from."""
         from rich.text import Text
 
-        return [Text(f"  {one}", "muted") for one in (prices_text(), self.about) if one]
+        notes = [Text(f"  {one}", "muted") for one in (prices_text(), self.about) if one]
+        return [self._efforts_line(), *notes]
+
+    def _efforts_line(self) -> Text:
+        """Return the efforts of the picked model, the chosen one marked."""
+        from rich.text import Text
+
+        row = self.chosen
+        if row is None:
+            return Text("")
+        if not row.efforts:
+            return Text(f"  {_('This model has no setting for reasoning effort.')}", "muted")
+        at = self._effort_of(row)
+        line = Text(f"  {_('Reasoning effort:')}", "muted")
+        for effort in ("", *row.efforts):
+            word = effort or DEFAULT
+            text, style = (f" [{word}]", "accent") if effort == at else (f"  {word} ", "muted")
+            line.append(text, style)
+        return line
+
+    def _effort_of(self, row: ModelRow) -> str:
+        """Return the effort that a model would be used with."""
+        kept = self.effort if self.effort in row.efforts else ""
+        return dict(self.efforts).get(row.name, kept)
 
     def take(self, row: ModelRow) -> Step[Chosen | None]:
         """Use a model for this session."""
-        return Answered(Chosen(row.name))
+        return Answered(Chosen(row.name, dict(self.efforts).get(row.name)))
 
     def with_rows(self, rows: Sequence[ModelRow], about: str) -> ModelQuestion:
         """Return the question with the lists as they are now; the picked model stays picked."""
@@ -166,15 +200,29 @@ class ModelQuestion(FilteredList[ModelRow, "Chosen | None"]):
 
     def press(self, key: str, *, seen: bool = True) -> Step[Chosen | None]:
         """Choose another row, or use the picked one from now on."""
-        if key == "c-s" and self.can_save and self.chosen is not None:
-            return Answered(Chosen(self.chosen.name, save=True))
+        row = self.chosen
+        if key == "c-s" and self.can_save and row is not None:
+            return Answered(Chosen(row.name, dict(self.efforts).get(row.name), save=True))
+        if key in ("left", "right"):
+            return self if row is None else self._moved(row, 1 if key == "right" else -1)
         return super().press(key, seen=seen)
+
+    def _moved(self, row: ModelRow, step: int) -> ModelQuestion:
+        """Choose the next effort, or the one before; without any nothing changes."""
+        if not row.efforts:
+            return self
+        efforts = ("", *row.efforts)
+        at = efforts.index(self._effort_of(row)) + step
+        effort = efforts[min(max(at, 0), len(efforts) - 1)]
+        return replace(self, efforts=tuple({**dict(self.efforts), row.name: effort}.items()))
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; everything else is text that filters."""
         select, use, cancel = super().keys(painter, typing=typing)
+        arrows = "←→" if painter.unicode else "left/right"
+        effort = [Shown(arrows, _("effort"))] if self.chosen and self.chosen.efforts else []
         save = [Shown("Ctrl-S", _("use as the default"))] if self.can_save else []
-        return [select, use, *save, cancel]
+        return [select, *effort, use, *save, cancel]
 
     def transcript(
         self, painter: Painter, columns: int, answer: Answered[Chosen | None] | None

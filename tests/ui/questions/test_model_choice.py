@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from kogniterm.errors import ModelUnavailableError
-from kogniterm.models.catalog import FREE, price_of, window_of
+from kogniterm.models.catalog import FREE, efforts_of, price_of, window_of
 from kogniterm.models.model_lists import ListedModel, ModelListing
 from kogniterm.ui.questions.model_choice import (
     Chosen,
@@ -26,7 +26,9 @@ PAINTER = Painter(choose_theme("plain", color=False, background=None), attribute
 
 def listed(name: str) -> ListedModel:
     provider, _colon, model = name.partition(":")
-    return ListedModel(name, provider, window_of(provider, model)[0], price_of(name))
+    return ListedModel(
+        name, provider, window_of(provider, model)[0], price_of(name), efforts_of(provider, model)
+    )
 
 
 NAMES = (
@@ -59,7 +61,7 @@ def test_a_line_shows_name_price_window_and_what_is_in_use() -> None:
         "google_genai:gemini-2.5-pro", "$1.25", "/", "$10.00", "1M", "in", "use",
     ]  # fmt: skip
     assert lines[5].split()[1:] == ["free", "32.8k"]
-    assert "US dollars per million tokens, in / out, as of 20" in lines[6]
+    assert "US dollars per million tokens, in / out, as of 20" in lines[7]
 
 
 def test_words_filter_by_name_and_by_provider() -> None:
@@ -78,6 +80,36 @@ def test_enter_uses_a_model_and_a_key_makes_it_the_default() -> None:
     kept = replace(QUESTION, can_save=False)
     assert kept.press("c-s") == kept
     assert "Ctrl-S" not in str(kept.keys(PAINTER, typing=False))
+
+
+def pressed(question: ModelQuestion, *keys: str) -> ModelQuestion:
+    for key in keys:
+        after = question.press(key)
+        assert isinstance(after, ModelQuestion)
+        question = after
+    return question
+
+
+def test_the_arrows_choose_an_effort_for_each_model() -> None:
+    question = replace(QUESTION, effort="low")
+    assert "Reasoning effort:  default  [low]  medium   high" in shown(question)
+    assert question.words("") == Answered(Chosen(NAMES[1], None))
+    high = pressed(question, "right", "right", "right")
+    assert "[high]" in shown(high)
+    assert high.words("") == Answered(Chosen(NAMES[1], "high"))
+    assert high.press("c-s") == Answered(Chosen(NAMES[1], "high", save=True))
+    # Another model has its own, and the one before keeps what was chosen.
+    other = pressed(high, "up", "left", "left", "left")
+    assert "[default]" in shown(other)
+    assert other.words("") == Answered(Chosen(NAMES[0], ""))
+    assert pressed(other, "down").words("") == Answered(Chosen(NAMES[1], "high"))
+
+
+def test_a_model_without_efforts_says_so() -> None:
+    plain = pressed(QUESTION, "down")
+    assert "This model has no setting for reasoning effort." in shown(plain)
+    assert pressed(plain, "right").words("") == Answered(Chosen(NAMES[2], None))
+    assert "effort" not in [one.does for one in plain.keys(PAINTER, typing=False)]
 
 
 def test_a_list_that_arrives_leaves_the_picked_model_picked() -> None:
