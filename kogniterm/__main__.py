@@ -21,10 +21,9 @@ def main() -> int:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     _forget_working_folder()
     if sys.argv[1:] in (["--version"], ["-V"]):
-        from kogniterm import __version__
+        from kogniterm.host.checkout import running_version
 
-        folder = __file__.rpartition("/")[0]
-        sys.stdout.write(f"kogniterm {__version__} from {folder}\n")
+        sys.stdout.write(f"kogniterm {running_version()}\n")
         return 0
     from kogniterm.cli.main import main as run
     from kogniterm.host.unused_libraries import keep_out

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from kogniterm import __version__
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser, nearest
 from kogniterm.cli.options import GENERAL, SESSION, VERB_GROUPS, Example, add_session_options
@@ -27,7 +26,7 @@ from kogniterm.cli.streams_and_signals import (
     write_what_the_encoding_lacks,
 )
 from kogniterm.errors import EXIT_NOT_DONE, KognitermError, UsageError, of_system
-from kogniterm.host.installation import program_folder
+from kogniterm.host.checkout import running_version
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, use_language
 
@@ -126,7 +125,7 @@ def build_parser(asked: options.Verb | None = None) -> Parser:
         "-V",
         "--version",
         action="version",
-        version=f"kogniterm {__version__} from {program_folder()}",
+        version=f"kogniterm {running_version()}",
         help=_("Show the version"),
     )
     parser.add_argument(

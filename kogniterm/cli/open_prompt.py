@@ -20,6 +20,7 @@ from kogniterm.types import Phrase
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.paths import Paths
+    from kogniterm.runtime.use_cases.updates import UpdateWatch
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
     from kogniterm.ui.questions.session_list import SessionRow
@@ -87,6 +88,7 @@ class Opener:
         self._explain = self._first_run
         self._paths = first.paths
         self.model_lists: ModelLists | None = None
+        self._updates: UpdateWatch | None = None
 
     async def set_up(self, screen: SetUpScreen) -> bool:
         """Ask for a model where none is configured; return whether there is one now."""
@@ -108,8 +110,10 @@ class Opener:
         """Open a session; return it with what the user should be told about it."""
         from kogniterm.runtime import build
         from kogniterm.runtime.replay.recorded_events import past_turns
+        from kogniterm.runtime.use_cases.updates import UpdateWatch
         from kogniterm.ui.repl import Opened
 
+        self._updates = self._updates or UpdateWatch(self._paths.cache / "update-told")
         settings = await asyncio.to_thread(settings_of, self._args)
         await asyncio.to_thread(build.preload)
         self.model_lists = build.model_lists(settings, self._paths)
@@ -125,6 +129,7 @@ class Opener:
             first_run=first_run,
             notices=session.notices,
             past=past_turns(session) if session_id is not None else None,
+            updates=self._updates,
         )
 
 

@@ -2,9 +2,9 @@
 
 A repository's configuration, attributes and hooks can name programs. Only subcommands that read
 neither contents through filters nor objects over the network are run here (`config`, `rev-parse`,
-`ls-files`, `remote -v`, `ls-remote --get-url`), and everything by which they could start a program
-is switched off besides: monitors, hooks, pagers, every protocol. git itself is found in system
-folders, and no variable of the user's environment that steers it is handed on.
+`rev-list --count`, `ls-files`, `remote -v`, `ls-remote --get-url`), and everything by which they
+could start a program is switched off besides: monitors, hooks, pagers, every protocol. git itself
+is found in system folders, and no variable of the user's environment that steers it is handed on.
 
 When the user's own git runs in such a repository, `git status`, `diff` or `log` obey the
 configuration that came with the folder: a file-system monitor, filters, text converters. What

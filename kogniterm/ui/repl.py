@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kogniterm.protocols import Approver
     from kogniterm.runtime.replay.recorded_events import PastTurns
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.use_cases.updates import UpdateWatch
     from kogniterm.ui.guide import Guide
     from kogniterm.ui.questions.session_list import SessionRow
     from kogniterm.ui.set_up import SetUpScreen
@@ -55,7 +56,7 @@ class Opened:
     """An open session, and what the user is told about it once.
 
     `model_reason` says why this model is used; `past` are the last turns of a session that is
-    resumed.
+    resumed. `updates` finds a newer KogniTerm on this machine.
     """
 
     session: LiveSession
@@ -63,6 +64,7 @@ class Opened:
     first_run: bool = False
     notices: tuple[Phrase, ...] = ()
     past: PastTurns | None = None
+    updates: UpdateWatch | None = None
 
 
 OpenSession = Callable[[str | None], Awaitable[Opened]]
@@ -122,6 +124,7 @@ class Repl:
         self._is_open = asyncio.Event()
         self._open_session = open_session
         self._approver: Approver | None = None
+        self._updates: UpdateWatch | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leaving = False
         self._drafts = Drafts(lambda: self._session, self._draft)
@@ -171,6 +174,8 @@ class Repl:
                     return
             await self.reopen(wanted)
             self._drafts.begin()
+            if self._updates is not None:
+                self._say_update(await asyncio.to_thread(self._updates.newer_commits))
         except KognitermError as error:
             self.display.say(error.text, "error")
             self.front.exit(error.exit_code)
@@ -218,6 +223,7 @@ class Repl:
         from kogniterm.ui.questions.approval import AskingApprover
 
         self._session = session = opened.session
+        self._updates = opened.updates
         guide = self.wiring.guide
         asking = AskingApprover(self.front.questions, session, self.display)
         self._approver = guide.approver(asking) if guide is not None else asking
@@ -317,8 +323,14 @@ class Repl:
         )
         self._take_unheard(answer)
         self.display.title(session.state.title)
+        if self._updates is not None:
+            self._say_update(self._updates.newer_version())
         if self.wiring.guide is not None:
             self.wiring.guide.turn_ended(answer)
+
+    def _say_update(self, notice: Phrase | None) -> None:
+        if notice is not None:
+            self.display.say(notice)
 
     def _take_unheard(self, answer: Answer) -> None:
         """Queue what was said too late for the turn, or give it back to the line."""

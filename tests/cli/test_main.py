@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import kogniterm
-from kogniterm import __version__
 from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import folder_of
 from kogniterm.errors import UsageError
+from kogniterm.host.checkout import running_version
 from tests.cli.conftest import KOGNITERM, Shell
 
 LOADED = (
@@ -31,7 +30,7 @@ LOADED = (
     "print(sorted(new - set(sys.stdlib_module_names) - {'kogniterm'}))\n"
 )
 
-VERSION = f"kogniterm {__version__} from {Path(kogniterm.__file__).parent}\n"
+VERSION = f"kogniterm {running_version()}\n"
 
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"]])

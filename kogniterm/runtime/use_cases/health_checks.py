@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from kogniterm import __version__
 from kogniterm.errors import KognitermError, why
+from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, program_folder
 from kogniterm.host.programs import find_program
+from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def check_installation(
 
     `folder` returns the working folder, or raises a `KognitermError` when there is none.
     """
+    yield from _updates()
     if settings is not None:
         yield from _settings_files(paths)
         yield from _model(settings, paths, folder)
@@ -85,7 +87,13 @@ def python_finding() -> Finding:
     from platform import machine, python_version, system
 
     host = f"Python {python_version()}, {system()} {machine()}"
-    return Finding("ok", _verbatim(f"KogniTerm {__version__} from {program_folder()}, {host}"))
+    return Finding("ok", _verbatim(f"KogniTerm {running_version()}, {host}"))
+
+
+def _updates() -> Iterator[Finding]:
+    for notice in (installed_version(), fetched_commits(program_folder().parent)):
+        if notice is not None:
+            yield Finding("note", notice)
 
 
 def _settings_files(paths: Paths) -> Iterator[Finding]:
