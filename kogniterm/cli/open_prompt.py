@@ -16,6 +16,7 @@ from kogniterm.cli.options import flags_of, folder_of, session_wanted, settings_
 from kogniterm.errors import UsageError
 from kogniterm.settings import QuickSettings, environment, quick
 from kogniterm.types import Phrase
+from kogniterm.ui.locale import language
 
 if TYPE_CHECKING:
     from kogniterm.models.model_lists import ModelLists
@@ -100,7 +101,8 @@ class Opener:
             _needs_set_up, settings, self._paths
         ):
             return True
-        if await SetUp(screen, settings, self._paths).choose():
+        tour = (sys.executable, "-P", "-m", "kogniterm", "tour", "--lang", language())
+        if await SetUp(screen, settings, self._paths, tour=tour).choose():
             self._explain = True
             return True
         screen.say(Phrase("No model is set up. To set one up later: kogniterm login"), "warning")

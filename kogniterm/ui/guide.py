@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
+from kogniterm.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_DONE
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -122,9 +122,13 @@ class Guide:
             self._say(_("Tour {number}: {hint}").format(number=number, hint=words))
 
     def turn_ended(self, answer: Answer) -> None:
-        """Show what to try after the answer, or that the script has nothing more."""
-        if self._ended or (self.plays and answer.stop == "interrupted"):
-            return  # what plays by itself is interrupted only by leaving
+        """Show what to try after the answer; leave after a turn that was stopped."""
+        if self._ended:
+            return
+        if answer.stop == "interrupted":
+            self._ended = True
+            self._repl.leave(EXIT_INTERRUPTED)
+            return
         if answer.stop == "done" and not answer.not_verified and self._left["undo"]:
             self.hint("undo")
             if self.plays:

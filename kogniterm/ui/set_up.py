@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.user_terminal import hidden_line, unless_stopped
+from kogniterm.ui.prompt.user_terminal import hidden_line, run_program, unless_stopped
 from kogniterm.ui.questions.list_question import Item, ListQuestion
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kogniterm.ui.questions.question import Asker
 
 LATER = "later"
+TOUR = "tour"
 
 
 class Lend(Protocol):
@@ -48,15 +49,25 @@ class SetUpScreen:
 
 
 class SetUp:
-    """Asks what a model needs, and keeps it; without `test`, a key is not tried."""
+    """Asks what a model needs, and keeps it; without `test`, a key is not tried.
+
+    `tour` is the command of the tour, where it is offered.
+    """
 
     def __init__(
-        self, screen: SetUpScreen, settings: Settings, paths: Paths, *, test: bool = True
+        self,
+        screen: SetUpScreen,
+        settings: Settings,
+        paths: Paths,
+        *,
+        test: bool = True,
+        tour: Sequence[str] = (),
     ) -> None:
         self._screen = screen
         self._settings = settings
         self._paths = paths
         self._test = test
+        self._tour = tour
 
     async def choose(self) -> bool:
         """Ask which model to use until one is set up; False when the user wants none now."""
@@ -68,7 +79,10 @@ class SetUp:
             chosen = await self._screen.questions.ask(question)
             if chosen == LATER:
                 return False
-            if await self.log_in(BY_NAME[chosen]):
+            if chosen == TOUR:
+                async with self._screen.lent():
+                    await run_program(self._tour)
+            elif await self.log_in(BY_NAME[chosen]):
                 return True
 
     def _items(self) -> tuple[Item, ...]:
@@ -80,6 +94,8 @@ class SetUp:
             about = _("at {address}, no key").format(address=address.partition("//")[2])
             found.append(Item("ollama", login.OLLAMA.label, about))
         found.append(Item("local", _("Embedded model"), self._about_local()))
+        if self._tour:
+            found.append(Item(TOUR, _("Take the tour first"), _("one minute, scripted, no key")))
         return (*found, Item(LATER, _("Not now")))
 
     def _about_key(self, provider: Provider) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import answer, is_working, leave
+from tests.support.typing_user import ARMED_SECONDS, anew, answer, is_working, leave, screen
 from tests.terminal.conftest import OpenTerminal
 
 LABEL = "replies are written in advance; the commands really run, in a temporary folder."
@@ -132,7 +133,29 @@ def test_without_a_terminal_the_session_is_printed(
     for line in ("$ rm -r logs/2025", "-port = 80800", "+ s3 Check both changes", "Restored: logs"):
         assert line in text
     # A reader that has seen enough ends it.
-    status, said = terminal.run("kogniterm tour < /dev/null | head -n 1")
-    assert status == 0
+    seen = "kogniterm tour < /dev/null | head -n 1; exit=${PIPESTATUS[0]}; (exit $exit)"
+    status, said = terminal.run(seen)
+    assert status == 128 + signal.SIGPIPE
     assert "KogniTerm" in said
+    assert found_below(temporary) == set()
+
+
+def test_a_first_start_offers_the_tour(open_terminal: OpenTerminal, temporary: Path) -> None:
+    terminal = open_terminal(environment={"TMPDIR": str(temporary)})
+    terminal.start("kogniterm")
+    terminal.until(lambda: "[1-" in screen(terminal))
+    offer = next(line for line in terminal.shown if "Take the tour first" in line)
+    terminal.pause(ARMED_SECONDS)
+    terminal.send(offer.strip("›> ")[0])
+    terminal.until("Press Enter to send the task.")
+    terminal.until("delete last year's logs")
+    terminal.send("\r")
+    answer(terminal, "Tour 1/5", "y")
+    with anew(terminal, "Choose a model to start with"):
+        answer(terminal, "Tour 2/5", "\x03")
+    assert "The folder was removed." in terminal.text
+    terminal.until(lambda: "[1-" in screen(terminal))
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("\x1b")
+    assert terminal.status() == 2
     assert found_below(temporary) == set()

@@ -77,18 +77,14 @@ class PlainLines(LineSurface):
         self.rest()
         if self._prompted and self._tty:
             self._prompted = False
-            super().commit("\n")
+            self._write("\n")
 
     def commit(self, text: str) -> None:
         """Write lines; an open prompt is left standing above them."""
         if self._prompted and text:
             self._prompted = False
             text = "\n" + text
-        try:
-            super().commit(text)
-        except BrokenPipeError:
-            discard_output(self._stream)
-            self._controls.repl.leave(128 + signal.SIGPIPE)
+        self._write(text)
 
     def refresh(self) -> None:
         """Show the prompt when there is nothing left to do."""
@@ -138,8 +134,16 @@ class PlainLines(LineSurface):
             self._take(line)
         self.restore(rest)
 
+    def _write(self, text: str) -> None:
+        """Write `text`; leave when the reader of a pipe is gone."""
+        try:
+            super().commit(text)
+        except BrokenPipeError:
+            discard_output(self._stream)
+            self._controls.repl.leave(128 + signal.SIGPIPE)
+
     def _show_prompt(self) -> None:
-        super().commit("> ")
+        self._write("> ")
         self._prompted = True
 
     def _readable(self) -> None:
