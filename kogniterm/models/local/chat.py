@@ -13,6 +13,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from kogniterm.models.local.commands import CommandWriter, Completion
 from kogniterm.models.local.conversation import (
     asks_for_judgement,
     asks_how,
+    is_beyond,
+    is_code_work,
     is_knowledge_question,
     say,
     says_do_it,
@@ -88,6 +91,14 @@ def open_local(
     return LocalModel(entry, file, extra_examples=extra_examples)
 
 
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An answer that needs no model; `done` unless it declines a task."""
+
+    text: str
+    done: bool = True
+
+
 class LocalModel:
     """One request, one command. Loads at the first request that needs it, or at `preload`."""
 
@@ -138,15 +149,16 @@ class LocalModel:
     async def _act(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         turn = turn_so_far(request.messages)
         begun = bool(turn.done or turn.failed)
-        if turn.data is not None or (not begun and self._is_knowledge(turn.request)):
+        fixed = None if begun or turn.data is not None else self._fixed_answer(turn)
+        if turn.data is not None or (not (begun or fixed) and self._is_knowledge(turn.request)):
             mark = say("unverified", language_of(turn.request))
             async for event in self._prose(_question(turn), mark=mark, short=turn.data is None):
                 yield event
             return
         if turn.part is None:
             reply = _reply(answer(turn), done=not turn.failed)
-        elif not begun and (fixed := self._fixed_answer(turn)) is not None:
-            reply = _reply(fixed)
+        elif fixed is not None:
+            reply = _reply(fixed.text, done=fixed.done)
         elif not begun and says_do_it(turn.request) and turn.shown is not None:
             asked, command = turn.shown
             purpose = say("purpose", language_of(asked), request=asked)
@@ -162,14 +174,19 @@ class LocalModel:
     def _is_knowledge(self, request: str) -> bool:
         return is_knowledge_question(request, self._writer.known)
 
-    def _fixed_answer(self, turn: TurnSoFar) -> str | None:
+    def _fixed_answer(self, turn: TurnSoFar) -> Fixed | None:
         """Return the answer that needs no model, None when it must be asked."""
         language = language_of(turn.request)
         if asks_for_judgement(turn.request):
-            return say("judgement", language)
+            return Fixed(say("judgement", language))
         if says_do_it(turn.request) and turn.shown is None:
-            return say("nothing_shown", language)
-        return small_talk(turn.request)
+            return Fixed(say("nothing_shown", language))
+        if is_beyond(turn.request):
+            return Fixed(say("beyond", language), done=False)
+        if is_code_work(turn.request):
+            return Fixed(say("code_work", language), done=False)
+        said = small_talk(turn.request)
+        return Fixed(said) if said is not None else None
 
     async def _command(self, turn: TurnSoFar, part: str) -> Reply:
         """Propose a command for `part`, or answer with it, or say why there is none."""

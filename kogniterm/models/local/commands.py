@@ -2,8 +2,9 @@
 
 A small model copies names out of the examples it was shown, forgets those of the request, lists
 where it should count, and now and then deletes unasked. All of that shows in the
-text of the command. After such a finding there is one more try with the next-best examples, and the
-better command is taken. A command with harm that was not requested is never proposed.
+text of the command. After such a finding there are more tries with the next-best examples, and the
+best command is taken. A command with harm that was not requested is never proposed, and neither is
+prose.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
+from kogniterm.host.programs import find_user_program
 from kogniterm.models.local.bank import Bank, Example, examples
 from kogniterm.models.local.conversation import asks_how, asks_to_look, wording
 from kogniterm.models.local.runtime import Chat, Prompt, chat_text
@@ -75,6 +77,20 @@ _LONG = re.compile(r"^ls\b(?=.*\s-\w*l)|\s-(print0|exec|ls|delete)\b|^grep\b.*\s
 _COUNTS_LINES = re.compile(r"\bwc -l$|\bgrep (-\w+ )*-\w*c\b")
 _WANTS_NUMBER = re.compile(wording("wants_number"))
 
+# The part of a command that deletes what the rest of it finds.
+_DELETES_FOUND = re.compile(
+    r"\s+(?:-delete\b|-exec(?:dir)?\s+rm\b.*?(?:\\;|';'|\+)|\|\s*xargs\s+(?:-\S+\s+)*rm\b[^|;&]*)"
+)
+_FINDS = re.compile(r"^(?:find|ls|grep)\b(?!.*\s-print0)")
+_COUNTS_COMMITS = re.compile(r"(\bgit log\b)(?!.*--(?:oneline|format|pretty))(?=[^|;&]*\|\s*wc -l)")
+
+# A replaced text and its replacement, where they stand as plain words in the request.
+_REPLACES = re.compile(wording("replaces"), re.IGNORECASE)
+_ABOUT_GIT = re.compile(wording("about_git"))
+_GIT = re.compile(r"(^|[;&|(]\s*)git\b")
+_REPLACES_BY_ITSELF = re.compile(r"\bs([/|#,])([^/|#,]+)\1\2\1")
+_PROSE = re.compile(r"(?:[A-ZÁÉÍÓÚÑ][\w']*,?|¿\w+|¡\w+)\s|https?://\S+$")
+
 _SORTS_SIZES = re.compile(r"(\b(?:du|ls)\s+-\w*h\w*\b[^;&]*\|\s*sort\s+-r?)n")
 
 HARM = "harm"
@@ -87,6 +103,10 @@ def doubts(request: str, command: str, shown: Sequence[Example]) -> tuple[str, .
         found.append(HARM)
     if _COUNTS_LINES.search(command) and not _WANTS_NUMBER.search(plain(request)):
         found.append("counts")
+    if _GIT.search(command) and not _ABOUT_GIT.search(plain(request)):
+        found.append("git")
+    if _REPLACES_BY_ITSELF.search(command):
+        found.append("replaces nothing")
     found += [f"forgot {name}" for name in _forgotten(request, command)]
     found += [f"copied {name}" for name in _copied(request, command, shown)]
     return tuple(found)
@@ -120,11 +140,15 @@ def _wants_it_gone(request: str) -> bool:
 
 
 def mended(request: str, command: str) -> str:
-    """Return `command` with two mistakes corrected whose correction is certain.
+    """Return `command` with the mistakes corrected whose correction is certain.
 
-    A list is counted when `request` asks how many; sizes like 4.0K are sorted as sizes.
+    A list is counted when `request` asks how many, and commits by their lines; sizes like 4.0K are
+    sorted as sizes; what would be deleted unasked is listed.
     """
-    return _counted(request, _SORTS_SIZES.sub(r"\1h", command))
+    command = _SORTS_SIZES.sub(r"\1h", _COUNTS_COMMITS.sub(r"\1 --oneline", command))
+    if _FINDS.match(command) and needless_harm(request, command):
+        command = _DELETES_FOUND.sub("", command)
+    return _counted(request, command)
 
 
 def _counted(request: str, command: str) -> str:
@@ -142,12 +166,20 @@ def names_in(request: str) -> tuple[str, ...]:
     files = [name.strip("/") for name in _NAME.findall(rest)]
     numbers = _NUMBER.findall(_NAME.sub(" ", rest))
     proper = [word for word in _PROPER.findall(rest) if not _NO_NAME.fullmatch(word.lower())]
-    return tuple(dict.fromkeys([*filter(None, files), *quoted, *numbers, *proper]))
+    replaced = [word for pair in _REPLACES.findall(rest) for word in pair]
+    return tuple(dict.fromkeys(filter(None, [*files, *quoted, *numbers, *proper, *replaced])))
 
 
 def _forgotten(request: str, command: str) -> Iterable[str]:
-    folded = plain(command)
-    return [name for name in names_in(request) if not _holds(folded, plain(name))]
+    folded, names = plain(command), names_in(request)
+    missing = [name for name in names if not _holds(folded, plain(name))]
+    if not _ANY_CASE.search(command):
+        missing += [name for name in names if name not in missing and not _holds(command, name)]
+    return missing
+
+
+# A text that is searched or replaced in any case may be written in any.
+_ANY_CASE = re.compile(r"\s-\w*i|/\w*I\b|tolower|iname")
 
 
 def _holds(command: str, name: str) -> bool:
@@ -156,6 +188,24 @@ def _holds(command: str, name: str) -> bool:
         return bool(re.search(rf"(?<!\d){name}(?!\d)", command))
     words = re.findall(r"\w+", name)
     return bool(words) and all(re.search(rf"(?<!\w){word}(?!\w)", command) for word in words)
+
+
+_SHELL_WORDS = (
+    "alias bg break builtin case cd command continue declare dirs do done echo elif else esac eval "
+    "exec exit export false fg fi for function getopts hash help history if jobs kill let local "
+    "mapfile popd printf pushd pwd read readonly return select set shift shopt source test then "
+    "time times trap true type ulimit umask unalias unset until wait while"
+)
+_WORDS_OF_SHELL = frozenset(_SHELL_WORDS.split())
+_STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"])*\"")
+_PROGRAM = re.compile(r"(?:^|[;|&(])\s*(?:\w+=\S*\s+)*([a-z][\w.+-]*)(?=\s|$)")
+
+
+def _missing(command: str) -> list[str]:
+    """Return the programs in `command` that this machine does not have."""
+    programs = dict.fromkeys(_PROGRAM.findall(_STRINGS.sub("''", command)))
+    named = [name for name in programs if name not in _WORDS_OF_SHELL]
+    return [f"no program {name}" for name in named if find_user_program(name) is None]
 
 
 def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[str]:
@@ -171,8 +221,8 @@ def _copied(request: str, command: str, shown: Collection[Example]) -> Iterable[
 
 EXAMPLES = 5
 MAX_COMMAND_TOKENS = 160
-CANDIDATES = 2
-"""Commands written for one proposal: a second one only if there are reasons against the first."""
+CANDIDATES = 3
+"""Commands written for one proposal: another one only if there are reasons against the others."""
 _ONE_LINE = "root ::= [^ \\t\\r\\n`#] [^\\r\\n]*"
 _ERROR_LINES = 3
 _REPEATED = "repeated what failed"
@@ -253,9 +303,9 @@ class CommandWriter:
             written = await self._write(prompt)
             usage += written.usage
             command = mended(part, written.text.strip())
-            if written.cut or not command:
+            if written.cut or not command or _PROSE.match(command):
                 continue
-            against = doubts(part, command, shown)
+            against = (*doubts(part, command, shown), *_missing(command))
             if turn.failed and command == turn.failed[-1].command:
                 against = (_REPEATED, *against)
             found.append(Proposal(command, against, usage))

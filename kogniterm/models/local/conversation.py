@@ -39,12 +39,15 @@ _TALK = {
 }
 
 _ADVICE = re.compile(wording("advice"))
+_BEYOND = re.compile(wording("beyond"))
+_CODE_WORK = re.compile(wording("code_work"))
 _HOW_TO = re.compile(wording("how_to"))
 _KNOWLEDGE = re.compile(wording("knowledge"))
 _ASKS = re.compile(r"^(what|whats|what's|who|when|why|que|cual|quien|cuando|por que|para que)\b")
 _NAMES_A_FILE = re.compile(
     r"[\w-]\.[a-z]\w{0,4}\b|(^|\s)\.[a-z]|/|\b(here|this|these|my|aqui|est[ae]s?|mis?)\b"
 )
+_IN_FILES = re.compile(wording("in_files"))
 _LITTLE = re.compile(wording("little"))
 _WANTS_OUTPUT = re.compile(wording("wants_output"))
 
@@ -70,6 +73,17 @@ def asks_to_look(text: str) -> bool:
 def asks_for_judgement(text: str) -> bool:
     """Return whether this asks for advice ("is it safe to …?"), which no small model has."""
     return bool(_ADVICE.search(_start(text)))
+
+
+def is_beyond(text: str) -> bool:
+    """Return whether no command on this machine could do this: messages, orders, news, weather."""
+    words = _start(text)
+    return bool(_BEYOND.match(words)) and not _IN_FILES.search(words)
+
+
+def is_code_work(text: str) -> bool:
+    """Return whether this asks for software or for work on code, which takes a larger model."""
+    return bool(_CODE_WORK.match(_start(text)))
 
 
 def asks_how(text: str) -> bool:

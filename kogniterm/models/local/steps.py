@@ -25,8 +25,9 @@ _ASKING = "how many|how big|how large|which|what is|cuant[oa]s?|cual|que hay"
 _THEN = wording("then")
 _ITEM = re.compile(r"^\s*(?:\d{1,2}[.)]|[-*•])\s+(.+)$")
 _INLINE_ITEM = re.compile(rf"(?:^|[\s,;:.])\s*\d[.)]\s+(?={_ORDER})")
+# "the next commit" and "el segundo cambio" name a thing; nothing is joined there.
 _CONNECTIVE = re.compile(
-    r"(?:\s*[,;.]\s*|\s+)(?:and\s+|y\s+)?"
+    r"(?:\s*[,;.]\s*|(?<!\b(?:the|her|his|our))(?<!\b(?:my|el|la))(?<!\b(?:your|esta))\s+)(?:and\s+|y\s+)?"
     rf"(?:{_THEN})\s*,?\s+(?=¿?(?:{_ORDER}|(?:{_ASKING})\b))"
 )
 _SENTENCE = re.compile(rf"[.;]\s+(?={_ORDER})")
@@ -110,6 +111,8 @@ _CHANGED = re.compile(r"\[the (?:user|person) changed the command to: (.*)\]\n?"
 _SEARCHES = re.compile(
     r"(^|[|;&(]\s*)(grep|egrep|fgrep|rg|pgrep|pidof|find|git grep|diff|cmp|test)\b"
 )
+_COMPARES = re.compile(r"^\s*(?:diff|cmp|git diff --no-index)\b")
+_NO_NUMBER = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
 _UNRUN = re.compile(r"[^\n]*\n\n```sh\n(.*)\n```")
 _FAILURE_LINES = 15
 _COMPLAINT = re.compile(
@@ -254,7 +257,11 @@ def _ending(command: str, output: str, code: int | None, message: BaseMessage) -
     if code is None:
         return "unfinished"
     if code == 0:
-        return "failed" if _only_complaints(command, output) else "ok"
+        bad = _only_complaints(command, output) or _NO_NUMBER.fullmatch(output.strip())
+        return "failed" if bad else "ok"
+    # A comparison reports differences with exit code 1.
+    if code == 1 and output.strip() and _COMPARES.match(command):
+        return "ok"
     # A search that finds nothing says so with exit code 1; that is an answer, not a failure.
     if code == 1 and not output.strip() and _SEARCHES.search(command):
         return "nothing"

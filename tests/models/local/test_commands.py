@@ -66,7 +66,7 @@ async def test_forgotten_name_makes_for_another_try_with_other_examples() -> Non
 
 
 async def test_of_two_doubtful_commands_the_better_one_is_taken() -> None:
-    write, _ = replies("sort z.csv", "cat q.csv b.csv")
+    write, _ = replies("sort z.csv", "cat q.csv b.csv", "sort y.csv")
     request = "join a.csv and b.csv"
     found = await CommandWriter(write, tuple).propose(begun(request), request)
     assert found.command == "cat q.csv b.csv"
@@ -74,12 +74,37 @@ async def test_of_two_doubtful_commands_the_better_one_is_taken() -> None:
 
 
 async def test_harm_is_told_apart_and_never_the_better_one() -> None:
-    write, _ = replies("rm -r cache", "ls other")
+    write, _ = replies("rm -r cache", "ls other", "rm -r cache")
     found = await CommandWriter(write, tuple).propose(begun("is cache/ big?"), "is cache/ big?")
     assert found.command == "ls other"
-    write, _ = replies("rm -r cache", "rm -rf cache")
+    write, _ = replies("rm -r cache", "rm -rf cache", "rm -r cache/")
     found = await CommandWriter(write, tuple).propose(begun("is cache/ big?"), "is cache/ big?")
     assert found.harmful
+
+
+async def test_prose_and_missing_programs_are_not_preferred() -> None:
+    request = "show the tree of src/"
+    write, _ = replies("I will list src for you.", "no-such-program src", "find src")
+    found = await CommandWriter(write, tuple).propose(begun(request), request)
+    assert (found.command, found.doubts) == ("find src", ())
+    write, _ = replies("no-such-program src", "ls x", "rm -r src")
+    found = await CommandWriter(write, tuple).propose(begun(request), request)
+    assert "no program no-such-program" in found.doubts
+
+
+@pytest.mark.parametrize(
+    ("request_text", "command", "doubt"),
+    [
+        ("replace cat with dog in a.txt", "sed -i 's/dog/dog/g' a.txt", "forgot cat"),
+        ("cambia gato por perro en a.txt", "sed -i 's/perro/perro/' a.txt", "replaces nothing"),
+        ("show the lines of a.txt with Eva", "grep eva a.txt", "forgot Eva"),
+        ("list the newest files", "git ls-files", "git"),
+    ],
+)
+def test_slips_that_show_in_the_text_are_noticed(
+    request_text: str, command: str, doubt: str
+) -> None:
+    assert doubt in doubts(request_text, command, ())
 
 
 async def test_list_is_counted_when_the_number_was_asked_for() -> None:
@@ -95,12 +120,12 @@ async def test_what_failed_is_not_proposed_again() -> None:
     found = await CommandWriter(write, tuple).propose(turn, "show a.txt")
     assert found.command == "head a.txt"
     assert "That failed: no" in prompts[0].text
-    write, _ = replies("cat a.txt", "cat a.txt")
+    write, _ = replies("cat a.txt", "cat a.txt", "cat a.txt")
     assert (await CommandWriter(write, tuple).propose(turn, "show a.txt")).repeated
 
 
 async def test_no_usable_reply_is_an_error() -> None:
-    write, _ = replies("", "")
+    write, _ = replies("", "I can list the files for you.", "https://example.com")
     with pytest.raises(ModelReplyError, match="no usable command"):
         await CommandWriter(write, tuple).propose(begun("list"), "list")
 
@@ -270,7 +295,14 @@ def test_name_copied_from_an_example_is_noticed() -> None:
         ("largest folders", "du -sh */ | sort -n", "du -sh */ | sort -h"),
         ("largest folders", "du -s */ | sort -nr", "du -s */ | sort -nr"),
         ("how many bytes?", "ls -l a.txt", "ls -l a.txt"),
-        ("how many did you delete?", "find . -name x -delete", "find . -name x -delete"),
+        ("how many did you delete?", "find . -name x -delete", "find . -name x | wc -l"),
+        ("which logs can go?", "find . -name '*.log' -exec rm {} +", "find . -name '*.log'"),
+        ("delete the logs", "find . -name '*.log' -delete", "find . -name '*.log' -delete"),
+        (
+            "commits by Eva?",
+            "git log --author=Eva | wc -l",
+            "git log --oneline --author=Eva | wc -l",
+        ),
     ],
 )
 def test_slips_that_can_be_mended_for_certain_are(

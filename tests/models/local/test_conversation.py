@@ -11,6 +11,8 @@ from kogniterm.models.local.conversation import (
     asks_for_judgement,
     asks_how,
     goes_on,
+    is_beyond,
+    is_code_work,
     is_knowledge_question,
     says_do_it,
     small_talk,
@@ -46,6 +48,8 @@ def is_knowledge(text: str) -> bool:
         ("ok thank you very much", "welcome"),
         ("What can you do?", "one shell command"),
         ("help", "one shell command"),
+        ("hi, what are you good at?", "one shell command"),
+        ("¿de qué eres capaz?", "una orden de la terminal"),
         ("who are you", "Qwen"),
         ("bye", "Goodbye"),
         ("hola", "Hola"),
@@ -82,7 +86,8 @@ def test_more_than_talk_is_not_talk(asked: str) -> None:
 
 def test_no_example_and_no_task_is_taken_for_anything_but_work() -> None:
     requests = [e.request for e in examples()] + [task.request for task in WORK_TASKS]
-    others = (small_talk, is_knowledge, asks_for_judgement, asks_how, says_do_it)
+    declined = (asks_for_judgement, is_beyond, is_code_work)
+    others = (small_talk, is_knowledge, asks_how, says_do_it, *declined)
     assert [(r, rule) for r in requests for rule in others if rule(r)] == []
 
 
@@ -127,6 +132,61 @@ def test_knowledge_is_recognised(asked: str) -> None:
 )
 def test_what_asks_for_a_judgement_gets_no_command(asked: str) -> None:
     assert asks_for_judgement(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Write an e-mail to Anna about the meeting",
+        "please call the bank",
+        "Order a taxi to the airport",
+        "will it rain on Sunday?",
+        "who won the match yesterday?",
+        "remind me to water the plants",
+        "Envíale un correo a Marta",
+        "compra dos entradas para el teatro",
+        "¿va a llover el domingo?",
+        "¿cuál es la cotización del dólar?",
+        "pon una alarma a las siete",
+    ],
+)
+def test_what_no_command_does_is_declined(asked: str) -> None:
+    assert is_beyond(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "write a chess game",
+        "create a mobile app for my gym",
+        "fix the failing tests",
+        "refactor the parser",
+        "programa un videojuego de carreras",
+        "arregla los errores del proyecto",
+    ],
+)
+def test_software_and_work_on_code_are_declined(asked: str) -> None:
+    assert is_code_work(asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "write the line mail=no into web.conf",
+        "order the files by size",
+        "get the emails in contacts.txt",
+        "what does weather.csv contain?",
+        "create a folder app",
+        "make a game folder",
+        "find bugs.txt",
+        "crea una carpeta web",
+        "busca el precio del oro en tabla.csv",
+        "muestra los correos de la carpeta bandeja",
+    ],
+)
+def test_work_with_files_is_not_declined(asked: str) -> None:
+    assert not is_beyond(asked)
+    assert not is_code_work(asked)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from kogniterm.models.local.steps import answer, turn_so_far, unrun_answer
+from kogniterm.models.local.steps import answer, parts_of, turn_so_far, unrun_answer
 
 
 def asked(text: str) -> HumanMessage:
@@ -152,7 +152,7 @@ def test_errors_behind_a_pipe_are_a_failure() -> None:
     again = ran("find -depth=1 | sort", shown, code=0, call="d")
     turn = turn_so_far([asked("list"), *ran("find . | sort", shown, code=0), *again])
     assert turn.part is None
-    assert answer(turn).startswith("`find -depth=1 | sort` printed nothing but errors")
+    assert answer(turn).startswith("`find -depth=1 | sort` gave no valid result")
 
 
 def test_output_that_mentions_errors_is_output() -> None:
@@ -176,3 +176,25 @@ def test_command_that_was_told_is_known_to_the_next_turn() -> None:
     ]
     assert turn_so_far([*before, asked("hazlo")]).shown == ("¿cómo veo los ocultos?", "ls -a")
     assert turn_so_far([asked("x"), AIMessage("```sh\nls\n```"), asked("hazlo")]).shown is None
+
+
+def test_a_comparison_reports_differences_with_exit_code_1() -> None:
+    turn = turn_so_far([asked("diff?"), *ran("diff a b", "1c1\n< x\n[exit 1]", code=1)])
+    assert turn.part is None
+    assert answer(turn) == "`diff a b` gave:\n\n```text\n1c1\n< x\n```"
+    turn = turn_so_far([asked("diff?"), *ran("diff a b", "diff: a: error\n[exit 2]", code=2)])
+    assert turn.part == "diff?"
+
+
+@pytest.mark.parametrize("printed", ["inf", "-nan"])
+def test_what_is_no_number_is_no_result(printed: str) -> None:
+    request, command = "what is the mean?", "awk '{s+=$1} END {print s/n}' a"
+    turn = turn_so_far([asked(request), *ran(command, f"{printed}\n[exit 0]", code=0)])
+    assert turn.part == request
+    assert answer(turn).startswith(f"`{command}` gave no valid result (exit code 0).")
+
+
+def test_words_that_join_are_not_cut_out_of_a_name() -> None:
+    request = "unstage a.txt for the next commit"
+    assert parts_of(request) == (request,)
+    assert len(parts_of("unstage a.txt next commit b.txt")) == 2
