@@ -216,11 +216,11 @@ def _ollama(provider: Provider, argument: str, options: ModelOptions) -> Model:
 def _local(_: Provider, argument: str, options: ModelOptions) -> Model:
     from kogniterm.models.local.bank import LearnedExamples
     from kogniterm.models.local.chat import open_local
-    from kogniterm.models.local.weights import DEFAULT_NAME
+    from kogniterm.models.local.weights import default_weights
 
     learned = options.examples_file
     return open_local(
-        argument or DEFAULT_NAME,
+        argument or default_weights(options.weights_folder).name,
         options.weights_folder,
         weights_file=options.weights_file,
         extra_examples=LearnedExamples(learned).load if learned is not None else tuple,

@@ -235,12 +235,12 @@ def _default_model(options: ModelOptions) -> str:
 
 def has_weights(options: ModelOptions) -> bool:
     """Return whether weights for the embedded model are there or set, intact or not."""
-    from kogniterm.models.local.weights import CATALOGUE
+    from kogniterm.models.local.weights import default_weights
 
     if options.weights_file is not None:  # if it is wrong, opening the model tells
         return True
     folder = options.weights_folder
-    return folder is not None and (folder / CATALOGUE[0].file).is_file()
+    return folder is not None and (folder / default_weights(folder).file).is_file()
 
 
 def _open_model(name: str, effort: str | None, *, options: ModelOptions) -> Model:

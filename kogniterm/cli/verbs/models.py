@@ -73,14 +73,15 @@ def _listings(args: argparse.Namespace) -> list[ModelListing]:
 
 def _in_use(args: argparse.Namespace) -> str:
     """Return the model that a new session uses; empty where none can be."""
-    from kogniterm.models.local.weights import DEFAULT_NAME
+    from kogniterm.models.local.weights import default_weights
     from kogniterm.runtime.use_cases.provider_login import model_in_use
 
+    paths = paths_in_use()
     try:
-        name = model_in_use(settings_of(args), paths_in_use())
+        name = model_in_use(settings_of(args), paths)
     except ModelKeyMissingError:
         return ""
-    return f"local:{DEFAULT_NAME}" if name == "local" else name
+    return f"local:{default_weights(paths.weights).name}" if name == "local" else name
 
 
 def _model_data(model: ListedModel, listing: ModelListing, in_use: str) -> dict[str, object]:
@@ -129,8 +130,8 @@ def _weights_line(state: WeightsState) -> str:
     size = _("{size} MB on disk, {memory} MB in memory").format(
         size=entry.size // 1_000_000, memory=entry.memory // 1_000_000
     )
-    name = f"local:{entry.name}"
-    return f"{name:<25}  {words[state.state]:<15}  {size}  ({entry.license}, Qwen)"
+    width = max(map(len, words.values()))
+    return f"local:{entry.short}  {words[state.state]:<{width}}  {size}  {entry.license}"
 
 
 def _pull(args: argparse.Namespace) -> Report:
@@ -162,7 +163,7 @@ def _remove(args: argparse.Namespace) -> Report:
 
 
 def _bare(name: str) -> str:
-    """Return the catalogue's name, from `local:NAME` too, the form used with --model."""
+    """Return the name in the catalogue, from `local:NAME` too, the form used with --model."""
     return name.removeprefix("local:")
 
 
@@ -170,7 +171,7 @@ ACTIONS = (
     Action("list", "List the models of your providers and the local ones", _list, (JSON,),
            ("kogniterm models list",)),
     Action("pull", "Download a local model; a partial download is continued", _pull, (
-        Argument("name", "Model to download; without it, the small one", "NAME", nargs="?"),
+        Argument("name", "Model to download: 0.5b or 1.5b (default: 0.5b)", "NAME", nargs="?"),
         Argument("--source", "File or URL to use; the checksum must still match", "PATH_OR_URL")),
         ("kogniterm models pull",)),
     Action("remove", "Delete a downloaded model", _remove, (

@@ -36,9 +36,9 @@ _OTHER_ACTION = 0.5
 _FEWEST = 4
 _TOKEN = re.compile(r"\.?[a-z0-9_+]+")
 _STOP_WORDS: dict[Language, str] = {
-    "en": "a an the of to in on at for with .txt by is are was be do does did i me my you your "
-    "it its this that these those there here and or please can could would want have has as all "
-    "any",
+    "en": "a an the of to in on at for with .txt by is are was were be do does did i me my you "
+    "your it its this that these those there here and or please can could would want have has as "
+    "all any",
     "es": "el la los las un una unos unas de del al a en con para .txt es son esta estan este "
     "estos estas esa ese eso y o u me mi mis tu tus se lo le les que hay aqui por favor quiero "
     "puedes como todos todas",

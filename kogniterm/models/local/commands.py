@@ -82,12 +82,14 @@ _DELETES_FOUND = re.compile(
     r"\s+(?:-delete\b|-exec(?:dir)?\s+rm\b.*?(?:\\;|';'|\+)|\|\s*xargs\s+(?:-\S+\s+)*rm\b[^|;&]*)"
 )
 _FINDS = re.compile(r"^(?:find|ls|grep)\b(?!.*\s-print0)")
+_PS_HEADER = re.compile(r"(^ps\b(?!.*(?:--no-headers|=\s))[^;&]*\|\s*head -n ?)1$")
 _COUNTS_COMMITS = re.compile(r"(\bgit log\b)(?!.*--(?:oneline|format|pretty))(?=[^|;&]*\|\s*wc -l)")
 
 # A replaced text and its replacement, where they stand as plain words in the request.
 _REPLACES = re.compile(wording("replaces"), re.IGNORECASE)
 _ABOUT_GIT = re.compile(wording("about_git"))
 _GIT = re.compile(r"(^|[;&|(]\s*)git\b")
+_SUBSTITUTION = re.compile(r"\bs([/|#,])([^/|#,]+)\1([^/|#,]*)\1")
 _REPLACES_BY_ITSELF = re.compile(r"\bs([/|#,])([^/|#,]+)\1\2\1")
 _PROSE = re.compile(r"(?:[A-ZÁÉÍÓÚÑ][\w']*,?|¿\w+|¡\w+)\s|https?://\S+$")
 
@@ -142,13 +144,30 @@ def _wants_it_gone(request: str) -> bool:
 def mended(request: str, command: str) -> str:
     """Return `command` with the mistakes corrected whose correction is certain.
 
-    A list is counted when `request` asks how many, and commits by their lines; sizes like 4.0K are
-    sorted as sizes; what would be deleted unasked is listed.
+    A text that is to be replaced is spelled as in `request`. A list is counted when `request` asks
+    how many, and commits by their lines; sizes like 4.0K are sorted as sizes; the header of `ps` is
+    not the first process; what would be deleted unasked is listed.
     """
     command = _SORTS_SIZES.sub(r"\1h", _COUNTS_COMMITS.sub(r"\1 --oneline", command))
+    command = _replaced(request, _PS_HEADER.sub(r"\g<1>2", command))
     if _FINDS.match(command) and needless_harm(request, command):
         command = _DELETES_FOUND.sub("", command)
     return _counted(request, command)
+
+
+def _replaced(request: str, command: str) -> str:
+    """Return `command` with the texts of its only substitution spelled as in `request`.
+
+    A small model corrects what it copies: "colour" becomes "color", and "Madrid" "madrid".
+    """
+    pairs = [[word for word in words if word] for words in _REPLACES.findall(request)]
+    found = list(_SUBSTITUTION.finditer(command))
+    if len(pairs) != 1 or len(found) != 1:
+        return command
+    (old, new), (mark, was, becomes) = pairs[0], found[0].groups()
+    if plain(becomes) != plain(new) or plain(was) not in (plain(old), plain(new)):
+        return command
+    return f"{command[: found[0].start(1)]}{mark}{old}{mark}{new}{mark}{command[found[0].end() :]}"
 
 
 def _counted(request: str, command: str) -> str:

@@ -50,9 +50,13 @@ class DataPackages:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One file of weights. `size` in bytes, `memory` in bytes held while the model is loaded."""
+    """One file of weights. `size` in bytes, `memory` in bytes held while the model is loaded.
+
+    `short` is the name that a user types: `local:1.5b`.
+    """
 
     name: str
+    short: str
     title: str
     file: str
     size: int
@@ -76,15 +80,22 @@ DEFAULT_NAME = CATALOGUE[0].name
 
 
 def weights_called(name: str) -> Weights:
-    """Return the entry called `name`. Raises `UsageError` naming the known ones."""
+    """Return the entry called `name`, also in short. Raises `UsageError` naming the known ones."""
     for entry in CATALOGUE:
-        if entry.name == name:
+        if name in (entry.name, entry.short):
             return entry
     raise UsageError(
         "Unknown local model {name}; known models: {known}.",
         name=name,
-        known=", ".join(entry.name for entry in CATALOGUE),
+        known=", ".join(entry.short for entry in CATALOGUE),
     )
+
+
+def default_weights(folder: Path | None) -> Weights:
+    """Return the first entry whose file is in `folder`, intact or not; the small one if none is."""
+    if folder is None:
+        return CATALOGUE[0]
+    return next((one for one in CATALOGUE if (folder / one.file).is_file()), CATALOGUE[0])
 
 
 _CHUNK = 1 << 20

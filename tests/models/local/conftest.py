@@ -34,6 +34,7 @@ def entry() -> Weights:
     """Return a catalogue entry for a file of 100 kB in three data packages."""
     return Weights(
         name="tiny",
+        short="t",
         title="Tiny 1",
         file="tiny.gguf",
         size=len(CONTENT),

