@@ -79,6 +79,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--setup", action="append", choices=SET_UPS, help="may be repeated")
     parser.add_argument("--only", default="", help="tasks whose id contains this")
     parser.add_argument("--group", choices=("tuned", "held-out"), help="only these tasks")
+    parser.add_argument("--set", type=int, help="only the held-out set of this number")
     parser.add_argument("--limit", type=int, help="at most so many tasks, spread over the table")
     parser.add_argument("--fresh", action="store_true", help="forget what was already run")
     parser.add_argument("--verbose", action="store_true", help="show commands and answers")
@@ -96,6 +97,8 @@ def _chosen(args: argparse.Namespace) -> list[Task]:
     chosen = [task for task in tasks() if args.only in task.id]
     if args.group:
         chosen = [task for task in chosen if bool(task.held_out) == (args.group == "held-out")]
+    if args.set:
+        chosen = [task for task in chosen if task.held_out == args.set]
     if args.limit and args.limit < len(chosen):
         chosen = [chosen[len(chosen) * n // args.limit] for n in range(args.limit)]
     return chosen

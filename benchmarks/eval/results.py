@@ -16,6 +16,7 @@ PUBLISHED = Path(__file__).with_name("results.json")
 KEPT_ANSWER = 600
 _DECIDING = (
     "kogniterm/models/local/*.py",
+    "kogniterm/models/local/*.toml",
     "kogniterm/models/local/examples/*",
     "prompts/local_*.md",
     "benchmarks/eval/s*.py",
