@@ -314,7 +314,7 @@ def command_message(
         "cwd": result.cwd,
         "output_path": result.output_path,
     }
-    return tool_message(request.call_id, request.tool, "\n".join(parts), artifact=artifact)
+    return answer(request, "\n".join(parts), artifact=artifact)
 
 
 _DECIDERS = {
@@ -329,7 +329,7 @@ def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
     """Return the observation of a request that was refused, with the reason if there is one."""
     why = f": {decision.reason}" if decision.reason else ""
     text = f"[not run: refused by {_DECIDERS.get(decision.by, decision.by)}{why}] Do not repeat it."
-    return tool_message(request.call_id, request.tool, text, failed=True)
+    return answer(request, text, failed=True)
 
 
 def changed_message(request: ActionRequest, file: str) -> ToolMessage:
@@ -338,7 +338,7 @@ def changed_message(request: ActionRequest, file: str) -> ToolMessage:
         f"[not run: {file} changed after the command was checked. Read the file; if the command "
         "is still right, propose it again.]"
     )
-    return tool_message(request.call_id, request.tool, text, failed=True)
+    return answer(request, text, failed=True)
 
 
 def action_message(
@@ -350,13 +350,25 @@ def action_message(
 ) -> ToolMessage:
     """Return the observation of an approved action that is not a command."""
     artifact = None if failed else {"request_id": request.id, "exit_code": 0}
+    return answer(request, observation, failed=failed, artifact=artifact, images=images)
+
+
+AGAIN = "[the user was asked to let it run again outside the sandbox:]"
+
+
+def answer(
+    request: ActionRequest,
+    text: str,
+    *,
+    failed: bool = False,
+    artifact: Any = None,
+    images: Sequence[ImageBlock] = (),
+) -> ToolMessage:
+    """Return the answer to the call of a request, which also tells of its run in the sandbox."""
+    if request.refusal is not None:
+        text = f"{request.refusal.observation}\n{AGAIN}\n{text}"
     return tool_message(
-        request.call_id,
-        request.tool,
-        observation,
-        failed=failed,
-        artifact=artifact,
-        images=images,
+        request.call_id, request.tool, text, failed=failed, artifact=artifact, images=images
     )
 
 

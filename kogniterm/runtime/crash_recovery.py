@@ -111,7 +111,7 @@ def _message(
     text = "\n".join(lines)
     if request is None:
         return messages.note(f"I ran this command myself: {intent.command}\n{text}")
-    return messages.tool_message(request.call_id, request.tool, text, failed=True)
+    return messages.answer(request, text, failed=True)
 
 
 def partial_output(path: str | None) -> str:

@@ -40,6 +40,7 @@ from kogniterm.types import (
     Phrase,
     Plan,
     RiskReport,
+    SandboxRefusal,
     Waiting,
     events,
 )
@@ -80,24 +81,25 @@ class Runner:
         report: RiskReport,
         io: TurnIO,
         count: TurnCount,
-    ) -> None:
+    ) -> ActionRequest | None:
         """Arrows 10 and 11: run what was approved, durable before it starts, and record its end.
 
-        Raises `asyncio.CancelledError` after the outcome is recorded, when the turn was cancelled
-        meanwhile.
+        Returns the request to run it again outside, when the sandbox stopped it and a user can be
+        asked. Raises `asyncio.CancelledError` after the outcome is recorded, when the turn was
+        cancelled meanwhile.
         """
         if request.effect == "person":
             # A question starts nothing, so no outcome can be unknown: a resume asks again.
             with count.waiting():
                 await self._act_tool(request, io, count)
-            return
+            return None
         self.keep_preimages(replace(request, command=decision.command), report)
         command = request.effect == "command"
         self._intend(request.id, decision.command, shell=command)
         if command:
-            await self._act_command(request, decision, report, io, count)
-        else:
-            await self._act_tool(request, io, count)
+            return await self._act_command(request, decision, report, io, count)
+        await self._act_tool(request, io, count)
+        return None
 
     def _intend(self, request_id: str, command: str, *, shell: bool) -> None:
         """Write the intent to disk before the start; `command` is redacted."""
@@ -114,19 +116,23 @@ class Runner:
         report: RiskReport,
         io: TurnIO,
         count: TurnCount,
-    ) -> None:
+    ) -> ActionRequest | None:
         journal, sink = self.journal, io.sink
         sink(events.CommandStarted(request.id, decision.command, self.executor.cwd))
         box = self.policy.confine(decision, report)
         result, cancelled = await self._run_command(request, decision.command, io)
         result = self._redact_result(result)
-        after = self.policy.after_run(decision.command, result, box)
+        can_ask = io.attended and not cancelled and request.refusal is None
+        after = self.policy.after_run(decision.command, result, box, can_ask=can_ask)
         count.add_command(result)
         previous = journal.state.plan
-        plan, found = self._settle_check(request, result)
+        plan, found = (None, "") if after.refused else self._settle_check(request, result)
         note = "\n".join(filter(None, (found, after.note)))
         message = messages.command_message(request, result, decision, note)
-        outcome = Outcome(request.id, _status(result), message, result, plan, request.agent)
+        again = None
+        if after.refused is not None:
+            again = self._outside(request, decision, report, after.refused, message.text)
+        outcome = Outcome(request.id, _status(result), message, result, plan, request.agent, again)
         # The end is reported once it is on disk: a crash must not undo what was reported.
         try:
             await journal.record_outcome(outcome, sink)
@@ -145,6 +151,22 @@ class Runner:
         self.learn(result)
         if cancelled:
             raise asyncio.CancelledError
+        return again
+
+    def _outside(
+        self,
+        request: ActionRequest,
+        decision: Decision,
+        report: RiskReport,
+        reason: Phrase,
+        observation: str,
+    ) -> ActionRequest:
+        """Return the request to run again, outside the sandbox, what was stopped inside."""
+        judged = self.journal.state.requested.get(request.id)
+        changed = self.policy.changed_file(judged.script_hashes) if judged is not None else None
+        effects = report.label != "safe_readonly"
+        refusal = SandboxRefusal(reason, observation, effects, changed or "")
+        return replace(request, id=f"{request.id}-again", command=decision.command, refusal=refusal)
 
     def _settle_check(
         self, request: ActionRequest, result: CommandResult

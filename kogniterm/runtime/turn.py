@@ -235,5 +235,5 @@ async def _approve_and_run(
         count.refused.append((decision.why, decision.by))
         services.journal.settle(request, "refused", refusal)
         return False
-    await services.runner.act(request, decision, report, io, count)
-    return True
+    again = await services.runner.act(request, decision, report, io, count)
+    return again is None or await _approve_and_run(services, again, io, count)

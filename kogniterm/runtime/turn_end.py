@@ -182,5 +182,5 @@ def _cancel_pending(journal: TurnJournal, agent: str, why: str) -> None:
             continue
         status: OutcomeStatus = "unknown" if request.id in started else "cancelled"
         text = _STARTED.format(why=why) if request.id in started else f"[not run: {why}]"
-        message = messages.tool_message(request.call_id, request.tool, text, failed=True)
+        message = messages.answer(request, text, failed=True)
         journal.record(Outcome(request.id, status, message, agent=agent), durable=True)

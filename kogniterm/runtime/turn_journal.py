@@ -225,8 +225,10 @@ class JournalLookup:
 
 def _messages(record: Record) -> tuple[BaseMessage, ...]:
     match record.body:
-        case InputReceived(message=message) | Outcome(message=message):
+        case InputReceived(message=message):
             return (message,)
+        case Outcome():
+            return record.body.told
         case NodeRan(update=update):
             return update.messages
         case _:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from kogniterm.agent.compaction import Window
+from kogniterm.approval import Unattended
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Approver, EventSink, Model, Terminal
 from kogniterm.runtime.budgets import TurnCount
@@ -71,6 +72,11 @@ class TurnIO:
     terminal: Terminal | None = None
     recover: Recover | None = None
     at_limit: AtLimit | None = None
+
+    @property
+    def attended(self) -> bool:
+        """Return whether a user can be asked."""
+        return not isinstance(self.approver, Unattended)
 
 
 @dataclass(slots=True)
@@ -184,9 +190,12 @@ class PolicyPort(Protocol):
         """Set the executor's sandbox for the next command, as its decision requires."""
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None
+        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool
     ) -> SandboxFindings:
-        """Return what to report about a command that ran in `box`."""
+        """Return what to report about a command that ran in `box`.
+
+        With `can_ask` the user can be asked to let it run again outside.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,9 +381,9 @@ def _told(
 def _outcome(state: SessionState, body: Outcome) -> SessionState:
     ran = body.result is not None and body.result.ended != "not_started"
     return replace(
-        _told(state, body.agent, (body.message,)),
+        _told(state, body.agent, body.told),
         plan=body.plan if body.plan is not None else state.plan,
-        pending=tuple(request for request in state.pending if request.id != body.request_id),
+        pending=tuple(_pending_after(state, body)),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),
         unsettled=_unsettled(state, body),
         refused=(*state.refused, *_refused(state, body)),
@@ -392,6 +392,15 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         decisions=_without(state.decisions, body.request_id),
         cwd=body.result.cwd if ran and body.result is not None else state.cwd,
     )
+
+
+def _pending_after(state: SessionState, body: Outcome) -> Iterator[ActionRequest]:
+    """Yield what waits after an outcome: another run of the same call in its own place."""
+    for request in state.pending:
+        if request.id != body.request_id:
+            yield request
+        elif body.again is not None:
+            yield body.again
 
 
 def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:

@@ -111,6 +111,7 @@ class Outcome:
 
     `plan` is given when the request was the check of a plan step and completed it. `agent` is the
     sub-agent that asked and whose history the message is added to; empty for the main agent.
+    With `again` the same call waits as another request, whose outcome tells the model of both.
     """
 
     request_id: str
@@ -119,6 +120,12 @@ class Outcome:
     result: CommandResult | None = None
     plan: Plan | None = None
     agent: str = ""
+    again: ActionRequest | None = None
+
+    @property
+    def told(self) -> tuple[BaseMessage, ...]:
+        """Return what is added to the history."""
+        return (self.message,) if self.again is None else ()
 
 
 @dataclass(frozen=True, slots=True)

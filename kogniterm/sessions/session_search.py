@@ -127,8 +127,10 @@ _WORD = re.compile(r"[^\W_]+")
 def messages_of(body: RecordBody) -> tuple[BaseMessage, ...]:
     """Return the messages that a record adds to the main history."""
     match body:
-        case InputReceived(message=message) | Outcome(message=message, agent=""):
+        case InputReceived(message=message):
             return (message,)
+        case Outcome(agent=""):
+            return body.told
         case NodeRan(update=update) if not update.agent:
             return update.messages
         case Compacted(messages=messages):

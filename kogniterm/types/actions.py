@@ -40,6 +40,20 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxRefusal:
+    """A run of a command that the sandbox stopped: why, and what the model would have read of it.
+
+    With `effects` it may have changed something before, and it did change the file `changed`, which
+    decides what the command runs.
+    """
+
+    reason: Phrase
+    observation: str
+    effects: bool = True
+    changed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ActionRequest:
     """An action with effects, waiting outside the graph for approval.
 
@@ -48,6 +62,7 @@ class ActionRequest:
     rendering of what would happen, and `arguments` holds what the tool gets. `detail` is shown
     before approval beside it: the unified diff of an edit. `agent` is the call id of the
     `delegate` call whose sub-agent asks (empty: the main agent), `agent_task` its task, short.
+    `refusal` is given when the same call has run in the sandbox, and may run again outside of it.
     """
 
     id: str
@@ -60,6 +75,7 @@ class ActionRequest:
     detail: str = ""
     agent: str = ""
     agent_task: str = ""
+    refusal: SandboxRefusal | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,16 @@ import pytest
 
 from tests.support.programs import require_sandbox
 from tests.support.real_terminal import User
-from tests.support.typing_user import put, result_of, scripted
+from tests.support.typing_user import (
+    ARMED_SECONDS,
+    asked,
+    leave,
+    open_prompt,
+    put,
+    result_of,
+    say,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 KINDS = {"bubblewrap": "bubblewrap", "landlock": "Landlock"}
@@ -98,3 +107,32 @@ def test_planted_files_are_shown_on_the_screen(
     _, said = terminal.run("kogniterm run -y --model scripted:steps.yaml go")
     words = " ".join(said.split())
     assert ".vscode/tasks.json (new)" in words
+
+
+def test_a_command_that_the_sandbox_stops_is_asked_about_at_once(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    require_sandbox("auto")
+    terminal = open_terminal(user=user, columns=120)
+    copy = "echo begun >> inside; cp inside ../home/outside"
+    replies: list[dict[str, object]] = [{"run": copy}, {"run": copy}, {"text": "Done."}]
+    model = scripted(terminal, json.dumps({"replies": replies}))
+    open_prompt(terminal, f"kogniterm -y --model {model}")
+    say(terminal, "go")
+    shown = asked(terminal, "Run this command outside the sandbox?")
+    assert "The sandbox refused it: " in shown or "The sandbox may have refused it: " in shown
+    assert "It has already run in part; running it again may repeat its effects." in shown
+    assert not (terminal.home / "outside").exists()
+    terminal.send("a")
+    terminal.until("[y] outside the sandbox: exactly this command")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Done.")
+    assert (terminal.home / "outside").exists()
+    assert (terminal.folder / "inside").read_text() == "begun\n" * 3
+    say(terminal, "/permissions", "outside the sandbox: exactly this command")
+    assert leave(terminal) == 0
+    file = terminal.folder / "session.jsonl"
+    terminal.run(f"kogniterm sessions export last --format jsonl --to {file.name}")
+    (told,) = [line for line in file.read_text().splitlines() if "let it run again outside" in line]
+    assert told.index("[exit 1]") < told.index("let it run again outside")

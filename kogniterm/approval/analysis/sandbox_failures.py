@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from kogniterm.text.visible import cut, render_line
 from kogniterm.types import Phrase
 
 Widening = Literal["network", "write", "process"]
@@ -19,7 +20,23 @@ class SandboxFailure:
     target: str
     text: Phrase
 
+    @property
+    def refusal(self) -> Phrase:
+        """The same at a question, with what the command seems to need."""
+        values = {"target": cut(render_line(self.target), _LONGEST_TARGET)}
+        if self.text.template == _NOT_PERMITTED.template:
+            return Phrase("The sandbox may have refused it: no access to {target}.", values)
+        if self.widen == "write":
+            return Phrase("The sandbox refused it: writes {target}.", values)
+        if self.widen == "process":
+            return Phrase("The sandbox refused it: needs processes or services of this machine.")
+        if self.target:
+            return Phrase("The sandbox refused it: needs the network ({target}).", values)
+        return Phrase("The sandbox refused it: needs the network.")
 
+
+_LONGEST_TARGET = 80
+_HOST = re.compile(r"(?i)host='([\w.-]+)'|https?://([\w.-]+)|host(?:name)?:? ([\w-]+(?:\.[\w-]+)+)")
 _PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|[\w.~/-]+)[’'\"`]?"
 _NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
 _NOT_WRITTEN = Phrase("Could not write {path}: the sandbox protects it.")
@@ -68,6 +85,8 @@ def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None
         if found is None or (reason is _NOT_PERMITTED and exit_code == 126):
             continue
         target = next(filter(None, found.groups()), "")
+        if widen == "network" and not target and (host := _HOST.search(output[-20_000:])):
+            target = next(filter(None, host.groups()), "")
         values = {"path": target or "…"} if "{path}" in reason.template else {}
         return SandboxFailure(widen, target, Phrase(reason.template, values))
     return None

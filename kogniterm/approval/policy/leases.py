@@ -356,7 +356,7 @@ def _wider(effect: Effect) -> Phrase:
 
 def _placed(text: Phrase, *, outside: bool) -> Phrase:
     """Return a permission in words, with the place where its commands run if not the usual one."""
-    return Phrase("{permission}, outside the sandbox", {"permission": text}) if outside else text
+    return Phrase("outside the sandbox: {permission}", {"permission": text}) if outside else text
 
 
 def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:

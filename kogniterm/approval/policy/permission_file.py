@@ -1,7 +1,7 @@
 """Saved permissions: leases of projects in a TOML file of the user's own, read and written.
 
     [[permission]]
-    # exactly this command: npm test (in /home/me/project), outside the sandbox
+    # outside the sandbox: exactly this command: npm test (in /home/me/project)
     id = "p1"
     workspace = "/home/me/project"    # the project
     folder_id = "131:1763953200"      # tells its folder from another one of the same name

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, SystemMessage
 
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
+    AGAIN,
     PLAN_FIRST,
     PLAN_ONLY,
     human_message,
@@ -436,13 +437,16 @@ class RecordedPolicy:
         """Do nothing: recorded commands are answered, live ones run in the scratch copy."""
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None
+        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool
     ) -> SandboxFindings:
         """Return what stands about the sandbox in the recorded observation."""
-        del command, result, box
-        text = self._player.last_observation
+        del command, result, box, can_ask
+        settled = self._player.settled
+        again = settled.again if settled is not None else None
+        text = self._player.last_observation.rpartition(AGAIN)[2]
         place = text.find("[sandbox:")
-        return SandboxFindings(text[place:] if place >= 0 else "")
+        refused = again.refusal.reason if again is not None and again.refusal else None
+        return SandboxFindings(text[place:] if place >= 0 else "", refused=refused)
 
 
 class RecordedApprover:

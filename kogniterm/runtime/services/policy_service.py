@@ -157,14 +157,23 @@ class PolicyService:
         if lease is not None:
             self._note_use(lease)
         outside = lease is not None and lease.outside
-        if verdict.kind == "allow" and circumstances.sandboxed and not outside:
-            obstacle = self.sandbox.in_the_way(request.command, cwd)
+        if verdict.kind == "allow" and not outside:
+            obstacle = self._obstacle(request, cwd)
             if obstacle is not None:
                 wider = Phrase("Runs outside the sandbox if you approve it.")
-                known = (obstacle,) if self.sandbox.always else (obstacle, wider)
+                told = self.sandbox.always or request.refusal is not None
+                known = (obstacle,) if told else (obstacle, wider)
                 trace = (*verdict.trace, RuleTrace("sandbox", "ask", True, obstacle))
                 return Verdict("ask", (*known, *report.reasons), trace)
         return verdict
+
+    def _obstacle(self, request: ActionRequest, cwd: str) -> Phrase | None:
+        """Return why the sandbox is known to stop a command; None when nothing is known."""
+        if request.refusal is not None:
+            return request.refusal.reason
+        if self.sandbox.box is None or request.effect != "command":
+            return None
+        return self.sandbox.in_the_way(request.command, cwd)
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
         """Return the state of every file that decides what the request runs, by name."""
@@ -185,9 +194,12 @@ class PolicyService:
         return box
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None
+        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool = False
     ) -> SandboxFindings:
-        """Return what to report about a command that ran in `box`."""
+        """Return what to report about a command that ran in `box`.
+
+        With `can_ask` the user can be asked to let it run again outside.
+        """
         if box is None:
             before, self.filled = self.filled, self._fills(command, self.filled)
             # Its shell state is restored in the sandbox too.
@@ -197,7 +209,7 @@ class PolicyService:
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if any(argv[0] in _EXPORTING for argv in ran.programs):
             self.git_variable = next(_git_variables(ran), self.git_variable)
-        return self.sandbox.end(command, result, box)
+        return self.sandbox.end(command, result, box, can_ask=can_ask)
 
     def _fills(self, command: str, filled: frozenset[str]) -> frozenset[str]:
         return approval.fills(command, cwd=self.workspace, filled=filled)
@@ -227,19 +239,14 @@ class PolicyService:
         except UsageError:
             return tuple(self.session_leases)
 
-    def offers(
-        self, request: ActionRequest, report: RiskReport, cwd: str, *, outside: bool = False
-    ) -> tuple[Offer, ...]:
-        """Return what may be granted together with an approval in `cwd`.
-
-        With `outside` the sandbox has refused the command, and it is to run without one.
-        """
+    def offers(self, request: ActionRequest, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
+        """Return what may be granted together with an approval in `cwd`."""
         folder, workspace = os.path.realpath(cwd), os.path.realpath(self.workspace)
         if request.effect == "edit":
             return () if _is_guarded(report) else edit_offers(report, workspace=workspace)
         if request.effect != "command":
             return ()
-        outside = self._can_leave(report, refused=outside)
+        outside = self._can_leave(report, refused=self._obstacle(request, cwd) is not None)
         found = approval.offers(report, folder=folder, workspace=workspace)
         return tuple(replace(offer, outside=outside) for offer in found)
 

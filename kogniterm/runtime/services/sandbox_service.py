@@ -59,6 +59,8 @@ class SandboxFindings:
     notices: tuple[Phrase, ...] = ()
     changed: tuple[str, ...] = ()
     """Files that the command left and other tools act on, for the journal."""
+    refused: Phrase | None = None
+    """The reason why the sandbox stopped the command, for the user to let it run outside."""
 
 
 @dataclass(slots=True)
@@ -66,7 +68,7 @@ class SandboxService:
     """Chooses the sandbox of each command and looks at what it did. `box` is None without one.
 
     With `always` approved commands run inside too. `stopped` are commands that failed because of
-    the sandbox; the user is asked about them when they are proposed again.
+    the sandbox; the user is asked about them at once, or when they are proposed again.
     """
 
     box: Sandbox | None
@@ -116,8 +118,10 @@ class SandboxService:
         if not self._still_runs:  # else the state recorded before counts
             self._before = box.search().states
 
-    def end(self, command: str, result: CommandResult, box: Sandbox | None) -> SandboxFindings:
-        """Return what to report about a command that ran."""
+    def end(
+        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool = False
+    ) -> SandboxFindings:
+        """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         if box is None:
             return SandboxFindings()
         failed = _not_started(result)
@@ -127,7 +131,12 @@ class SandboxService:
         after = box.search().states
         different = planted(self._before, after)
         self._before, self._still_runs = after, any(j.state == "running" for j in result.jobs)
-        notes = [*self._misled(command, box), *self._stopped(command, result), *self._of_tmp(box)]
+        known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
+        notes = [
+            *self._misled(command, box, asks=asks),
+            *self._stopped(command, result, asks=asks),
+            *self._of_tmp(box),
+        ]
         named = _named(different, box.workspace)
         notices: tuple[Phrase, ...] = ()
         if named:
@@ -140,14 +149,16 @@ class SandboxService:
             self.told = True
             notes.insert(0, _FIRST[box.kind])
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
-        return SandboxFindings(note, notices, tuple(f"{one.path} {one.how}" for one in different))
+        changed = tuple(f"{one.path} {one.how}" for one in different)
+        failure = self.stopped.get(command) if asks and not known and not self.always else None
+        return SandboxFindings(note, notices, changed, failure.refusal if failure else None)
 
     def was_told(self, texts: Iterable[str]) -> None:
         """Find in the history of a resumed session that the model was told."""
         self.told = any(_MARK + text[:40] in one for one in texts for text in _FIRST.values())
 
-    def _misled(self, command: str, box: Sandbox) -> list[str]:
-        """Return what a command may have got wrong; the user is asked when it is proposed again."""
+    def _misled(self, command: str, box: Sandbox, *, asks: bool) -> list[str]:
+        """Return what a command may have got wrong; the user is asked about it now or later."""
         if self._report is None:
             return []
         programs = _programs(self._report)
@@ -163,20 +174,22 @@ class SandboxService:
             "Needs processes or services of this machine, which the sandbox does not show."
         )
         self.stopped[command] = SandboxFailure("process", names, why)
+        later = "" if asks else f" Propose {names} alone; the user can approve it outside."
         return [
             f"{names} saw the sandbox, not this machine: its processes, network and services are "
-            f"not visible inside. Propose {names} alone; the user can approve it outside."
+            f"not visible inside.{later}"
         ]
 
-    def _stopped(self, command: str, result: CommandResult) -> list[str]:
+    def _stopped(self, command: str, result: CommandResult, *, asks: bool) -> list[str]:
         failure = approval.sandbox_failure(result.text, result.exit_code)
         if failure is None or command in self.stopped:
             return []
         self.stopped[command] = failure
-        return [
-            f"{failure.text} If it is needed, propose the same command again; "
+        later = (
+            " If it is needed, propose the same command again; "
             "the user will be asked to let it run outside."
-        ]
+        )
+        return [str(failure.text) if asks else f"{failure.text}{later}"]
 
     def _of_tmp(self, box: Sandbox) -> list[str]:
         """Return the note that files in the private /tmp are not visible outside."""

@@ -70,8 +70,7 @@ TOPICS = (
         Phrase("In the sandbox, a command can write to the workspace and to temporary files only, "
                "and has no network."),
         Phrase("A command that you approve yourself runs outside the sandbox."),
-        Phrase("A command that the sandbox stopped is asked about when the model proposes it "
-               "again."),
+        Phrase("If the sandbox stops a command, you are asked whether it may run outside."),
         Phrase("The sandbox hides known secrets such as ~/.ssh, but not the rest of the disk."),
         Phrase("If no sandbox works, -y is an error unless you add --no-sandbox."),
     ), "docs/approval.md", also=("isolation",)),

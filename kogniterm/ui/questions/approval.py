@@ -20,7 +20,7 @@ from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EF
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
-from kogniterm.text.visible import one_line, render
+from kogniterm.text.visible import one_line, render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
@@ -135,7 +135,10 @@ class Subject:
             "network": _("Use the network for this?"),
             "keystrokes": _("Send these keys?"),
         }
-        text.append(questions.get(self.request.effect, _("Allow this action?")), "heading")
+        title = questions.get(self.request.effect, _("Allow this action?"))
+        if self.request.refusal is not None:
+            title = _("Run this command outside the sandbox?")
+        text.append(title, "heading")
         text.append("  ")
         text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
         if self.original is not None:
@@ -158,10 +161,25 @@ class Subject:
     def _warnings(self, painter: Painter) -> list[Text]:
         from kogniterm.text.visible import warnings
 
-        return [
-            Text.assemble((f"{painter.symbol('warn')} ", "bad"), (translate(text), "bad"))
-            for text in warnings(self.request.command)
-        ]
+        told = [(text, "bad") for text in warnings(self.request.command)]
+        told += [(text, "warn") for text in self._refusal]
+        return [Text(f"{painter.symbol('warn')} {translate(text)}", style) for text, style in told]
+
+    @property
+    def _refusal(self) -> Sequence[Phrase]:
+        """The warnings about a command that ran in the sandbox."""
+        refusal = self.request.refusal
+        if refusal is None:
+            return ()
+        told = [refusal.reason]
+        if refusal.effects:
+            told.append(
+                Phrase("It has already run in part; running it again may repeat its effects.")
+            )
+        if refusal.changed:
+            values = {"file": render_line(refusal.changed)}
+            told.append(Phrase("It changed {file}, which decides what it runs now.", values))
+        return told
 
     def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
         facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
@@ -173,8 +191,6 @@ class Subject:
     def _table(self) -> RenderableType:
         """Return the facts to decide by, one a row."""
         from rich.table import Table
-
-        from kogniterm.text.visible import render_line
 
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="muted", no_wrap=True)
@@ -210,6 +226,7 @@ class Subject:
         A deletion stays as a reason, without its paths: it must not seem as harmless as a read.
         """
         said = [*self.report.reasons, *self.verdict.reasons]
+        said = [text for text in said if text not in self._refusal]
         if told:
             repeated = [text for text in said if text.template in REPEATS_EFFECT]
             said = [text for text in said if text not in repeated]
@@ -222,8 +239,6 @@ class Subject:
         return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
 
     def _changes(self) -> list[Text]:
-        from kogniterm.text.visible import render_line
-
         old, new = words(render_line(self.original or ""), render_line(self.request.command))
         return [Text.assemble("- ", old), Text.assemble("+ ", new)]
 
@@ -240,8 +255,6 @@ class Subject:
             lines.append(Text("  " + _("No rule applies; the default is to ask."), "muted"))
         if self.report.programs and self.editable:
             lines.append(Text(_("Programs it starts:"), "heading"))
-            from kogniterm.text.visible import render_line
-
             lines += [Text("  " + render_line(" ".join(argv))) for argv in self.report.programs]
         return lines
 

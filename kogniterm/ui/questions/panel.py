@@ -200,7 +200,7 @@ class QuestionPanel:
                 top.below,
             )
             return [*note, *painter.lines(Text(rest, "key"), self._columns)]
-        heading = entry.heading if entry is not None else ""
+        heading = entry.heading if entry is not None and not line.words else ""
         head = painter.lines(Text(heading, "heading"), self._columns) if heading else []
         return [*note, *head, *self._keys(top, line)]
 
