@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
-from kogniterm.ui.commands import help_topics
+from kogniterm.ui.commands import command_details, help_topics
 from kogniterm.ui.commands.registry import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, language, translate
 from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
 from kogniterm.ui.repl import APPROVAL_MODES, AUTO_MODE, Repl
 from kogniterm.ui.screen_preferences import KEYS, THEMES
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 ARGUMENTS_SHOWN = 24
 JOB_ACTIONS = ("stop", "keep", "output")
@@ -31,22 +35,48 @@ def show_help(repl: Repl, argument: str) -> None:
             line = Text(f"/{command.name} {command.arguments}".rstrip(), "command")
             line.append(f"  {translate(command.help)}", "muted")
             repl.display.write(line)
+            _show_detail(repl, command.name)
         if topic is not None:
             _show_topic(repl, topic)
         return
+    for title, commands, detail in command_details.grouped(repl.registry.commands):
+        rows = [
+            (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
+            for command in commands
+        ]
+        repl.display.write(Text(translate(title), "heading"))
+        repl.display.write(Explained(rows, "command"))
+        if detail is not None:
+            repl.display.write(_example(detail))
     rows = [
-        (f"/{command.name} {_shortened(command.arguments)}".rstrip(), translate(command.help))
-        for command in repl.registry.commands
-    ]
-    rows += [
         ("!" + _("COMMAND"), _("run a command yourself; the model sees it")),
         ("@" + _("FILE"), _("attach the text of a file (Tab completes its name)")),
         ("@jobs", _("attach the output of background jobs; @job:ID for one job")),
     ]
+    repl.display.write(Text(_("On the line"), "heading"))
     repl.display.write(Explained(rows, "command"))
     topics = ", ".join(topic.name for topic in help_topics.TOPICS)
     told = _("/keys shows the keys. /help TOPIC explains a topic: {topics}.").format(topics=topics)
     repl.display.write(Text(told, "muted"))
+
+
+def _show_detail(repl: Repl, name: str) -> None:
+    """Write what to know about a command, and an example."""
+    from rich.text import Text
+
+    detail = command_details.DETAILS.get(name)
+    if detail is None:
+        return
+    if detail.note is not None:
+        repl.display.write(Text(translate(detail.note), "muted"))
+    repl.display.write(_example(detail))
+
+
+def _example(detail: command_details.Detail) -> Text:
+    from rich.text import Text
+
+    words = _("Example: {command}").format(command=detail.example)
+    return Text(f"{words}  ({translate(detail.does)})", "muted")
 
 
 def _show_topic(repl: Repl, topic: help_topics.Topic) -> None:
