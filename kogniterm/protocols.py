@@ -23,6 +23,7 @@ from kogniterm.types import (
     ToolSpec,
     Verdict,
     Waiting,
+    WebAnswer,
 )
 from kogniterm.types.events import Event
 
@@ -153,12 +154,26 @@ class Tool(Protocol):
     def detail(self, arguments: Mapping[str, Any]) -> str:
         """Return what the user should see in full before approving (an edit's diff)."""
 
+    def hosts(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the hosts that this call contacts, for the approval; arguments are checked."""
+
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """Return the observation. Raises `ToolError` for what the model can correct.
 
         Called inside the graph for effect "none", by the runtime after approval otherwise.
         Tools with effect "command" are run by the executor and never through this method.
         """
+
+
+class WebSearcher(Protocol):
+    """Searches the web with the own tool of the model's provider."""
+
+    @property
+    def host(self) -> str:
+        """Return the provider's host; "" where the model in use cannot search."""
+
+    async def search(self, query: str) -> WebAnswer:
+        """Return what the provider found. Raises `ToolError`."""
 
 
 EventSink = Callable[[Event], None]

@@ -136,6 +136,7 @@ def as_request(
         detail=tool.detail(checked),
         agent=context.agent,
         agent_task=context.agent_task,
+        hosts=tool.hosts(checked),
     )
 
 

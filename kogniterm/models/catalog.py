@@ -141,6 +141,11 @@ def images_of(provider: str, model: str) -> tuple[str, ...]:
     return _IMAGES[_fitting(model, _TABLES["images"].get(provider, {}).items()) or "none"]
 
 
+def searches(provider: str, model: str) -> bool:
+    """Return whether a model's provider searches the web for it."""
+    return _fitting(model, _TABLES["search"].get(provider, {}).items()) or False
+
+
 def _fitting(model: str, rows: Iterable[tuple[str, Row]]) -> Row | None:
     """Return the row of the longest beginning that fits the model's name."""
     name = model.removeprefix("models/")

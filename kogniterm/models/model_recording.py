@@ -33,6 +33,7 @@ from kogniterm.types import (
     Reply,
     ThoughtDelta,
     Usage,
+    WebSource,
 )
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ class ReplayModel:
             raise exchange.error
 
 
-ASIDE = ("extract_facts",)
+ASIDE = ("extract_facts", "web_search")
 """Calls that are made beside the answer's path."""
 
 
@@ -253,7 +254,9 @@ def _event_to_json(event: AnswerDelta | ThoughtDelta | ModelRetried | Reply) -> 
         return {"retry": retry, "reason": str(event.reason)}
     from langchain_core.messages import message_to_dict
 
-    return {"reply": message_to_dict(event.message), "usage": asdict(event.usage)}
+    reply = {"reply": message_to_dict(event.message), "usage": asdict(event.usage)}
+    sources = [asdict(one) for one in event.sources]
+    return {**reply, "sources": sources} if sources else reply
 
 
 def _event_from_json(value: Mapping[str, Any]) -> ModelEvent:
@@ -270,7 +273,8 @@ def _event_from_json(value: Mapping[str, Any]) -> ModelEvent:
     message = messages_from_dict([value["reply"]])[0]
     if not isinstance(message, AIMessage):
         raise ValueError(f"a reply cannot be a {message.type} message")
-    return Reply(message, Usage(**value["usage"]))
+    sources = tuple(WebSource(**one) for one in value.get("sources", ()))
+    return Reply(message, Usage(**value["usage"]), sources)
 
 
 def _error_from_json(value: Mapping[str, Any]) -> ModelError:

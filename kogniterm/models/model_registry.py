@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from kogniterm.errors import ModelKeyMissingError, UsageError
 from kogniterm.host.installation import install_command
@@ -22,6 +23,7 @@ from kogniterm.models.catalog import (
     Provider,
     efforts_of,
     images_of,
+    searches,
     window_of,
 )
 from kogniterm.protocols import Model
@@ -155,6 +157,7 @@ def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelIn
         images=images,
         efforts=efforts,
         effort=options.effort if options.effort in efforts else "",
+        search_host=_search_host(provider, argument, options),
     )
 
 
@@ -168,6 +171,14 @@ def no_such_effort(info: ModelInfo, effort: str) -> UsageError:
         effort=effort,
         efforts=", ".join(info.efforts),
     )
+
+
+def _search_host(provider: Provider, argument: str, options: ModelOptions) -> str:
+    """Return the host at which a model's provider searches the web; "" where it does not."""
+    own = options.base_urls.get(provider.name)
+    if not searches(provider.name, argument) or (own and provider.name != "google_genai"):
+        return ""  # a compatible service need not have the search of the one it imitates
+    return urlsplit(own or provider.url).netloc.rpartition("@")[2]
 
 
 def _require_package(provider: Provider) -> None:

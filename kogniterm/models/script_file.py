@@ -421,6 +421,7 @@ class ScriptedInfo(Part):
     calls_tools: bool = True
     local: bool = False
     one_command: bool = False
+    search_host: str = ""
     images: bool = False
 
 

@@ -40,7 +40,7 @@ from kogniterm.runtime.services.trust_store import (
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
-from kogniterm.runtime.turn_ports import AskPort, PlanSettings, SessionModes
+from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.store import SessionStore
@@ -100,7 +100,7 @@ def assemble(
     undo = UndoService(
         PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
     )
-    tools = _tools(given, written, executor, asker, forgetting)
+    tools = _tools(given, written, executor, asker, forgetting, ModelSearch(modes))
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
 
@@ -161,12 +161,13 @@ def _tools(
     executor: CommandExecutor,
     asker: AskPort,
     forgetting: ForgetService,
+    searcher: ModelSearch,
 ) -> Mapping[str, Tool]:
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
         lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal.records),
-        forgetting if memory is not None else None,
+        forgetting if memory is not None else None, searcher,
     )  # fmt: skip
     return session_tools(
         ports,

@@ -329,6 +329,8 @@ def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage
                 usage += update.usage
             case Compacted(usage=summary):
                 usage += summary
+            case Outcome(result=None, usage=searched):
+                usage += searched
             case Outcome(result=result) if result is not None:
                 spent["commands"] += 1
                 spent["output_bytes"] += result.output_bytes

@@ -41,6 +41,7 @@ from kogniterm.types import (
     Plan,
     RiskReport,
     SandboxRefusal,
+    Usage,
     Waiting,
     events,
 )
@@ -225,9 +226,11 @@ class Runner:
     async def _act_tool(self, request: ActionRequest, io: TurnIO, count: TurnCount) -> None:
         journal = self.journal
         images: Sequence[ImageBlock] = ()
+        usage = Usage()
         try:
             found, failure = await self.tools[request.tool].run(request.arguments), False
             observation, images = observed_images(found, self.modes.model.info)
+            usage = found.usage
         except PathChangedError as error:
             self._refuse_changed(request, error.text, io, count)
             return
@@ -238,13 +241,17 @@ class Runner:
         observation = journal.redact(observation)
         message = messages.action_message(request, observation, failed=failure, images=images)
         status: OutcomeStatus = "failed" if failure else "finished"
-        outcome = Outcome(request.id, status, message, agent=request.agent)
+        outcome = Outcome(request.id, status, message, agent=request.agent, usage=usage)
         await journal.record_outcome(outcome, io.sink)
         given = ""
         if request.effect == "network":
             arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
             given = journal.redact(arguments)
         io.sink(events.ActionEnded(request.id, request.tool, observation, failure, given))
+        if usage.calls:
+            count.add_usage(usage)
+            io.sink(events.ModelAnswered(request.tool, usage, count.usage))
+            io.sink(events.BudgetUsed(count.budget.shown()))
 
     def _refuse_changed(
         self, request: ActionRequest, reason: Phrase, io: TurnIO, count: TurnCount

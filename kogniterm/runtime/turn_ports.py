@@ -5,13 +5,15 @@ A live session and a replay put different objects behind `PolicyPort` and `Conte
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from kogniterm import prompts
 from kogniterm.agent.compaction import Window
 from kogniterm.approval import Unattended
-from kogniterm.errors import ToolError
+from kogniterm.errors import ModelError, ToolError
 from kogniterm.protocols import Approver, EventSink, Model, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.sessions.fold import SessionState
@@ -24,6 +26,7 @@ from kogniterm.types import (
     LimitChoice,
     LimitReached,
     ModelEvent,
+    ModelRequest,
     Phrase,
     Plan,
     PlanApproval,
@@ -33,6 +36,7 @@ from kogniterm.types import (
     ToolRan,
     UserInput,
     Verdict,
+    WebAnswer,
     events,
 )
 
@@ -155,6 +159,54 @@ class SessionModes:
     def use_model(self, model: Model) -> None:
         """Ask `model` from the next call on."""
         self.model, self.window = model, Window()
+
+
+# --- the search of the web by the model's provider ------------------------------------------------
+
+SEARCH_SECONDS = 90.0
+"""A provider reads several pages before it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSearch:
+    """Searches the web for a tool: the model in use is asked, with nothing but the query."""
+
+    modes: SessionModes
+    seconds: float = SEARCH_SECONDS
+
+    @property
+    def host(self) -> str:
+        return self.modes.model.info.search_host
+
+    async def search(self, query: str) -> WebAnswer:
+        """Return the model's report and the pages behind it. Raises `ToolError`."""
+        name = self.modes.model.info.name
+        try:
+            async with asyncio.timeout(self.seconds):
+                reply = await self._ask(query)
+        except TimeoutError as error:
+            raise ToolError(
+                "{model} did not finish the web search within {seconds:.0f} s.",
+                model=name,
+                seconds=self.seconds,
+            ) from error
+        except ModelError as error:
+            raise ToolError(
+                "The web search by {model} failed: {why}", model=name, why=error.text
+            ) from error
+        if reply is None or not (reply.message.text.strip() or reply.sources):
+            raise ToolError("{model} found nothing on the web; try other words.", model=name)
+        return WebAnswer(reply.message.text, reply.sources, reply.usage)
+
+    async def _ask(self, query: str) -> Reply | None:
+        from langchain_core.messages import HumanMessage
+
+        text = prompts.load("web_search").format(query=query)
+        request = ModelRequest((HumanMessage(text),), purpose="web_search")
+        async for event in self.modes.model.stream(request):
+            if isinstance(event, Reply):
+                return event
+        return None
 
 
 # --- services that a replay replaces --------------------------------------------------------------

@@ -381,7 +381,8 @@ def _told(
 def _outcome(state: SessionState, body: Outcome) -> SessionState:
     ran = body.result is not None and body.result.ended != "not_started"
     return replace(
-        _told(state, body.agent, body.told),
+        _told(state, body.agent, body.told, body.usage),
+        usage=state.usage + body.usage,
         plan=body.plan if body.plan is not None else state.plan,
         pending=tuple(_pending_after(state, body)),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),

@@ -112,6 +112,7 @@ class Outcome:
     `plan` is given when the request was the check of a plan step and completed it. `agent` is the
     sub-agent that asked and whose history the message is added to; empty for the main agent.
     With `again` the same call waits as another request, whose outcome tells the model of both.
+    `usage` is that of a model which a tool asked.
     """
 
     request_id: str
@@ -121,6 +122,7 @@ class Outcome:
     plan: Plan | None = None
     agent: str = ""
     again: ActionRequest | None = None
+    usage: Usage = field(default_factory=Usage)
 
     @property
     def told(self) -> tuple[BaseMessage, ...]:

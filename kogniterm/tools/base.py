@@ -26,7 +26,7 @@ class SchemaTool(Generic[A]):
     `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
     effect of a call above the tool's own (a read of a secret file needs approval). `settle` puts
     what can change later, such as where a name leads, into the checked arguments. `detail` gives
-    what is shown in full before approval, such as a diff.
+    what is shown in full before approval, such as a diff; `hosts` the hosts that are contacted.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class SchemaTool(Generic[A]):
         effect_of: Callable[[A], EffectClass] | None = None,
         settle: Callable[[A], A] | None = None,
         detail: Callable[[A], str] | None = None,
+        hosts: Callable[[A], tuple[str, ...]] | None = None,
     ) -> None:
         self._model = arguments
         self._run = run
@@ -48,6 +49,7 @@ class SchemaTool(Generic[A]):
         self._effect_of = effect_of
         self._settle = settle
         self._detail = detail
+        self._hosts = hosts
         self._spec = ToolSpec(name, description, compact_schema(arguments), effect)
 
     @property
@@ -72,6 +74,9 @@ class SchemaTool(Generic[A]):
 
     def detail(self, arguments: Mapping[str, Any]) -> str:
         return self._detail(self._parse(arguments)) if self._detail else ""
+
+    def hosts(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        return self._hosts(self._parse(arguments)) if self._hosts else ()
 
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
         found = await self._run(self._parse(arguments))

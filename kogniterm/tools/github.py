@@ -12,7 +12,7 @@ import json
 import re
 import time
 from typing import Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic import Field, field_validator
 
@@ -81,6 +81,7 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
         GithubArguments,
         run,
         effect="network",
+        hosts=lambda _: (urlsplit(url).netloc,),
         describe=lambda a: (f"github {a.action} {a.repo} {a.path or a.number or ''}", a.purpose),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kogniterm.protocols import Tool
+from kogniterm.protocols import Tool, WebSearcher
 from kogniterm.tools.command_tools import JobsPort, execute_command, job_tool
 from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from kogniterm.tools.github import github
@@ -24,12 +24,19 @@ from kogniterm.tools.session_tools import (
     recall_history,
     remember,
 )
-from kogniterm.tools.web import web_fetch, web_search
+from kogniterm.tools.web import web_fetch
+from kogniterm.tools.web_search import (
+    BraveSearch,
+    OpenSearch,
+    ProviderSearch,
+    SearchSource,
+    web_search,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPorts:
-    """The ports of the tools: the shell's folder, the workspace, outputs, jobs, user, past."""
+    """The ports of the tools: the shell's folder, the workspace, outputs, jobs, user, past, web."""
 
     cwd: Callable[[], str]
     workspace: str
@@ -40,12 +47,13 @@ class ToolPorts:
     memory: MemoryPort | None = None
     history: HistoryPort | None = None
     forgetting: ForgetPort | None = None
+    searcher: WebSearcher | None = None
 
 
 def session_tools(
     ports: ToolPorts, *, brave_key: str | None = None, github_token: str | None = None
 ) -> Mapping[str, Tool]:
-    """Return the tools by name. The web is searched only where there is a key for it."""
+    """Return the tools by name."""
     versions = FileVersions()
     client = NetClient()
     tools: list[Tool] = [
@@ -59,6 +67,7 @@ def session_tools(
         job_tool(ports.jobs),
         ask_user(ports.user),
         web_fetch(client),
+        web_search(_search_sources(client, brave_key, ports.searcher)),
         github(client, github_token),
     ]
     if ports.history is not None:
@@ -67,6 +76,14 @@ def session_tools(
         tools += [recall(ports.memory), remember(ports.memory)]
     if ports.forgetting is not None:
         tools.append(forget(ports.forgetting))
-    if brave_key:
-        tools.append(web_search(client, brave_key))
     return {tool.spec.name: tool for tool in tools}
+
+
+def _search_sources(
+    client: NetClient, brave_key: str | None, searcher: WebSearcher | None
+) -> list[SearchSource]:
+    """Return the sources of a web search in the order in which they are preferred."""
+    sources: list[SearchSource] = [BraveSearch(client, brave_key)] if brave_key else []
+    if searcher is not None:
+        sources.append(ProviderSearch(searcher))
+    return [*sources, OpenSearch(client)]

@@ -1,11 +1,10 @@
-"""`web_fetch` and `web_search`: pages as text, marked as untrusted."""
+"""`web_fetch`: pages as text, marked as untrusted."""
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
-from urllib.parse import quote_plus
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -14,7 +13,6 @@ from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
 
 MAX_CHARS = 20_000
-BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
 
 
@@ -23,14 +21,6 @@ class FetchArguments(Arguments):
 
     url: str
     start: int = Field(default=0, ge=0, description="first character")
-    purpose: str = ""
-
-
-class SearchArguments(Arguments):
-    """A search of the web."""
-
-    query: str = Field(min_length=1, max_length=400)
-    count: int = Field(default=5, ge=1, le=20)
     purpose: str = ""
 
 
@@ -52,61 +42,36 @@ def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
         run,
         effect="network",
         describe=lambda arguments: (f"fetch {arguments.url}", arguments.purpose),
+        hosts=lambda arguments: _host(arguments.url),
     )
 
 
-def web_search(client: NetClient, key: str, url: str = BRAVE_URL) -> SchemaTool[SearchArguments]:
-    """Return the tool that searches with Brave; offered only when there is a key."""
-
-    async def run(arguments: SearchArguments) -> str:
-        address = f"{url}?q={quote_plus(arguments.query)}&count={arguments.count}"
-        headers = {"X-Subscription-Token": key, "Accept": "application/json"}
-        page = await client.get(address, headers)
-        if page.status in (401, 403):
-            raise ToolError(
-                "The search service rejected the key; ask the user to set a valid brave_api_key."
-            )
-        if page.status == 429:
-            raise ToolError("The search service's rate limit is reached; try again later.")
-        if page.status != 200:
-            raise ToolError("The search service returned status {status}.", status=page.status)
-        return untrusted("web search", _results(page.body))
-
-    return SchemaTool(
-        "web_search",
-        "Search the web.",
-        SearchArguments,
-        run,
-        effect="network",
-        describe=lambda arguments: (f"search the web: {arguments.query}", arguments.purpose),
-    )
-
-
-def _results(body: bytes) -> str:
+def _host(url: str) -> tuple[str, ...]:
     try:
-        found = json.loads(body)["web"]["results"]
-        entries = [
-            f"{n}. {item['title']}\n{item['url']}\n{_plain(item.get('description', ''))}"
-            for n, item in enumerate(found, 1)
-        ]
-    except (ValueError, KeyError, TypeError):
-        return "no results"
-    return "\n\n".join(entries) or "no results"
+        host = urlsplit(url).netloc
+    except ValueError:
+        return ()
+    return (host,) if host else ()
 
 
 def page_text(page: WebPage) -> str:
     """Return the readable text of a page. Raises `ToolError` for what is no text."""
+    text = decoded(page)
+    if "html" in page.headers.get("content-type", "").lower():
+        text = html_text(text)
+    return text + ("\n[the rest was too large]" if page.cut else "")
+
+
+def decoded(page: WebPage) -> str:
+    """Return the text of a page as it was sent. Raises `ToolError` for what is no text."""
     kind = page.headers.get("content-type", "text/plain").lower()
     if not kind.startswith(TEXT_TYPES) and "+json" not in kind and "+xml" not in kind:
         raise ToolError("{url} is {kind}, not text.", url=page.url, kind=kind.partition(";")[0])
     match = re.search(r"charset=[\"']?([\w-]+)", kind)
     try:
-        text = page.body.decode(match[1] if match else "utf-8", "replace")
+        return page.body.decode(match[1] if match else "utf-8", "replace")
     except LookupError:
-        text = page.body.decode("utf-8", "replace")
-    if "html" in kind:
-        text = _html_text(text)
-    return text + ("\n[the rest was too large]" if page.cut else "")
+        return page.body.decode("utf-8", "replace")
 
 
 class _Reader(HTMLParser):
@@ -148,13 +113,10 @@ class _Reader(HTMLParser):
             self.parts.append(data)
 
 
-def _html_text(html: str) -> str:
+def html_text(html: str) -> str:
+    """Return the readable text of HTML, broken or not."""
     reader = _Reader()
     reader.feed(html)
     reader.close()
     lines = [" ".join(line.split()) for line in "".join(reader.parts).splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
-def _plain(text: str) -> str:
-    return _html_text(text) if "<" in text else text

@@ -48,8 +48,10 @@ from kogniterm.types.model_calls import (
     ModelRetried,
     Reply,
     ThoughtDelta,
-    Usage,
+    WebAnswer,
+    WebSource,
 )
+from kogniterm.types.token_usage import Usage
 from kogniterm.types.turn_values import (
     AgentState,
     Answer,
@@ -126,5 +128,7 @@ __all__ = [
     "Verdict",
     "WaitKind",
     "Waiting",
+    "WebAnswer",
+    "WebSource",
     "approval_mode",
 ]

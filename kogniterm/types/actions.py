@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from kogniterm.types.images import Image
 from kogniterm.types.localized import Phrase
+from kogniterm.types.token_usage import Usage
 
 EffectClass = Literal["none", "read", "command", "edit", "network", "person", "keystrokes"]
 
@@ -60,9 +61,10 @@ class ActionRequest:
     `id` is unique in the session and is the intent id; `call_id` is the model's tool call id.
     For a command, `command` is the exact shell text; for other tools it is a one-line
     rendering of what would happen, and `arguments` holds what the tool gets. `detail` is shown
-    before approval beside it: the unified diff of an edit. `agent` is the call id of the
-    `delegate` call whose sub-agent asks (empty: the main agent), `agent_task` its task, short.
-    `refusal` is given when the same call has run in the sandbox, and may run again outside of it.
+    before approval beside it: the unified diff of an edit. `hosts` are those that the tool
+    contacts. `agent` is the call id of the `delegate` call whose sub-agent asks (empty: the main
+    agent), `agent_task` its task, short. `refusal` is given when the same call has run in the
+    sandbox, and may run again outside of it.
     """
 
     id: str
@@ -76,14 +78,16 @@ class ActionRequest:
     agent: str = ""
     agent_task: str = ""
     refusal: SandboxRefusal | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of a tool call: text, and images beside it."""
+    """The result of a tool call: text, images beside it, and the `usage` of a model it asked."""
 
     text: str
     images: tuple[Image, ...] = ()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)

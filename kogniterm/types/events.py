@@ -24,9 +24,7 @@ from kogniterm.types.model_calls import (
 from kogniterm.types.model_calls import (
     ThoughtDelta as ThoughtDelta,
 )
-from kogniterm.types.model_calls import (
-    Usage,
-)
+from kogniterm.types.token_usage import Usage
 from kogniterm.types.turn_values import Answer, LimitChoice, LimitReached, Plan
 
 VERSION = 1

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kogniterm.types.actions import ToolSpec
 from kogniterm.types.localized import Phrase
+from kogniterm.types.token_usage import Usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one or more model calls; `cached` is the part of `input` served from a cache."""
-
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    calls: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +21,7 @@ class ModelInfo:
     `one_command` marks a model too small to drive the loop: one request, one command, and the
     command's own output is the answer. `images` are the media types of images it takes. `efforts`
     are the efforts of reasoning to choose from, and `effort` is the one that was chosen.
+    `search_host` is the host at which its provider searches the web; empty where it does not.
     """
 
     name: str
@@ -45,6 +34,7 @@ class ModelInfo:
     images: tuple[str, ...] = ()
     efforts: tuple[str, ...] = ()
     effort: str = ""
+    search_host: str = ""
 
     @property
     def label(self) -> str:
@@ -52,13 +42,16 @@ class ModelInfo:
         return f"{self.name} ({self.effort})" if self.effort else self.name
 
 
-ModelPurpose = Literal["create_plan", "decide_action", "compact", "judge", "extract_facts"]
+ModelPurpose = Literal[
+    "create_plan", "decide_action", "compact", "judge", "extract_facts", "web_search"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy.
 
+    For the purpose `web_search` the provider is offered its own search of the web, and no tools.
     `agent` is the sub-agent that asks, by its call id; nothing of it goes to a provider.
     """
 
@@ -67,6 +60,24 @@ class ModelRequest:
     purpose: ModelPurpose = "decide_action"
     schema: Mapping[str, Any] | None = None
     agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSource:
+    """A page that a search of the web found, with an excerpt of it."""
+
+    title: str
+    url: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebAnswer:
+    """The result of a search of the web: an answer, pages, and the `usage` of a model it asked."""
+
+    text: str = ""
+    sources: tuple[WebSource, ...] = ()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +120,13 @@ class Reply:
     """The reply as it came; always the last event of a model call.
 
     It may be empty, and a provider may have cut it or found it malformed: then the message's
-    `response_metadata` says so under `UNUSABLE`, in words for the model.
+    `response_metadata` says so under `UNUSABLE`, in words for the model. `sources` are the pages
+    that a search of the web led to.
     """
 
     message: AIMessage
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
+    sources: tuple[WebSource, ...] = ()
 
 
 ModelEvent = AnswerDelta | ThoughtDelta | ModelRetried | ModelLoading | Reply

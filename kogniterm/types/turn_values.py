@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kogniterm.types.actions import ActionRequest
 from kogniterm.types.localized import Phrase
-from kogniterm.types.model_calls import Usage
+from kogniterm.types.token_usage import Usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

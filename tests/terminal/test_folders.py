@@ -6,7 +6,7 @@ import base64
 import json
 from pathlib import Path
 
-from tests.support.fake_gemini import FakeGemini
+from tests.support.fake_gemini import FakeGemini, candidate
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
@@ -211,3 +211,24 @@ def test_init_writes_the_instructions_of_a_project(open_terminal: OpenTerminal) 
     text = (terminal.folder / "AGENTS.md").read_text()
     assert text.startswith("Run cargo nextest.\n")
     assert "## Lint\n\n- `cargo clippy`" in text
+
+
+def test_the_web_is_searched_by_the_provider_that_is_named(
+    open_terminal: OpenTerminal, fake_gemini: FakeGemini
+) -> None:
+    environment = {"GOOGLE_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    terminal = open_terminal(columns=100, rows=40, environment=environment)
+    page = {"web": {"uri": "https://pypi.org/project/httpx", "title": "httpx"}}
+    found = candidate([{"text": "It is 1.0.\x1b[2J"}], "STOP", {"promptTokenCount": 4})
+    found["candidates"][0]["groundingMetadata"] = {"groundingChunks": [page]}
+    fake_gemini.call(("web_search", {"query": "newest httpx"}))
+    fake_gemini.chunks(found)
+    fake_gemini.say("The newest is 1.0.")
+    open_prompt(terminal, "kogniterm")
+    say(terminal, "what is the newest httpx?")
+    host = fake_gemini.url.removeprefix("http://")
+    terminal.until(f"Uses the network: {host}")
+    answer(terminal, "search the web: newest httpx", "y")
+    terminal.until("The newest is 1.0.")
+    assert "https://pypi.org/project/httpx" in str(fake_gemini.last.contents[-1])
+    assert leave(terminal) == 0

@@ -14,7 +14,8 @@ import pytest
 from kogniterm.errors import ToolError
 from kogniterm.tools.github import github
 from kogniterm.tools.net import MAX_BYTES, NetClient, is_public
-from kogniterm.tools.web import web_fetch, web_search
+from kogniterm.tools.web import web_fetch
+from kogniterm.tools.web_search import BraveSearch, OpenSearch, web_search
 
 HTML = """<html><head><title>t</title><script>evil()</script></head><body><h1>Title</h1>
 <p>Some   text with a <a href="https://example.org/x">link</a>.</p><ul><li>one</li></ul>
@@ -38,11 +39,6 @@ class Handler(BaseHTTPRequestHandler):
                 return self.answer(200, "x" * (MAX_BYTES + 10))
             case "/image":
                 return self.answer(200, "x", {"Content-Type": "image/png"})
-            case "/search":
-                found = {"title": "T", "url": "https://e.org", "description": "<b>bold</b>"}
-                return self.answer(200, json.dumps({"web": {"results": [found]}}))
-            case "/limited":
-                return self.answer(429, "")
             case "/repos/o/n/git/trees/HEAD":
                 return self.answer(200, json.dumps(TREE))
             case "/repos/o/n/contents/src/a.py":
@@ -239,8 +235,12 @@ async def test_github_and_search_ask_the_same_client() -> None:
             await github(NetClient(resolve=Answers([answer]))).run(
                 {"action": "tree", "repo": "o/n"}
             )
+        brave = BraveSearch(NetClient(resolve=Answers([answer])), "key")
         with pytest.raises(ToolError, match="private address"):
-            await web_search(NetClient(resolve=Answers([answer])), "key").run({"query": "a"})
+            await web_search([brave]).run({"query": "a"})
+        without_key = OpenSearch(NetClient(resolve=Answers([answer, answer])))
+        with pytest.raises(ToolError, match=r"private address.*private address"):
+            await web_search([without_key]).run({"query": "a"})
 
 
 async def test_a_proxy_of_the_environment_is_not_asked(
@@ -278,18 +278,6 @@ async def test_keys_do_not_follow_a_redirect_to_another_host(
 async def test_other_addresses_are_refused(url: str) -> None:
     with pytest.raises(ToolError):
         await NetClient().get(url)
-
-
-async def test_search_sends_the_key_and_lists_results(
-    base: str, server: ThreadingHTTPServer
-) -> None:
-    text = (await web_search(OPEN, "key", f"{base}/search").run({"query": "a b"})).text
-    assert "1. T\nhttps://e.org\nbold" in text
-    path, headers = server.seen[0]  # type: ignore[attr-defined]
-    assert path == "/search?q=a+b&count=5"
-    assert headers["X-Subscription-Token"] == "key"
-    with pytest.raises(ToolError, match="rate limit"):
-        await web_search(OPEN, "key", f"{base}/limited").run({"query": "a"})
 
 
 async def test_github(base: str, server: ThreadingHTTPServer) -> None:

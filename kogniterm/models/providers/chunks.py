@@ -7,7 +7,7 @@ they are imported lazily.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +21,14 @@ from langchain_core.messages import (
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
 from kogniterm.text.visible import whole, whole_json
-from kogniterm.types import UNUSABLE, AnswerDelta, ThoughtDelta, ToolSpec, Usage
+from kogniterm.types import (
+    UNUSABLE,
+    AnswerDelta,
+    ThoughtDelta,
+    ToolSpec,
+    Usage,
+    WebSource,
+)
 
 
 def tool_form(tool: ToolSpec) -> dict[str, Any]:
@@ -211,3 +218,41 @@ def usage_of(message: AIMessage) -> Usage:
         cached=details.get("cache_read") or 0,
         calls=1,
     )
+
+
+def sources_of(message: AIMessage) -> tuple[WebSource, ...]:
+    """Return the pages that a provider's search led to, in the form of any of the providers."""
+    blocks = [block for block in message.content if isinstance(block, Mapping)]
+    grounding = message.response_metadata.get("grounding_metadata") or {}
+    found: dict[str, WebSource] = {}
+    for one in (*_grounded(grounding), *_cited(blocks)):
+        before = found.get(one.url)
+        if before is None or not before.text:
+            found[one.url] = one
+    return tuple(found.values())
+
+
+def _grounded(metadata: Mapping[str, Any]) -> Iterator[WebSource]:
+    """Yield Gemini's sources: pages, each with the passages of the reply that rest on it."""
+    passages: dict[int, list[str]] = {}
+    for support in metadata.get("grounding_supports") or ():
+        text = (support.get("segment") or {}).get("text") or ""
+        for index in support.get("grounding_chunk_indices") or ():
+            passages.setdefault(index, []).append(str(text))
+    for index, chunk in enumerate(metadata.get("grounding_chunks") or ()):
+        web = chunk.get("web") or {}
+        if web.get("uri"):
+            text = " ".join(dict.fromkeys(passages.get(index, ())))
+            yield WebSource(str(web.get("title") or ""), str(web["uri"]), text)
+
+
+def _cited(blocks: Iterable[Mapping[str, Any]]) -> Iterator[WebSource]:
+    """Yield the sources of Anthropic (results and citations) and of OpenAI (annotations)."""
+    for block in blocks:
+        results = block.get("content") if block.get("type") == "web_search_tool_result" else ()
+        quoted = (block.get("citations") or (), block.get("annotations") or ())
+        for listed in (results if isinstance(results, list) else (), *quoted):
+            for one in listed:
+                if isinstance(one, Mapping) and one.get("url"):
+                    title, text = one.get("title") or "", one.get("cited_text") or ""
+                    yield WebSource(str(title), str(one["url"]), str(text))

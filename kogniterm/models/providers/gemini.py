@@ -193,7 +193,9 @@ def _settings(request: ModelRequest) -> dict[str, Any]:
     from kogniterm.models.providers.chunks import tool_form
 
     settings: dict[str, Any] = {}
-    if request.tools:
+    if request.purpose == "web_search":
+        settings["tools"] = [{"google_search": {}}]
+    elif request.tools:
         settings["tools"] = [tool_form(tool) for tool in request.tools]
     if request.schema is not None:
         settings["response_mime_type"] = "application/json"

@@ -88,7 +88,9 @@ class LangChainModel(ProviderModel[Client]):
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[AIMessageChunk, None]:
         client = self._open()
-        asked = self._with_tools(client, request.tools)
+        searches = request.purpose == "web_search"
+        tools = request.tools
+        asked = self._searching(client) if searches else self._with_tools(client, tools)
         extra = dict(client.extra)
         if request.schema is not None:
             extra.update(_schema(self._info.provider, request.schema))
@@ -98,6 +100,10 @@ class LangChainModel(ProviderModel[Client]):
         async with aclosing(stream):
             async for chunk in stream:
                 yield chunk
+
+    def _searching(self, client: Client) -> Runnable[Any, Any]:
+        """Return the chat model with its provider's own search of the web."""
+        return client.chat.bind_tools([SEARCH_TOOLS[self._info.provider]])
 
     def _with_tools(self, client: Client, tools: tuple[ToolSpec, ...]) -> Runnable[Any, Any]:
         """Return the chat model with `tools` bound, once as long as they stay the same."""
@@ -317,6 +323,12 @@ CLIENTS: Mapping[str, Callable[[ModelInfo, str, ModelOptions, str], Client]] = {
     "ollama": _ollama,
 }
 
+
+SEARCH_TOOLS: Mapping[str, dict[str, Any]] = {
+    "openai": {"type": "web_search"},
+    "anthropic": {"type": "web_search_20250305", "name": "web_search", "max_uses": 2},
+}
+"""The search of the web of each provider that has one (`ModelInfo.search_host`)."""
 
 BLOCKED = frozenset({"content_filter", "refusal"})
 CUT_FINISHES = frozenset({"length", "max_tokens", "max_output_tokens"})

@@ -82,7 +82,13 @@ class ProviderModel(Generic[Client]):
             return self._client
 
     async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        from kogniterm.models.providers.chunks import Gathered, cleaned, deltas, usage_of
+        from kogniterm.models.providers.chunks import (
+            Gathered,
+            cleaned,
+            deltas,
+            sources_of,
+            usage_of,
+        )
 
         gathered = Gathered()
         try:
@@ -101,7 +107,8 @@ class ProviderModel(Generic[Client]):
         if failure is not None:
             raise failure
         problem = gathered.problem or self._problem(message)
-        yield Reply(cleaned(message, problem), usage_of(message))
+        sources = sources_of(message) if request.purpose == "web_search" else ()
+        yield Reply(cleaned(message, problem), usage_of(message), sources)
 
     @abstractmethod
     def _connect(self) -> Client:

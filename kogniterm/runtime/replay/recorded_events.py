@@ -178,6 +178,8 @@ class _Reader:
                 self._intents[body.request_id] = body
             case Outcome():
                 yield from self._outcome(body)
+                if self._turn is not None:
+                    self._turn.usage = self._turn.usage + body.usage
             case Compacted(plan=plan):
                 self._plan = plan
             case TurnEnded():

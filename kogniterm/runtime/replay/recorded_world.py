@@ -245,14 +245,20 @@ class RecordedTool:
     def __init__(self, tool: Tool, player: Player) -> None:
         self._tool = tool
         self._player = player
+        self._hosts: tuple[str, ...] | None = None
 
     @property
     def spec(self) -> ToolSpec:
         return self._tool.spec
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the arguments as the real tool checks them; their resolved path is recorded."""
+        """Return the arguments as the real tool checks them.
+
+        What depends on the machine is as recorded: the resolved path, and the hosts.
+        """
         checked = self._tool.check(arguments)
+        if "hosts" in checked:
+            return next(self._with_recorded_hosts(checked), checked)
         if "path" not in checked:
             return checked
         name = Path(checked["path"]).name
@@ -265,6 +271,11 @@ class RecordedTool:
                 return recorded
         return checked
 
+    def _with_recorded_hosts(self, checked: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        for request in self._player.turn.proposed[self.spec.name]:
+            if {**request.arguments, "hosts": checked["hosts"]} == checked:
+                yield dict(request.arguments)
+
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
         return self._tool.effect_of(arguments)
 
@@ -275,6 +286,7 @@ class RecordedTool:
             return self._tool.describe(arguments)
         same = [at for at, one in enumerate(proposed) if one.arguments == arguments]
         request = proposed.pop(same[0] if same else 0)
+        self._hosts = request.hosts
         # A command must be compared as the model gave it now.
         if request.effect == "command":
             return self._tool.describe(arguments)
@@ -285,18 +297,23 @@ class RecordedTool:
         del arguments
         return ""
 
+    def hosts(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the hosts of the request that was described last."""
+        return self._tool.hosts(arguments) if self._hosts is None else self._hosts
+
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """Return the recorded observation. Raises `ToolError` where the tool failed."""
+        usage = Usage()
         if self._tool.effect_of(arguments) == "none":
             message = self._recorded(arguments)
         else:
             outcome = self._player.next_outcome()
             if outcome is None or self._player.crashed:
                 raise ToolError("The recording has no result for {name}.", name=self.spec.name)
-            message = outcome.message
+            message, usage = outcome.message, outcome.usage
         if getattr(message, "status", "success") == "error":
             raise ToolError("{text}", text=message.text)
-        return Observation(str(message.text), tuple(map(image_in, images_of(message))))
+        return Observation(str(message.text), tuple(map(image_in, images_of(message))), usage)
 
     def _recorded(self, arguments: Mapping[str, Any]) -> BaseMessage:
         """Return the recorded result of this call, else of the tool's next one."""

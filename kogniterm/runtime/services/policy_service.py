@@ -89,8 +89,9 @@ class PolicyService:
         """Return the facts about a request. Edits and reads are judged as equivalent commands."""
         if request.effect == "network":
             reason = Phrase("Uses the network.")
-            effect = Effect("network", request.command, outside=True)
-            return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+            targets = request.hosts or (request.command,)
+            effects = tuple(Effect("network", target, outside=True) for target in targets)
+            return RiskReport(request.command, "needs_approval", (reason,), effects)
         if request.effect == "person":
             return RiskReport(request.command, "safe_readonly", (Phrase("Asks you a question."),))
         if request.effect == "keystrokes":

@@ -171,7 +171,7 @@ def init_request(profile: ProjectProfile, wanted: str, *, exists: bool) -> str:
 def project_file(before: str, profile: ProjectProfile, name: str, wanted: str = "") -> str:
     """Return the file's new text: what users wrote stays, what was found is between two marks.
 
-    `wanted` are added to what users wrote.
+    `wanted` is added to what users wrote.
     """
     found = "\n".join([START, *_sections(profile), END])
     own = f"- {wanted}\n\n" if wanted else ""
