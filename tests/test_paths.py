@@ -55,8 +55,12 @@ def test_three_overrides_need_no_home() -> None:
 
 def test_every_file_has_its_folder() -> None:
     paths = resolve({"HOME": "/h"})
-    in_config = {paths.config_file, paths.env_file, paths.policy_file}
-    in_data = {paths.database, paths.outputs, paths.log_file, paths.history_file}
+    in_config = {
+        paths.config_file, paths.env_file, paths.policy_file, paths.permissions_file
+    }  # fmt: skip
+    in_data = {
+        paths.database, paths.outputs, paths.log_file, paths.history_file, paths.permission_uses
+    }  # fmt: skip
     assert all(paths.config in file.parents for file in in_config)
     assert all(paths.data in file.parents for file in in_data)
     assert paths.cache in paths.weights.parents

@@ -190,6 +190,17 @@ async def test_the_users_rules_hold_in_every_mode(make_flow: MakeFlow) -> None:
     assert "no touching" in flow.shown[2]
 
 
+async def test_a_wrong_permission_names_its_line(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    config.mkdir(parents=True)
+    (config / "permissions.toml").write_text('[[permission]]\nid = "1"\n')
+    with pytest.raises(
+        SettingsError, match=r"permissions\.toml, line 2: id must be p and a number"
+    ):
+        flow.open()
+
+
 async def test_a_wrong_rule_names_its_line(make_flow: MakeFlow) -> None:
     flow = make_flow()
     config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])

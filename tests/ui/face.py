@@ -221,7 +221,7 @@ class PlayedSession:
         if self.refuses_to_save:
             raise KognitermError("The permission was not saved: no space left.")
         self.granted.append((offer.kind, True))
-        lease = Lease("p1", offer.kind, report, self.folder, self.folder)
+        lease = Lease("p1", "exact", report, self.folder, self.folder)
         return Permission(lease, "1:2", date(2026, 1, 2))
 
     async def finish(self) -> None:

@@ -56,6 +56,7 @@ def _path(_args: argparse.Namespace) -> Report:
         ("settings", _("settings"), paths.config_file),
         ("keys", _("keys"), paths.env_file),
         ("approval_rules", _("approval rules"), paths.policy_file),
+        ("permissions", _("permissions"), paths.permissions_file),
         ("database", _("database"), paths.database),
         ("command_outputs", _("command outputs"), paths.outputs),
         ("log", _("log"), paths.log_file),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,8 +126,10 @@ async def trust(repl: Repl, argument: str) -> None:
 
 
 def permission_choices(repl: Repl) -> Iterable[str]:
-    """Return the permissions that can be revoked."""
-    return [f"revoke {one.id}" for one in repl.session.policy.leases]
+    """Return the permissions that can be revoked; none while their file has mistakes."""
+    with suppress(UsageError):
+        return [f"revoke {one.id}" for one in repl.session.policy.leases]
+    return []
 
 
 def kind_words() -> dict[str, str]:

@@ -102,20 +102,30 @@ class Painter:
         return self.paint(renderable, width, end="").split("\n")
 
     def key_parts(self, parts: Sequence[Text], width: int) -> list[str]:
-        """Return keys with their words, two blanks apart, in lines that keep both together."""
+        """Return keys with their words, two blanks apart, in lines that keep both together.
+
+        What is longer than a line continues below its words.
+        """
         rows: list[Text] = []
         for part in parts:
             if rows and cell_len(f"{rows[-1].plain}  {part.plain}") <= width:
                 rows[-1] = Text.assemble(rows[-1], "  ", part)
             else:
                 rows.append(part)
-        return [drawn for row in rows for drawn in self.lines(row, width)]
+        return [drawn for row in rows for drawn in self._hanging(row, width)]
+
+    def _hanging(self, row: Text, width: int) -> list[str]:
+        if cell_len(row.plain) <= width:
+            return self.lines(row, width)
+        first, *others = self.lines(row, width - _KEY_WIDTH)
+        return [first, *(" " * _KEY_WIDTH + line for line in others)]
 
     def symbol(self, name: str) -> str:
         """Return a sign by name, in ASCII where the terminal has no Unicode."""
         return (SYMBOLS if self.unicode else ASCII_SYMBOLS)[name]
 
 
+_KEY_WIDTH = len("[1] ")
 SYMBOLS = {
     "done": "✓", "failed": "✗", "active": "▸", "pending": "○", "skipped": "–", "bullet": "•",
     "top": "╭", "side": "│", "bottom": "╰", "line": "─", "more": "…", "warn": "!", "arrow": "→",

@@ -48,3 +48,13 @@ def test_of_a_long_paste_the_two_ends_stay() -> None:
     assert shown[LINES // 2] == f"  … {101 - LINES} more lines"
     assert shown[LINES // 2 + 1] == f"  line {101 - LINES // 2}"
     assert shown[-1] == f"  {'y' * CHARACTERS}…"
+
+
+def test_words_longer_than_a_line_continue_below_the_words_of_their_key() -> None:
+    painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+    keys = [("1", "exactly this command, in /a"), ("Esc", "back")]
+    assert key_row(keys, READY, painter, 24) == [
+        "[1] exactly this",
+        "    command, in /a",
+        "[Esc] back",
+    ]
