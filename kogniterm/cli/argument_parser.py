@@ -41,11 +41,36 @@ _MANY = ("*", "+")
 """Numbers of words of a list."""
 
 
+_SYNONYMS = {
+    "-v": "--version",
+    "version": "--version",
+    "auth": "login",
+    "setup": "login",
+    "settings": "config",
+    "ayuda": "help",
+    "memoria": "memory",
+    "modelos": "models",
+    "reanudar": "resume",
+    "sesiones": "sessions",
+    "--full-auto": "--auto-approve",
+    "--yes": "--auto-approve",
+    "--yolo": "--auto-approve",
+    "--max-turns": "--max-steps",
+    "--max-budget-usd": "--max-cost",
+    "--print": "--prompt",
+    "--verbose": "--debug",
+}
+"""Words of other programs, and Spanish ones, with ours."""
+
+
 def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the name that `word` was probably meant to be."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, list(names), n=1, cutoff=cutoff)), None)
+    known = list(names)
+    if _SYNONYMS.get(word) in known:
+        return _SYNONYMS[word]
+    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), None)
 
 
 def _name_of(action: argparse.Action) -> str:

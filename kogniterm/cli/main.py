@@ -197,7 +197,7 @@ def _first_word(argv: Sequence[str]) -> int | None:
 def _unknown_verb(word: str) -> NoReturn:
     if not word.strip():
         raise UsageError("The task is empty; describe what to do.")
-    near = nearest(word, [verb.name for verb in options.VERBS])
+    near = nearest(word, [*(verb.name for verb in options.VERBS), "--version"])
     if near:
         raise UsageError("Unknown command {word}. Did you mean {near}?", word=word, near=near)
     raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from kogniterm import __version__
 from tests.support.ordinary import ORDINARY
 from tests.support.real_terminal import User
 from tests.terminal.conftest import OpenTerminal
@@ -27,4 +28,6 @@ def test_an_ordinary_user_has_no_privileges(
     assert said.split()[-2:] == [str(expected), "mine"]
     assert (place / "home" / "mine").stat().st_uid == expected
     status, said = terminal.run("kogniterm --version")
-    assert (status, said.splitlines()[-1].split()[0]) == (0, "kogniterm")
+    name, version, at, folder, *_commit = said.splitlines()[-1].replace(",", "").split()
+    assert (status, name, version, at) == (0, "kogniterm", __version__, "from")
+    assert folder.endswith("/kogniterm")
