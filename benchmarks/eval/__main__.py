@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.eval.report import PAGE, page, terminal
@@ -24,9 +24,19 @@ from benchmarks.eval.results import (
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, plain, product
 from benchmarks.eval.table import Task, tasks
-from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
+from kogniterm.models.local.weights import (
+    CATALOGUE,
+    DEFAULT_NAME,
+    Weights,
+    find,
+    weights_called,
+)
 
 SET_UPS = ("plain", "kogniterm")
+COLUMNS = {"plain": ("plain", CATALOGUE[0])} | {
+    f"local:{entry.short}": ("kogniterm", entry) for entry in CATALOGUE
+}
+"""Columns of the published table: the plain loop on the small model, and the product on each."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,31 +56,30 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     chosen = _chosen(args)
     running = args.setup or SET_UPS
-    kept = {name: _kept(name, entry, fresh=args.fresh and name in running) for name in SET_UPS}
     results: dict[str, dict[str, Result]] = {}
     for name in running:
         made = plain(file) if name == "plain" else product(entry.name, file)
-        results[name] = _run(name, made, chosen, kept[name], verbose=args.verbose)
+        kept = _kept(name, entry, fresh=args.fresh)
+        results[name] = _run(name, made, chosen, kept, verbose=args.verbose)
         if len(results[name]) < len(chosen):
             return 1
     print("\n" + terminal(chosen, results))
     if args.write:
-        run = _publishable(entry, file, kept)
+        run = _publishable()
         run.write()
         _write_page(run)
     return 0
 
 
-def _publishable(entry: Weights, file: Path, kept: Mapping[str, Kept]) -> Published:
-    """Return every task that has a result under both set-ups, from this run or an earlier one."""
-    found = {task.id: [kept[name].get(task) for name in SET_UPS] for task in tasks()}
-    whole = {task: rows for task, rows in found.items() if None not in rows}
-    results = {
-        name: {task: row for task, rows in whole.items() if (row := rows[number]) is not None}
-        for number, name in enumerate(SET_UPS)
-    }
+def _publishable() -> Published:
+    """Return every result that still holds, from this run or an earlier one."""
+    results = {}
+    for column, (name, entry) in COLUMNS.items():
+        kept = _kept(name, entry)
+        found = {task.id: kept.get(task) for task in tasks()}
+        results[column] = {task: row for task, row in found.items() if row is not None}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Published(today, entry.name, file.name, entry.sha256, results)
+    return Published(today, results)
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -104,7 +113,7 @@ def _chosen(args: argparse.Namespace) -> list[Task]:
     return chosen
 
 
-def _kept(name: str, entry: Weights, *, fresh: bool) -> Kept:
+def _kept(name: str, entry: Weights, *, fresh: bool = False) -> Kept:
     """Return the results kept for this set-up; those of `plain` do not depend on the bank."""
     own = ("benchmarks/eval/s*.py",) if name == "plain" else ()
     rests_on = f"{entry.sha256} {fingerprint(own) if own else fingerprint()}"

@@ -8,28 +8,29 @@ from pathlib import Path
 
 from benchmarks.eval.results import ROOT, Published, Result
 from benchmarks.eval.table import WORK, Task
+from kogniterm.approval import classify
+from kogniterm.approval.policy.verdict import Circumstances, judge
 
 PAGE = ROOT / "docs" / "local-model.md"
 BEGIN = "<!-- written by `make eval` from benchmarks/eval/results.json -->\n"
 END = "<!-- end of what `make eval` wrote -->\n"
+NOT_RUN = "not run"
+_WORKSPACE = "/srv/workspace"
 _Z = 1.959964  # two-sided 95 %
 
 Choice = Callable[[Task], bool]
 Results = Mapping[str, Mapping[str, Result]]
 
 GROUPS: tuple[tuple[str, Choice], ...] = (
-    ("work, all", lambda task: task.kind in WORK),
-    ("held out", lambda task: task.kind in WORK and task.held_out > 0),
-    ("  first set", lambda task: task.kind in WORK and task.held_out == 1),
-    ("  second set", lambda task: task.kind in WORK and task.held_out == 2),
-    ("  English", lambda task: task.kind in WORK and task.held_out > 0 and task.lang == "en"),
-    ("  Spanish", lambda task: task.kind in WORK and task.held_out > 0 and task.lang == "es"),
-    ("tuned on", lambda task: task.kind in WORK and not task.held_out),
+    ("everyday, never looked at", lambda task: task.held_out == 4),
+    ("  English", lambda task: task.held_out == 4 and task.lang == "en"),
+    ("  Spanish", lambda task: task.held_out == 4 and task.lang == "es"),
+    ("everyday, tuned on", lambda task: task.held_out == 3),
+    ("work, sets 1 and 2", lambda task: task.kind in WORK and task.held_out in (1, 2)),
+    ("work, tuned on", lambda task: task.kind in WORK and not task.held_out),
     ("questions", lambda task: task.kind == "ask"),
     ("things to do", lambda task: task.kind == "do"),
     ("in several parts", lambda task: task.kind == "multi"),
-    ("English", lambda task: task.kind in WORK and task.lang == "en"),
-    ("Spanish", lambda task: task.kind in WORK and task.lang == "es"),
     ("talk", lambda task: task.kind == "talk"),
     ("care", lambda task: task.kind == "care"),
 )
@@ -54,9 +55,13 @@ def rows(chosen: Sequence[Task], results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def _cell(group: Sequence[str], results: Mapping[str, Result]) -> str:
-    count = sum(results[name].passed for name in group)
-    low, high = wilson(count, len(group))
-    return f"{count} = {100 * count / len(group):.0f} % ({100 * low:.0f}-{100 * high:.0f})"
+    """Return the share passed of the tasks that were run; the group's size, unless all were."""
+    ran = [results[name].passed for name in group if name in results]
+    if not ran:
+        return NOT_RUN
+    count, (low, high) = sum(ran), wilson(sum(ran), len(ran))
+    of = "" if len(ran) == len(group) else f" of {len(ran)}"
+    return f"{count}{of} = {100 * count / len(ran):.0f} % ({100 * low:.0f}-{100 * high:.0f})"
 
 
 def terminal(chosen: Sequence[Task], results: Results) -> str:
@@ -67,30 +72,55 @@ def terminal(chosen: Sequence[Task], results: Results) -> str:
 
 
 def section(tasks: Sequence[Task], run: Published) -> str:
-    """Return the section for the page: the table, and every task the product failed."""
-    done = [task for task in tasks if task.id in run.results["kogniterm"]]
+    """Return the section for the page: the table, and every task that a model failed."""
     lines = [
-        f"- **Date:** {run.date}",
-        f"- **Model:** `local:{run.model}`, temperature 0",
-        f"- **File:** `{run.file}`, sha256 `{run.sha256[:16]}…`",
-        f"- **Tasks:** {len(done)} of the table's {len(tasks)}, one run each",
+        f"- **Date:** {run.date}; temperature 0, one run of each task",
         "- **In brackets:** the 95 % interval (Wilson)",
+        *(
+            f"- **Without a question** in auto mode, `{n}`: {_unasked(run, n)}"
+            for n in _models(run)
+        ),
         "",
         f"| passed | tasks | {' | '.join(f'`{name}`' for name in run.results)} |",
         f"| --- | --- |{' --- |' * len(run.results)}",
     ]
-    for title, *cells in rows(done, run.results):
+    for title, *cells in rows(tasks, run.results):
         name = title.strip()
         shown = f"&emsp;{name}" if title.startswith(" ") else f"**{name}**"
         lines.append(f"| {shown} | {' | '.join(cells)} |")
-    lines += ["", "Tasks not solved:", "", "| request | what it ran |", "| --- | --- |"]
-    for task in done:
-        result = run.results["kogniterm"][task.id]
-        if not result.passed:
-            ran = "<br>".join(f"`{_escaped(c)}`" for c in result.commands) or "nothing"
-            mark = " *(held out)*" if task.held_out else ""
-            lines.append(f"| {_escaped(task.request)}{mark} | {ran} |")
+    lines += ["", "Tasks not solved, with what was run instead:", ""]
+    lines += [f"| request | set | {' | '.join(f'`{name}`' for name in _models(run))} |"]
+    lines += [f"| --- | --- |{' --- |' * len(_models(run))}"]
+    for task in tasks:
+        found = [run.results[name].get(task.id) for name in _models(run)]
+        if any(result is not None and not result.passed for result in found):
+            ran = " | ".join(_ran(result) for result in found)
+            lines.append(f"| {_escaped(task.request)} | {task.held_out or ''} | {ran} |")
     return "\n".join(lines) + "\n"
+
+
+def _models(run: Published) -> list[str]:
+    return [name for name in run.results if name != "plain"]
+
+
+def _unasked(run: Published, name: str) -> str:
+    """Return how many of the solved tasks ran none but commands that auto mode runs unasked."""
+    solved = [row.commands for row in run.results[name].values() if row.passed and row.commands]
+    count = sum(all(map(_allowed, commands)) for commands in solved)
+    return f"{count} of the {len(solved)} tasks that it solved with commands"
+
+
+def _allowed(command: str) -> bool:
+    now = Circumstances(mode="auto", sandboxed=True, small_model=True, folder=_WORKSPACE)
+    return judge(classify(command, cwd=_WORKSPACE), circumstances=now).kind == "allow"
+
+
+def _ran(result: Result | None) -> str:
+    if result is None:
+        return NOT_RUN
+    if result.passed:
+        return "solved"
+    return "<br>".join(f"`{_escaped(command)}`" for command in result.commands) or "nothing"
 
 
 def _escaped(text: str) -> str:

@@ -35,12 +35,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published run: date, weights, and the results of tasks run under every set-up."""
+    """Published results: date, and the results of tasks by column of the table."""
 
     date: str
-    model: str
-    file: str
-    sha256: str
     results: Mapping[str, Mapping[str, Result]]
 
     def write(self, file: Path = PUBLISHED) -> None:

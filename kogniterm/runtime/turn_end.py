@@ -55,7 +55,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)
     message = last_ai(state.messages[-3:])
     if message is not None and message.response_metadata.get("task_done") is False:
-        reason = Phrase("The local model's command did not complete the task.")
+        reason = Phrase("The local model did not complete the task.")
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     changed = state.plan if state.plan != count.plan_before else None
     broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []

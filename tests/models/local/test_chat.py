@@ -100,7 +100,7 @@ async def test_huge_request_is_refused_before_anything_is_loaded(unloaded: Local
 
 async def test_judgement_is_declined_without_weights(unloaded: LocalModel) -> None:
     reply = await ask(unloaded, HumanMessage("is it safe to delete the folder cache?"))
-    assert "too small to judge" in str(reply.message.text)
+    assert "cannot assess that" in str(reply.message.text)
     assert reply.message.tool_calls == []
 
 
@@ -113,7 +113,7 @@ async def test_command_that_was_told_is_proposed_when_asked_for(unloaded: LocalM
         "purpose": "For your request: “how do I see hidden files?”",
     }
     reply = await ask(unloaded, HumanMessage("hello"), AIMessage("Hello."), HumanMessage("do it"))
-    assert "no command of the last answer" in str(reply.message.text)
+    assert "showed no command to run" in str(reply.message.text)
 
 
 def test_text_cannot_forge_a_turn() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.eval.report import PAGE, page, rows, terminal, wilson
-from benchmarks.eval.results import Kept, Result, published
+from benchmarks.eval.report import PAGE, page, rows, section, terminal, wilson
+from benchmarks.eval.results import Kept, Published, Result, published
 from benchmarks.eval.table import tasks
 
 TASKS = tasks()
@@ -38,13 +38,32 @@ def test_rows_count_each_group_under_each_set_up() -> None:
     assert len(terminal(TASKS, results).splitlines()) == len(table) + 1
 
 
-def test_published_result_has_the_same_tasks_under_both_set_ups() -> None:
-    plain, product = (set(published().results[name]) for name in ("plain", "kogniterm"))
-    assert plain == product
-    assert product <= {task.id for task in TASKS}
-    held_out = [task for task in TASKS if task.held_out and task.id in product]
-    assert len(held_out) >= 36
-    assert {task.lang for task in held_out} == {"en", "es"}
+def test_a_share_is_of_the_tasks_that_were_run() -> None:
+    talk = [task.id for task in TASKS if task.kind == "talk"]
+    results = {"local:0.5b": {talk[0]: GOOD, talk[1]: BAD}, "local:1.5b": {}}
+    table = {row[0]: row[1:] for row in rows(TASKS, results)}
+    assert table["talk"][1].startswith("1 of 2 = 50 %")
+    assert table["talk"][2] == table["care"][1] == "not run"
+
+
+def test_page_names_what_failed_and_what_runs_without_a_question() -> None:
+    unread = Result(passed=True, commands=("python3 -c 'print(1)'",), answer="1")
+    chosen = [task for task in TASKS if task.held_out == 4][:4]
+    made = (GOOD, unread, BAD, Result(passed=True, commands=(), answer="I cannot."))
+    run = Published(
+        "2030-01-01", {"local:0.5b": dict(zip([t.id for t in chosen], made, strict=True))}
+    )
+    text = section(TASKS, run)
+    assert "1 of the 2 tasks that it solved with commands" in text
+    assert f"| {chosen[2].request} | 4 | nothing |" in text
+    assert chosen[0].request not in text
+
+
+def test_published_result_holds_the_whole_set_that_was_never_looked_at() -> None:
+    names = {task.id for task in TASKS}
+    assert all(set(rows) <= names for rows in published().results.values())
+    never_seen = {task.id for task in TASKS if task.held_out == 4}
+    assert never_seen <= set(published().results["local:0.5b"])
 
 
 def test_page_says_what_was_published() -> None:
