@@ -4,17 +4,20 @@
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# With pip's own progress where somebody watches it.
+PIP_SHOWN = $(BIN)/python -m pip --disable-pip-version-check $$(test -t 1 || echo --quiet)
 # Two for each of two cores: many tests wait for a terminal, as a user does.
 WORKERS ?= 4
 PYTEST_ARGS ?=
 SOURCES := kogniterm tests benchmarks docs
 
-.PHONY: help install demo weights test offer-programs test-programs check format faults bench eval docs clean
+.PHONY: help install demo announce weights test offer-programs test-programs check format faults bench eval docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make install   KogniTerm, its extras and the development tools, in $(VENV)"
-	@echo "make demo      install with the local model, fetch its weights, do a real task"
+	@echo "make demo      install with the local model, download its weights, do a real task,"
+	@echo "               play the tour"
 	@echo "make test      everything the tests need, then the tests"
 	@echo "make test-programs"
 	@echo "               installs the system's programs that some tests drive"
@@ -30,9 +33,8 @@ $(VENV)/.made:
 	@PYTHON="$(PYTHON)" sh scripts/make-venv $(VENV)
 	@touch $@
 
-$(VENV)/.demo: $(VENV)/.made pyproject.toml
-	@echo "Installing KogniTerm with the local model's runtime …"
-	@test -e $(VENV)/.installed || $(PIP) install --editable '.[local]'
+$(VENV)/.demo: $(VENV)/.made pyproject.toml | announce
+	@test -e $(VENV)/.installed || $(PIP_SHOWN) install --editable '.[local]'
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
@@ -42,8 +44,13 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 
 install: $(VENV)/.installed
 
-demo: $(VENV)/.demo
+demo: announce $(VENV)/.demo
 	@sh scripts/demo $(BIN)/kogniterm
+
+announce:
+	@sh scripts/demo --announce $(VENV)/.demo
+	@echo
+	@echo "1. The packages"
 
 weights: $(VENV)/.installed
 	@$(BIN)/kogniterm models pull

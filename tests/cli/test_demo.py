@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.models.local.weights import CATALOGUE
+from kogniterm.paths import resolve
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
@@ -32,7 +34,8 @@ def stand_in(shell: Shell, script: str, pull: str) -> Path:
     model = shell.script(script)
     program = shell.home / "stand-in"
     program.write_text(
-        f'#!/bin/sh\ntest "$1" = models && {{ {pull}; }}\nfor task; do :; done\n'
+        f'#!/bin/sh\ntest "$1" = models && {{ {pull}; }}\n'
+        f'test "$1" = tour && exec \'{KOGNITERM}\' "$@"\nfor task; do :; done\n'
         f"exec '{KOGNITERM}' run --auto-approve --no-sandbox --model '{model}' \"$task\"\n"
     )
     program.chmod(0o755)
@@ -82,3 +85,22 @@ def test_the_demo_says_what_stays(shell: Shell) -> None:
     )
     assert "That is right: 3 lines." in done.stdout
     assert "weights stay in the cache" in done.stdout
+    assert "Restored: logs/2025" in done.stdout
+
+
+def test_the_demo_announces_what_it_downloads(shell: Shell) -> None:
+    announce = ["sh", DEMO, "--announce", shell.home / "installed"]
+
+    def said() -> str:
+        return subprocess.run(
+            announce, env=shell.environ, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert "MB of packages" in said()
+    assert f"{CATALOGUE[0].size // 1_000_000} MB to download" in said()
+    (shell.home / "installed").touch()
+    weights = resolve(shell.environ).weights
+    weights.mkdir(parents=True)
+    (weights / CATALOGUE[0].file).touch()
+    assert "already done" in said()
+    assert "already downloaded" in said()
