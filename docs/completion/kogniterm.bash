@@ -39,17 +39,20 @@ _kogniterm() {
         :--memory) _kogniterm_offer 'off session full'; return ;;
         :--plan) _kogniterm_offer 'auto always never'; return ;;
         :--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        :--mode) _kogniterm_offer 'manual accept-edits auto plan'; return ;;
         /run:--lang) _kogniterm_offer 'auto en es'; return ;;
         /run:--output) _kogniterm_offer 'text json stream-json'; return ;;
         /run:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         /run:--memory) _kogniterm_offer 'off session full'; return ;;
         /run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /run:--mode) _kogniterm_offer 'manual accept-edits auto plan'; return ;;
         /resume:--lang) _kogniterm_offer 'auto en es'; return ;;
         /resume:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
         /resume:--memory) _kogniterm_offer 'off session full'; return ;;
         /resume:--plan) _kogniterm_offer 'auto always never'; return ;;
         /resume:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /resume:--mode) _kogniterm_offer 'manual accept-edits auto plan'; return ;;
         /sessions:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/list:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/show:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -86,11 +89,12 @@ _kogniterm() {
         /recipe/run:--memory) _kogniterm_offer 'off session full'; return ;;
         /recipe/run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /recipe/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /recipe/run:--mode) _kogniterm_offer 'manual accept-edits auto plan'; return ;;
         /policy:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/check:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /policy/check:--mode) _kogniterm_offer 'manual auto'; return ;;
+        /policy/check:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
         /policy/test:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /policy/test:--mode) _kogniterm_offer 'manual auto'; return ;;
+        /policy/test:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
         /policy/permissions:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/revoke:--lang) _kogniterm_offer 'auto en es'; return ;;
         /trust:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -123,9 +127,9 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe policy trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval --mode -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval --mode -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval --mode -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
         '/sessions/list') flags='-h --help --lang --env-file --debug --here --all --limit --json' ;;
         '/sessions/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -154,7 +158,7 @@ _kogniterm() {
         '/recipe/save') flags='-h --help --lang --env-file --debug --file --session --replace' ;;
         '/recipe/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/recipe/show') kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
-        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --effort --memory --plan --plan-approval -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --effort --memory --plan --plan-approval --mode -y --auto-approve --allow-reads --no-sandbox -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/policy') said='check test permissions revoke' flags='-h --help --lang --env-file --debug' ;;
         '/policy/check') flags='-h --help --lang --env-file --debug -C --cwd --mode --file --json' ;;
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;

@@ -40,6 +40,10 @@ def _always_room(messages: Sequence[BaseMessage]) -> bool:
     return True
 
 
+def _never() -> bool:
+    return False
+
+
 def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
@@ -68,8 +72,9 @@ class ThinkContext:
     """A check of whether a history may grow; if not, the graph ends to have it compacted."""
     plan_only: bool = False
     """Offer and request nothing that acts, and end once a plan is made."""
-    review_plans: bool = False
-    """Let a plan leave the graph as a request, to be approved like an action."""
+    review_plans: Callable[[], bool] = _never
+    """Asked at each plan whether it leaves the graph as a request, to be approved like an action.
+    The mode that decides this may change while the graph runs."""
     delegates: bool = False
     """Offer sub-agents, which cannot have any themselves."""
     said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said

@@ -163,6 +163,13 @@ PLAN_ONLY = (
     "nothing else can be done.)"
 )
 
+PLAN_MODE = (
+    "(Plan mode: read and search only; nothing can be changed now. If the task needs changes, call "
+    "make_plan with all of them; the user decides whether it starts. Answer a question directly.)"
+)
+
+PLAN_MODE_OVER = "(Plan mode is over: you can act again.)"
+
 ONLY_A_PLAN = Phrase("only a plan was requested; add this action to the plan instead.")
 
 GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
@@ -197,6 +204,7 @@ def human_message(
     images: Sequence[ImageBlock] = (),
     *,
     plan_only: bool = False,
+    in_plan_mode: bool = False,
 ) -> HumanMessage:
     """Return an input as the model sees it: words, piped data as data, recalled context, images."""
     parts = [user_input.text]
@@ -206,9 +214,26 @@ def human_message(
         parts.append(context)
     if plan_only:
         parts.append(PLAN_ONLY)
+    elif in_plan_mode:
+        parts.append(PLAN_MODE)
     elif plan_mode == "always":
         parts.append(PLAN_FIRST)
     return human_content("\n\n".join(part for part in parts if part), images)
+
+
+def told_to_plan(messages: Sequence[BaseMessage]) -> bool:
+    """Return whether the model was told in this turn that it only plans, and not that it is over.
+
+    Only messages of the user and of KogniTerm count: a file may hold the same words.
+    """
+    for message in reversed(messages):
+        if not isinstance(message, HumanMessage):
+            continue
+        if PLAN_MODE in message.text:
+            return True
+        if PLAN_MODE_OVER in message.text or is_input(message):
+            return False
+    return False
 
 
 def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

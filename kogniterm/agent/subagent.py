@@ -223,7 +223,7 @@ class SubAgent:
             system=SystemMessage(prompts.load(prompt)),
             plan_mode="never",
             may_continue=self._may_continue,
-            review_plans=False,
+            review_plans=lambda: False,
             delegates=False,
             has_room=lambda _: True,
             agents={},

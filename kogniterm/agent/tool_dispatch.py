@@ -117,7 +117,7 @@ def as_request(
         if name not in {spec.name for spec in offered_tools(context)}:
             names = ", ".join(spec.name for spec in offered_tools(context))
             raise ToolError("There is no tool {name}; use one of: {names}.", name=name, names=names)
-        if name == MAKE_PLAN.name and context.review_plans:
+        if name == MAKE_PLAN.name and context.review_plans():
             return _plan_request(call, plan, messages, context)
         return None
     checked = tool.check(arguments)

@@ -86,9 +86,9 @@ def assemble(
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace = SystemClock(), Path(state.folder)
     plans = PlanSettings(approval=settings.plan_approval)
-    modes = SessionModes(
-        model or open_model(state.model), settings.approval_mode, settings.plan, plans
-    )
+    # A turn that only plans goes on doing so: what it was told holds until the user ends it.
+    approval = "plan" if _still_planning(state) else settings.approval_mode
+    modes = SessionModes(model or open_model(state.model), approval, settings.plan, plans)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
     written = TurnJournal(journal, Redactor(_known_secrets(settings)), clock)
     policy = _policy(given, state, clock, policy_texts(project))
@@ -125,7 +125,7 @@ def assemble(
         asker=asker,
         open_model=open_model,
         memory=memory,
-        notices=(*given.notices, *_found(journal, settings.approval_mode), *told),
+        notices=(*given.notices, *_found(journal, approval), *told),
     )  # fmt: skip
     _keep_modes(session)
     return session
@@ -185,14 +185,23 @@ def _keep_modes(session: LiveSession) -> None:
         session.use_plan_mode(modes.planning)
 
 
+def _still_planning(state: SessionState) -> bool:
+    """Return whether a turn that began in plan mode is open, with no plan started."""
+    return state.open_turn and state.mode == "plan"
+
+
 def _found(journal: SessionJournal, mode: ApprovalMode) -> Iterator[Phrase]:
     """Yield notices about the state in which the session was found."""
-    if journal.state.mode == "auto" and mode == "manual":
-        # Auto mode is a permission, which ends with the process that it was given to.
+    before = journal.state.mode
+    if _still_planning(journal.state):
+        yield Phrase("The last turn was in plan mode and stays in it; to end it: /mode ask")
+    elif before != "manual" and mode == "manual":
+        # A mode is a permission, which ends with the process that it was given to.
         yield Phrase(
-            "This session was in auto-approve mode. It now asks before "
-            "commands again; to switch back, use /mode auto, or start with "
-            "--auto-approve."
+            "This session was in {mode} mode. It now asks before commands "
+            "again; to switch back, use /mode {mode}, or start with "
+            "--mode {mode}.",
+            {"mode": before},
         )
     if journal.taken_from is not None:
         dead = journal.taken_from

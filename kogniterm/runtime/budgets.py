@@ -180,7 +180,8 @@ class TurnCount:
 
     `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
     model's questions that nobody was there to answer, and `refused` the reasons of refusals with
-    who refused. `earlier` is the usage before this turn. The time in which the turn `waited` for
+    who refused. `plan_left` is whether a plan that was made in plan mode waits for a user, who is
+    not there. `earlier` is the usage before this turn. The time in which the turn `waited` for
     the user is not part of its seconds, nor does it run into `deadline`. At a limit one question
     is asked at a time (`asking`); `ended` is the limit at which the user ended the turn.
     """
@@ -196,6 +197,7 @@ class TurnCount:
     refused: list[tuple[Phrase | str, str]] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
+    plan_left: bool = False
     began: float = 0.0
     waited: float = 0.0
     plan_before: Plan | None = None

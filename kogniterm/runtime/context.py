@@ -28,7 +28,15 @@ from kogniterm import prompts
 from kogniterm.agent import compaction
 from kogniterm.agent.compaction import observation_limit, tools_tokens
 from kogniterm.agent.graph_state import ThinkContext
-from kogniterm.agent.messages import ImageBlock, drop_old_images, image_block, note
+from kogniterm.agent.messages import (
+    PLAN_MODE,
+    PLAN_MODE_OVER,
+    ImageBlock,
+    drop_old_images,
+    image_block,
+    note,
+    told_to_plan,
+)
 from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.paths_and_variables import is_secret
@@ -147,18 +155,28 @@ class ContextService:
             model=modes.model,
             tools=self.tools,
             system=self.system,
-            plan_mode="always" if only else modes.planning,
+            plan_mode="always" if only else modes.plan_mode,
             may_continue=may_continue,
             new_id=self.journal.new_id,
             clean=self._clean,
             has_room=self._has_room,
             plan_only=only,
-            review_plans=modes.plans.need_review(modes.approval) and not only,
+            review_plans=lambda: modes.plans.need_review(modes.approval) and not only,
             delegates=True,
-            said_meanwhile=self.journal.steering.take,
+            said_meanwhile=self._said,
             window=modes.window,
             agents=state.agents,
         )
+
+    def _said(self, agent: str) -> Sequence[str]:
+        """Return what the user said to an agent meanwhile, a change to or from plan mode included.
+
+        Sub-agents are not told of it: they have a task and no plan, and their actions are refused.
+        """
+        said, planning = self.journal.steering.take(agent), self.modes.in_plan_mode
+        if agent or told_to_plan(self.journal.state.messages) == planning:
+            return said
+        return (*said, PLAN_MODE if planning else PLAN_MODE_OVER)
 
     def _clean(self, text: str) -> str:
         """Return the observation of a tool inside the graph, redacted and clipped."""

@@ -35,7 +35,9 @@ class Gate:
         cwd = self.executor.cwd
         report = self.policy.assess(request, cwd)
         again = bool(runs_repeated(self.journal, request, cwd))
-        verdict = self.policy.judge(request, report, self.modes, cwd, unknown_outcome=again)
+        verdict = self.policy.judge(
+            request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt
+        )
         states = self.policy.file_states(request, report)
         self.journal.record(Requested(request, cwd, self.env_hash, states))
         self.journal.record(Judged(request.id, report, verdict))
@@ -88,11 +90,12 @@ class Gate:
         io.sink(events.ActionDecided(request, decision))
         return decision, messages.changed_message(request, changed)
 
-    def refuse_acting(self, request: ActionRequest) -> None:
-        """Refuse a request of a turn that only plans, without judging it."""
+    def refuse_acting(self, request: ActionRequest) -> Decision:
+        """Refuse a request of a turn that only plans; this is no refusal that ends a task."""
         why = messages.ONLY_A_PLAN
         refusal = Decision("reject", request.command, events.BY_KOGNITERM, str(why), (why,))
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
+        return refusal
 
 
 def withdrawn(command: str, changed: str) -> Decision:

@@ -22,6 +22,7 @@ from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.undo_service import UndoService
+from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
@@ -106,16 +107,16 @@ class LiveSession:
         recover: Recover | None = None,
         ask: Ask | None = None,
         at_limit: AtLimit | None = None,
+        at_prompt: bool = False,
     ) -> Answer:
         """Run one turn; None resumes the turn that is open. Cancel the task to stop it.
 
+        With `at_prompt` a user sits at the prompt; see `TurnIO`.
+
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
-        if self.services.only_plans and self.model.one_command:
-            raise UsageError(
-                "Model {model} is too small to make plans. Choose another with --model.",
-                model=self.model.name,
-            )
+        if self.services.only_plans or self.modes.in_plan_mode:
+            self._require_planning()
         money = (self.budget.limits.dollars, self.budget.session.dollars)
         if money != (None, None) and self.budget.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
@@ -125,7 +126,9 @@ class LiveSession:
             return await self._forget(forget, sink)
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         answer = await run_turn(
-            self.services, user_input, TurnIO(approver, sink, terminal, recover, at_limit)
+            self.services,
+            user_input,
+            TurnIO(approver, sink, terminal, recover, at_limit, at_prompt),
         )
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
@@ -194,9 +197,21 @@ class LiveSession:
         self.journal.record(Note.MODEL.record(self.model.name))
 
     def use_mode(self, mode: ApprovalMode) -> None:
-        """Change the approval mode."""
-        self.modes.approval = mode
-        self.journal.record(Note.MODE.record(mode))
+        """Change the approval mode, from the next action on.
+
+        Raises `UsageError` for plan mode with a model that cannot plan.
+        """
+        if mode == "plan":
+            self._require_planning()
+        use_mode(self.journal, self.modes, mode)
+
+    def _require_planning(self) -> None:
+        """Raise `UsageError` when the model cannot plan."""
+        if self.model.one_command:
+            raise UsageError(
+                "Model {model} is too small to make plans. Choose another with --model.",
+                model=self.model.name,
+            )
 
     def use_plan_mode(self, mode: PlanMode) -> None:
         """Change when plans are made."""

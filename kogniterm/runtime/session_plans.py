@@ -27,10 +27,21 @@ from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.plan_edits import PlanDifference, difference, plan_as_text
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
+from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import Decided, NodeRan, Outcome
-from kogniterm.types import ActionRequest, Decision, NodeUpdate, Plan, PlanReview, events
+from kogniterm.types import (
+    ActionRequest,
+    ApprovalMode,
+    Decision,
+    NodeUpdate,
+    Phrase,
+    Plan,
+    PlanReview,
+    events,
+)
 
 UNATTENDED = "Nobody was there to approve the plan."
+LEFT_PLAN_MODE = Phrase("Plan mode ended. The mode is now ask: each action needs your approval.")
 CHANGED = "The user changed the plan; it is now:"
 
 
@@ -67,7 +78,29 @@ async def review_plan(
     io.sink(events.PlanReviewed(request.id, review.kind, review.by, decision.reason))
     if outcome.plan is not None:
         io.sink(events.PlanChanged(outcome.plan, previous))
+        if modes.in_plan_mode:
+            _start_working(journal, modes, review, io, count)
     return review.kind == "approve"
+
+
+def use_mode(journal: TurnJournal, modes: SessionModes, mode: ApprovalMode) -> None:
+    """Change the approval mode, from the next action on."""
+    modes.approval = mode
+    journal.record(Note.MODE.record(mode))
+
+
+def _start_working(
+    journal: TurnJournal, modes: SessionModes, review: PlanReview, io: TurnIO, count: TurnCount
+) -> None:
+    """Leave plan mode with the plan that the user approved; without a user the turn ends here.
+
+    The next mode asks before every action: an approved plan approves none of its commands.
+    """
+    if review.by in ("unattended", events.BY_KOGNITERM):
+        count.plan_left = True
+        return
+    use_mode(journal, modes, "manual")
+    io.sink(events.Notice(LEFT_PLAN_MODE))
 
 
 async def _reviewed(
@@ -78,8 +111,12 @@ async def _reviewed(
     io: TurnIO,
     request_id: str,
 ) -> PlanReview:
-    """Return the approver's review; a plan that changes nothing is approved without asking."""
-    if previous is not None and plan.goal == previous.goal and difference(previous, plan).empty:
+    """Return the approver's review; a plan that changes nothing is approved without asking.
+
+    In plan mode it is asked about too: to start it means to leave the mode.
+    """
+    same = previous is not None and plan.goal == previous.goal
+    if not modes.in_plan_mode and same and difference(previous, plan).empty:
         return PlanReview("approve", plan, events.BY_KOGNITERM, "nothing changed")
     if modes.plans.only_planning(journal.state):
         return PlanReview("approve", plan, events.BY_KOGNITERM, "only a plan was requested")
@@ -87,7 +124,7 @@ async def _reviewed(
     review = await io.approver.review_plan(plan, previous)
     if review is not None:
         return review
-    if modes.plans.approval == "always":
+    if modes.plans.approval == "always" and not modes.in_plan_mode:
         return PlanReview("reject", plan, "unattended", UNATTENDED)
     return PlanReview("approve", plan, "unattended")
 
@@ -111,7 +148,12 @@ def _as_it_is(plan: Plan, seen: Sequence[BaseMessage] = ()) -> str:
 
 
 def give_plan(context: ContextService, plan: Plan) -> None:
-    """Start the next turn with `plan`. Raises `UsageError` for tools that do not exist."""
+    """Start the next turn with `plan`.
+
+    Raises `UsageError` for tools that do not exist, and in plan mode.
+    """
+    if context.modes.in_plan_mode:
+        raise UsageError("A plan cannot be started in plan mode; choose another with --mode.")
     problems = unknown_tools(plan.steps, plannable_tools(context))
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))

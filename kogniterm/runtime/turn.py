@@ -21,6 +21,7 @@ from kogniterm.agent import messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
+from kogniterm.approval.policy.verdict import only_plans
 from kogniterm.errors import KognitermError, OutcomeNotWrittenError
 from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
 from kogniterm.runtime.crash_recovery import recover
@@ -64,7 +65,8 @@ class TurnServices:
 
     def plan_made(self, count: TurnCount) -> bool:
         """Return whether only a plan is wanted and this turn has made it."""
-        return self.only_plans and self.journal.state.plan != count.plan_before
+        made = self.only_plans and self.journal.state.plan != count.plan_before
+        return made or count.plan_left
 
     def new_count(self) -> TurnCount:
         """Return the count of a turn that begins now."""
@@ -113,7 +115,9 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     context = "\n\n".join(filter(None, [beside.text, plan_context(given, before)]))
     mode: PlanMode = "auto" if given else modes.planning
     only = modes.plans.only
-    message = messages.human_message(clean, mode, context, beside.images, plan_only=only)
+    message = messages.human_message(
+        clean, mode, context, beside.images, plan_only=only, in_plan_mode=modes.in_plan_mode
+    )
     turn = journal.state.turn + 1
     journal.record(InputReceived(turn, clean, message, only), durable=True)
     if given is not None:
@@ -226,9 +230,15 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
 async def _approve_and_run(
     services: TurnServices, request: ActionRequest, io: TurnIO, count: TurnCount
 ) -> bool:
-    """Arrows 8 to 11 for one request; return False when it was refused."""
+    """Arrows 8 to 11 for one request; return False when it was refused.
+
+    A refusal of plan mode stops nothing: what waits behind it may only read.
+    """
     gate = services.gate
     report, verdict = gate.judge(request, io)
+    if only_plans(verdict):
+        io.sink(events.ActionDecided(request, gate.refuse_acting(request)))
+        return True
     decision, report = await gate.decide(request, report, verdict, io, count)
     decision, refusal = gate.check_start(request, decision, io)
     if decision.kind == "reject":

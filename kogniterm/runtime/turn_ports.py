@@ -69,13 +69,18 @@ AtLimit = Callable[[LimitReached], Awaitable[LimitChoice]]
 
 @dataclass(frozen=True, slots=True)
 class TurnIO:
-    """The driver of a turn; REPL, one-shot and scripted mode differ only in what they put here."""
+    """The driver of a turn; REPL, one-shot and scripted mode differ only in what they put here.
+
+    `at_prompt` is whether a user sits at the prompt, so that auto mode may ask about what is
+    dangerous.
+    """
 
     approver: Approver
     sink: EventSink
     terminal: Terminal | None = None
     recover: Recover | None = None
     at_limit: AtLimit | None = None
+    at_prompt: bool = False
 
     @property
     def attended(self) -> bool:
@@ -138,8 +143,8 @@ class PlanSettings:
 
     def need_review(self, mode: ApprovalMode) -> bool:
         """Return whether the model's plans wait for the user in this approval mode."""
-        wanted = self.approval == "always" or (self.approval == "auto" and mode == "manual")
-        return wanted and not self.only
+        wanted = self.approval == "always" or (self.approval == "auto" and mode != "auto")
+        return (wanted or mode == "plan") and not self.only
 
     def only_planning(self, state: SessionState) -> bool:
         """Return whether only a plan is wanted, by this process or since the open turn began."""
@@ -148,13 +153,23 @@ class PlanSettings:
 
 @dataclass(slots=True)
 class SessionModes:
-    """The modes that may change between turns; `window` is what the model was seen to take."""
+    """The modes, which may change at any time; `window` is what the model was seen to take."""
 
     model: Model
     approval: ApprovalMode = "manual"
     planning: PlanMode = "auto"
     plans: PlanSettings = field(default_factory=PlanSettings)
     window: Window = field(default_factory=Window)
+
+    @property
+    def in_plan_mode(self) -> bool:
+        """Return whether the turn may read and plan, and change nothing until the plan starts."""
+        return self.approval == "plan"
+
+    @property
+    def plan_mode(self) -> PlanMode:
+        """Return when a plan is made; in plan mode the model can always make one."""
+        return "auto" if self.in_plan_mode and self.planning == "never" else self.planning
 
     def use_model(self, model: Model) -> None:
         """Ask `model` from the next call on."""
@@ -226,10 +241,12 @@ class PolicyPort(Protocol):
         cwd: str,
         *,
         unknown_outcome: bool = False,
+        at_prompt: bool = False,
     ) -> Verdict:
         """Return policy's verdict on a request.
 
-        With `unknown_outcome` an earlier run of the same has no known end.
+        With `unknown_outcome` an earlier run of the same has no known end; `at_prompt` is whether a
+        user sits at the prompt.
         """
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:

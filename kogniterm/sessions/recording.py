@@ -201,6 +201,7 @@ class TurnRecording:
     given: InputReceived
     plan: Plan | None = None
     plan_mode: str = ""
+    mode: str = ""
     voices: dict[str, Voice] = field(default_factory=lambda: defaultdict(Voice))
     compactions: deque[Shortened] = field(default_factory=deque)
     judged: deque[Judged] = field(default_factory=deque)
@@ -233,15 +234,17 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     recording.records = without_repeats(records)
     started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
     started |= _questions(recording.records)
-    plan_mode = "auto"
+    plan_mode, mode = "auto", ""
     turn: TurnRecording | None = None
     for record in recording.records:
         body = record.body
         if isinstance(body, InputReceived):
-            turn = TurnRecording(body, plan_mode=plan_mode)
+            turn = TurnRecording(body, plan_mode=plan_mode, mode=mode)
             recording.parts.append(turn)
         elif isinstance(body, Noted) and body.kind == Note.PLAN_MODE:
             plan_mode = str(body.data.get(body.kind))
+        elif isinstance(body, Noted) and body.kind == Note.MODE:
+            mode = str(body.data.get(body.kind))
         elif turn is None:
             if isinstance(body, NodeRan | Intent | Outcome | Compacted):
                 recording.parts.append(body)

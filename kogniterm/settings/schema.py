@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, PrivateAttr, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from kogniterm.settings.layers import DEFAULT, PREFIX, SettingOrigin, Value
-from kogniterm.types import Phrase
+from kogniterm.types import MODE_NAMES, ApprovalMode, Phrase
 
 OLLAMA_PORT = 11434
 
@@ -48,6 +48,11 @@ def _postgres_url(value: SecretStr) -> SecretStr:
     if urlsplit(value.get_secret_value()).scheme not in ("postgresql", "postgres"):
         raise ValueError(str(Phrase("a URL that starts with postgresql://")))
     return value
+
+
+def _approval_mode(value: object) -> object:
+    """Return the mode that a name of the user means; other values are left to be refused."""
+    return MODE_NAMES.get(value, value) if isinstance(value, str) else value
 
 
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
@@ -201,13 +206,15 @@ class Settings(BaseSettings):
     )
     plan_approval: Literal["auto", "always", "never"] = _setting(
         "auto",
-        "Whether plans need your approval; auto: only in manual mode.",
+        "Whether plans need your approval; auto: except in auto mode.",
         flag="--plan-approval",
     )
-    approval_mode: Literal["manual", "auto"] = _setting(
+    approval_mode: Annotated[ApprovalMode, BeforeValidator(_approval_mode)] = _setting(
         "manual",
-        "manual asks before every command; auto runs what your rules and the sandbox permit.",
-        flag="--auto-approve",
+        "When to ask: ask (also called manual) before every action; accept-edits: edits of "
+        "workspace files run unasked; auto runs what your rules and the sandbox permit; plan "
+        "changes nothing.",
+        flag="--mode",
     )
     allow_reads: bool = _setting(
         False,

@@ -6,7 +6,9 @@ template with named values. The user interface translates the template, everybod
 """
 
 from kogniterm.types.actions import (
+    APPROVAL_MODES,
     CHANGING_KINDS,
+    MODE_NAMES,
     RISK_LABELS,
     ActionRequest,
     ApprovalMode,
@@ -73,7 +75,9 @@ from kogniterm.types.turn_values import (
 )
 
 __all__ = [
+    "APPROVAL_MODES",
     "CHANGING_KINDS",
+    "MODE_NAMES",
     "RISK_LABELS",
     "UNUSABLE",
     "ActionRequest",

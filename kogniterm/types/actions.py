@@ -105,7 +105,17 @@ class ToolRan:
     malformed: bool = False
 
 
-ApprovalMode = Literal["manual", "auto"]
+ApprovalMode = Literal["manual", "accept-edits", "auto", "plan"]
+
+
+APPROVAL_MODES: tuple[ApprovalMode, ...] = get_args(ApprovalMode)
+"""The approval modes, in the order in which a key goes through them."""
+
+
+MODE_NAMES: Mapping[str, ApprovalMode] = {
+    "ask": "manual", "accept-edits": "accept-edits", "auto": "auto", "plan": "plan",
+}  # fmt: skip
+"""The modes by the names that the user gives them; `manual`, an earlier name, is read too."""
 
 
 RiskLabel = Literal["safe_readonly", "workspace_write", "needs_approval", "dangerous"]
@@ -116,7 +126,7 @@ RISK_LABELS: tuple[RiskLabel, ...] = get_args(RiskLabel)
 
 def approval_mode(value: str) -> ApprovalMode:
     """Return the approval mode called `value`; an unknown one reads as manual (fails closed)."""
-    return "auto" if value == "auto" else "manual"
+    return MODE_NAMES.get(value, "manual")
 
 
 EffectKind = Literal[

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import (
     EXIT_DONE,
@@ -25,12 +25,12 @@ from kogniterm.errors import (
     UsageError,
     of_system,
 )
-from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
+from kogniterm.types import APPROVAL_MODES, Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.registry import Command, Registry, custom_commands, split_line
 from kogniterm.ui.display import Display
 from kogniterm.ui.front import Front
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.attachments import job_outputs, mentions
 from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_at_limit, ask_what_to_do
 from kogniterm.ui.turns import Drafts, Turns, Work
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _LEAVE_ON = (signal.SIGTERM, signal.SIGHUP)
-APPROVAL_MODES: Sequence[ApprovalMode] = get_args(ApprovalMode)
 BROKEN = Phrase("Internal error; details are in the log file (see: kogniterm config path).")
 
 
@@ -280,10 +279,10 @@ class Repl:
         return (*names, *named, *job_outputs(line, session.executor.jobs()))
 
     def switch_mode(self) -> None:
-        """Use the other approval mode."""
+        """Use the next approval mode, and explain it until the next key."""
         if self._session is not None:
-            at = APPROVAL_MODES.index(self._session.modes.approval) + 1
-            self._session.use_mode(APPROVAL_MODES[at % len(APPROVAL_MODES)])
+            self._session.use_mode(next_mode(self._session))
+            self.front.say_below(translate(mode_line(self._session)))
             self.front.surface.refresh()
 
     def stop_command(self) -> None:
@@ -320,6 +319,7 @@ class Repl:
             recover=partial(ask_what_to_do, self.front.questions),
             ask=partial(ask_user, self.front.questions),
             at_limit=partial(ask_at_limit, self.front.questions),
+            at_prompt=True,
         )
         self._take_unheard(answer)
         self.display.title(session.state.title)
@@ -513,7 +513,7 @@ def greet(display: Display, opened: Opened) -> None:
     values: dict[str, object] = {"name": opened.session.model.label}
     if opened.first_run:
         display.say(Phrase("Describe a task and press Enter."))
-        display.say(_how_approval_works(opened.session.modes.approval))
+        display.say(_how_approval_works(opened.session))
     if opened.model_reason is not None:
         values["why"] = opened.model_reason
         display.say(Phrase("Model: {name}. {why}", values))
@@ -539,15 +539,29 @@ def _show_past(display: Display, past: PastTurns, *, apart: bool) -> None:
     surface.commit(f"\n{text}" if apart and text else text)
 
 
-AUTO_MODE = Phrase(
-    "Approval mode: auto-approve. Commands that your rules, the checks and the sandbox permit run "
-    "without asking."
-)
+def next_mode(session: LiveSession) -> ApprovalMode:
+    """Return the next approval mode that works here.
+
+    Auto mode needs a sandbox, and plan mode a model that can plan.
+    """
+    works = {"auto": session.policy.auto_works, "plan": not session.model.one_command}
+    usable = [mode for mode in APPROVAL_MODES if works.get(mode, True)]
+    before = session.modes.approval
+    return usable[(usable.index(before) + 1) % len(usable)] if before in usable else usable[0]
 
 
-def _how_approval_works(mode: ApprovalMode) -> Phrase:
-    if mode == "auto":
-        return Phrase("{mode} Shift-Tab switches to manual.", {"mode": AUTO_MODE})
-    return Phrase(
-        "Each command waits for your approval. Press y to approve, n to reject, x to explain."
-    )
+def mode_line(session: LiveSession) -> Phrase:
+    """Return the approval mode and what it does."""
+    from kogniterm.ui.questions.approval_words import MODE_HELP, mode_text
+
+    mode = session.modes.approval
+    name = mode_text(mode, sandboxed=session.policy.sandboxed)
+    return Phrase("Mode: {name} ({help}).", {"name": name, "help": MODE_HELP[mode]})
+
+
+def _how_approval_works(session: LiveSession) -> Phrase:
+    if session.modes.approval == "manual":
+        return Phrase(
+            "Each command waits for your approval. Press y to approve, n to reject, x to explain."
+        )
+    return Phrase("{mode} Shift-Tab or /mode changes it.", {"mode": mode_line(session)})

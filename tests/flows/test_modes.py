@@ -62,7 +62,7 @@ async def test_the_resumed_session_says_so_once(make_flow: MakeFlow) -> None:
     flow.open(session_id)
     assert notices(flow).count(NOW_MANUAL) == 1
     assert "/mode auto" in notices(flow)
-    assert "--auto-approve" in notices(flow)
+    assert "--mode auto" in notices(flow)
     flow.close()
     flow.open(session_id)
     assert NOW_MANUAL not in notices(flow)

@@ -105,30 +105,6 @@ program = "curl"
         assert verdict in shown, command
 
 
-def test_the_rules_of_the_page_accept_edits_in_the_workspace_only(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    page = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
-    rules = page.partition("```toml\n")[2].partition("```")[0]
-    put(terminal.home, ".config/kogniterm/policy.toml", rules)
-    put(terminal.folder, "notes.txt", "one\n")
-    edit = "{tool: edit_file, arguments: {path: notes.txt, old: one, new: two}}"
-    write = "{tool: write_file, arguments: {path: PATH, content: new}}"
-    for call, status in (
-        (edit, 0),
-        (write.replace("PATH", "more.txt"), 0),
-        (write.replace("PATH", "../outside.txt"), 3),
-        (write.replace("PATH", ".git/hooks/pre-commit"), 3),
-    ):
-        model = scripted(terminal, f"replies: [{{calls: [{call}]}}, {{text: Done.}}]")
-        run = f"kogniterm run --model {model} edit </dev/null >/dev/null 2>&1; echo status $?"
-        assert f"status {status}" in terminal.run(run)[1], call
-    assert "two" in (terminal.folder / "notes.txt").read_text("utf-8")
-    assert (terminal.folder / "more.txt").exists()
-    assert not (terminal.folder.parent / "outside.txt").exists()
-
-
 def test_files_and_images_named_in_an_input_reach_the_model(
     open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
 ) -> None:

@@ -103,16 +103,15 @@ def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     terminal.send("\x12dra")
     terminal.until(lambda: "draft:" in screen(terminal).rsplit("tokens", 2)[-2])
     terminal.send("\x07")
-    terminal.send("\x1b[Z")
-    terminal.until(lambda: "auto" in terminal.shown[-1])
-    terminal.send("\x1b[Z")
-    terminal.until(lambda: "manual" in terminal.shown[-1])
+    for mode in ("accept edits", "auto in sandbox", "plan only", "ask"):
+        terminal.send("\x1b[Z")
+        terminal.until(lambda mode=mode: f"Mode: {mode} (" in terminal.shown[-1])
     terminal.send("\x0c")
     terminal.until(lambda: "Both lines" not in screen(terminal))
     terminal.send("\x1a")
     terminal.until("Stopped")
     assert terminal.run("echo in the shell")[0] == 0
-    with anew(terminal, " · manual"):
+    with anew(terminal, "Mode: ask"):
         terminal.start("fg")
     say(terminal, "hello", "All right.")
     terminal.send("words")
@@ -136,6 +135,8 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
         terminal.until(lambda: f"╭ $ until [ -e {word} ]" in terminal.text)
 
     start("one")
+    terminal.send("\x1b[Z")
+    terminal.until(lambda: "Mode: accept edits (" in terminal.shown[-1])
     terminal.send("later, please\r")
     terminal.until("later, please")
     terminal.send("\x1b[1;3A")

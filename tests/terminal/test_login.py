@@ -82,7 +82,7 @@ def test_a_first_start_without_a_model_sets_one_up(
     assert holding(terminal.folder, KEY.encode()) == []
     # The next start asks nothing.
     terminal.start("kogniterm")
-    terminal.until(lambda: "google_genai:gemini-flash-latest · manual" in terminal.shown[-1])
+    terminal.until(lambda: "google_genai:gemini-flash-latest · ask" in terminal.shown[-1])
     assert terminal.text.count("Choose a model") == 1
     assert leave(terminal) == 0
 

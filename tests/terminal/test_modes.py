@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.real_terminal import RealTerminal, User, words
+from tests.support.typing_user import ARMED_SECONDS, answer, asked, leave, open_prompt, put, say
 from tests.terminal.conftest import OpenTerminal
 
 ACT = "{run: touch acted, purpose: Act}"
@@ -52,7 +53,7 @@ def test_a_prompt_behind_a_one_shot_asks(open_terminal: OpenTerminal, user: User
     model = script(terminal, "act.yaml", f"replies: [{ACT}, {{text: Done.}}]")
     terminal.start(words("kogniterm", "-c", "--model", model))
     terminal.until(lambda: "It now asks before commands again" in one_line(terminal))
-    terminal.until("manual")
+    terminal.until(" · ask")
     terminal.send("act\r")
     terminal.until("touch acted")
     terminal.until("reject")
@@ -75,3 +76,96 @@ def test_what_is_unknown_stays_unknown(
     assert status == 3, said
     assert "May already have run" in " ".join(said.split())
     assert (place / "project" / "count").read_text() == "ran\n"
+
+
+WRITE = "{{calls: [{{tool: write_file, arguments: {{path: {path}, content: new}}}}]}}"
+
+
+def test_accept_edits_mode_edits_files_of_the_workspace_only(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    put(terminal.folder, "notes.txt", "one\n")
+    edit = "{calls: [{tool: edit_file, arguments: {path: notes.txt, old: one, new: two}}]}"
+    replies = [edit, *(WRITE.format(path=path) for path in ("more.txt", ".git/hooks/x", ".env"))]
+    model = script(terminal, "edits.yaml", f"replies: [{', '.join(replies)}, {ACT}]")
+    open_prompt(terminal, f"kogniterm --mode accept-edits --model {model}")
+    terminal.until("accept edits")
+    say(terminal, "edit")
+    for path in (".git/hooks/x", ".env"):
+        answer(terminal, path, "n")
+        terminal.until("Optional reason")
+        terminal.send("\r")
+    answer(terminal, "touch acted", "s")
+    terminal.until("The turn was stopped.")
+    terminal.send("\x03")
+    assert (terminal.folder / "notes.txt").read_text("utf-8") == "two\n"
+    assert (terminal.folder / "more.txt").exists()
+    assert not {".git", ".env", "acted"} & {path.name for path in terminal.folder.iterdir()}
+    say(terminal, "/undo", "more.txt")
+    answer(terminal, "more.txt", "y")
+    terminal.until("Restored:")
+    assert not (terminal.folder / "more.txt").exists()
+    assert leave(terminal) == 0
+    # Without a user, what would have to be asked is refused.
+    for path, status in (("a.txt", 0), ("../outside.txt", 3), (".git/hooks/x", 3), (".env", 3)):
+        reply = WRITE.format(path=path)
+        model = script(terminal, "one.yaml", f"replies: [{reply}, {{text: Done.}}]")
+        run = words("kogniterm", "run", "--mode", "accept-edits", "--model", model, "edit")
+        assert terminal.run(f"{run} </dev/null")[0] == status, path
+
+
+def test_plan_mode_changes_nothing_until_the_plan_is_started(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=100, rows=45)
+    put(terminal.folder, "notes.txt", "beware of the dog\n")
+    look = "{run: cat notes.txt, purpose: Look}"
+    plan = "{plan: {goal: Make it, steps: [{id: s1, what: Create it}]}}"
+    close = "{calls: [{tool: complete_step, arguments: {step: s1}}]}"
+    replies = ", ".join([ACT, look, plan, ACT, close, "{text: It is made.}"])
+    model = script(terminal, "plan.yaml", f"replies: [{replies}]")
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "/mode plan", "Mode: plan only")
+    say(terminal, "make it")
+    terminal.until("Refused in plan mode:")
+    answer(terminal, "cat notes.txt", "y")
+    terminal.until("[d] drop")
+    assert not (terminal.folder / "acted").exists()
+    assert "plan only" in terminal.shown[-1]
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("The mode is now ask")
+    answer(terminal, "touch acted", "y")
+    terminal.until("It is made.")
+    assert (terminal.folder / "acted").exists()
+    assert " · ask" in terminal.shown[-1]
+    assert leave(terminal) == 0
+    # Without a user, the plan is the result.
+    model = script(terminal, "alone.yaml", f"replies: [{ACT}, {plan}, {ACT}]")
+    terminal.run("rm acted")
+    run = words("kogniterm", "run", "--mode", "plan", "--model", model, "go")
+    status, said = terminal.run(f"{run} </dev/null")
+    assert status == 0, said
+    assert "goal: Make it" in said
+    assert not (terminal.folder / "acted").exists()
+
+
+def test_auto_mode_asks_about_what_is_dangerous_at_the_prompt(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=100)
+    danger = "{run: 'echo x > .gitmodules; touch acted', purpose: Steer git}"
+    model = script(terminal, "danger.yaml", f"replies: [{danger}, {{text: Done.}}]")
+    open_prompt(terminal, f"kogniterm --no-sandbox --mode auto --model {model}")
+    say(terminal, "do it")
+    asked(terminal, ".gitmodules")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("yes")
+    assert not (terminal.folder / "acted").exists()
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("yes\r")
+    terminal.until("Done.")
+    assert (terminal.folder / "acted").exists()
+    assert leave(terminal) == 0

@@ -83,7 +83,7 @@ def test_the_repl_in_auto_mode_runs_in_the_sandbox(
     terminal = open_terminal(user=user, environment={"KOGNITERM_SANDBOX": kind})
     require_sandbox(kind)
     terminal.start("kogniterm --auto-approve --model scripted:steps.yaml")
-    terminal.until("auto-approve")
+    terminal.until("auto in sandbox")
     terminal.send("go\r")
     terminal.until("Both steps were tried.")
     assert (place / "project" / "made").read_text() == "42\n"

@@ -221,8 +221,10 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     for command, then in (
         ("/he", "/quit"),
         ("/help undo", "restore the files"),
-        ("/mode auto", "auto"),
-        ("/mode manual", "manual"),
+        ("/mode auto", "Mode: auto"),
+        ("/mode accept-edits", "Mode: accept edits"),
+        ("/mode plan", "Mode: plan only"),
+        ("/mode ask", "Mode: ask"),
         ("/keys", "Ctrl-C"),
         ("/keys vi", "vi"),
         ("/keys emacs", "emacs"),

@@ -33,7 +33,7 @@ def test_a_command_of_the_users_own_runs_as_if_no_sandboxed_one_had(
     said = terminal.run("kogniterm doctor")[1]
     assert re.search(rf"sandbox: {kind} works", said, re.IGNORECASE), said
     terminal.start("kogniterm --auto-approve --model scripted:steps.yaml")
-    terminal.until("auto-approve")
+    terminal.until("auto in sandbox")
     terminal.send("go\r")
     terminal.until("The shell is prepared.")
     terminal.send("!date +year-%Y; echo a-${A-unset} ${PWD##*/}\r")

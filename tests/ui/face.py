@@ -19,6 +19,7 @@ from kogniterm.runtime.turn_journal import Steering
 from kogniterm.types import (
     ActionRequest,
     Answer,
+    ApprovalMode,
     CommandResult,
     Decision,
     Effect,
@@ -62,7 +63,7 @@ class PlayedState:
 
 @dataclass
 class PlayedModes:
-    approval: str = "manual"
+    approval: ApprovalMode = "manual"
     planning: str = "auto"
 
 
@@ -111,6 +112,8 @@ class PlayedUndo:
 
 @dataclass
 class PlayedPolicy:
+    sandboxed: bool = True
+    auto_works: bool = True
     offered: tuple[Offer, ...] = ()
     savable: bool = True
 
@@ -208,7 +211,7 @@ class PlayedSession:
     def use_model(self, name: str) -> None:
         self.model = ModelInfo(name, name.partition(":")[0], 32_000, 4_000)
 
-    def use_mode(self, mode: str) -> None:
+    def use_mode(self, mode: ApprovalMode) -> None:
         self.modes.approval = mode
 
     def use_plan_mode(self, mode: str) -> None:

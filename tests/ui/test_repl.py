@@ -250,12 +250,12 @@ async def test_multiple_lines_and_a_large_paste(keys: PipeInput) -> None:
 async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
     live.press("/mode auto\r")
-    await live.until("Commands that your rules, the checks")
+    await live.until("Mode: auto in sandbox (runs what your rules and the sandbox permit")
     assert session.modes.approval == "auto"
     live.press("/nothing\r")
     await live.until("Unknown command /nothing")
     live.press("/mode sometimes\r")
-    await live.until("Unknown value: sometimes. Use one of: manual, auto.")
+    await live.until("Unknown value: sometimes. Use one of: ask, accept-edits, auto, plan.")
     live.press("/theme plain\r")
     await live.until("Theme: plain.")
     live.press("/etc/hosts is a file\r")
@@ -265,22 +265,41 @@ async def test_slash_commands_answer_and_complain(keys: PipeInput) -> None:
     assert await asyncio.wait_for(live.task, PATIENCE_SECONDS) == 0
 
 
-async def test_shift_tab_switches_the_mode(keys: PipeInput) -> None:
+async def test_shift_tab_goes_through_the_modes_and_explains_each(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
-    await live.until("· manual ·")
-    live.press("\x1b[Z")
-    await live.until("auto-approve")
-    assert session.modes.approval == "auto"
+    await live.until("· ask ·")
+    for mode, shown in (
+        ("accept-edits", "accept edits"),
+        ("auto", "auto in sandbox"),
+        ("plan", "plan only"),
+        ("manual", "ask"),
+    ):
+        live.press("\x1b[Z")
+        await live.until(f"Mode: {shown} (")
+        assert session.modes.approval == mode
+        live.press("x\x03")
+        await live.until(f"· {shown} ·")
+    await live.leave()
+
+
+async def test_mode_takes_the_names_that_it_shows_and_the_earlier_one(keys: PipeInput) -> None:
+    live, session = live_repl(keys, say_hello)
+    for name, mode in (("plan", "plan"), ("ask", "manual"), ("auto", "auto"), ("manual", "manual")):
+        live.press(f"/mode {name}\r")
+        await live.until(lambda mode=mode: session.modes.approval == mode)
+    live.press("/mode\r")
+    for name in ("ask", "accept-edits", "auto", "plan"):
+        await live.until(f"\n {name}  ")
     await live.leave()
 
 
 async def test_tab_completes_commands_and_arguments(keys: PipeInput) -> None:
     live, session = live_repl(keys, say_hello)
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     live.press("/mod")
     await live.until("/model [NAME] [EFFORT] [")
-    await live.until("/mode [manual|auto]")
-    live.press("e a\t")
+    await live.until("/mode [ask|accept-edits")
+    live.press("e au\t")
     await live.until("› /mode auto")
     live.press("\r")
     await live.until(lambda: session.modes.approval == "auto")
@@ -308,7 +327,7 @@ async def test_nothing_typed_reaches_the_history_file_that_should_not(
 
     preferences = Preferences(history=file, notify="off")
     live, session = live_repl(keys, say_hello, preferences=preferences)
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     for number, line in enumerate(["keep me", " not me", "password=Hunter2Xy9", "and me"], start=1):
         live.press(f"{line}\r")
         await live.until(lambda number=number: len(session.inputs) == number)
@@ -410,7 +429,7 @@ async def test_another_session_can_be_listed_and_resumed(keys: PipeInput) -> Non
         short_id=lambda one: one[:8],
         is_used=lambda _id: True,
     )
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     asked: list[str | None] = []
     opening = live.repl._open_session
 
@@ -444,7 +463,7 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     file.write_text("new words\n")
     live, session = live_repl(keys, say_hello)
     session.undo = desk
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     live.press("/diff\r")
     await live.until("+new words")
     live.press("/undo\r")
@@ -496,7 +515,7 @@ async def test_a_line_that_was_sent_is_no_draft_of_the_session_that_is_left(
     keys: PipeInput,
 ) -> None:
     live, session = live_repl(keys, say_hello)
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     live.press("/new")
     await live.until("› /new")
     live.repl._drafts.keep()
@@ -513,7 +532,7 @@ async def test_what_is_typed_while_another_session_is_opened_belongs_to_that(
     keys: PipeInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live, session = live_repl(keys, say_hello)
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     ending, ended = threading.Event(), threading.Event()
 
     def end_jobs() -> tuple[LeftRunning, ...]:

@@ -9,8 +9,8 @@
     not_match = ["npm publish"]   # examples that must not
 
 Further keys: `tool` (default `execute_command`), `path` (a glob: for deny and ask any file the
-command touches, for allow all of them), `mode` ("manual" or "auto"). A project's file may
-tighten only: an `allow` in it is an error.
+command touches, for allow all of them), `mode` ("ask", "accept-edits", "auto" or "plan"). A
+project's file may tighten only: an `allow` in it is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS
 from kogniterm.approval.analysis.program_call import UNREAD
 from kogniterm.approval.programs.git import from_verb
 from kogniterm.errors import SettingsError
-from kogniterm.types import CHANGING_KINDS, ApprovalMode, Effect, Phrase, RiskReport
+from kogniterm.types import (
+    CHANGING_KINDS,
+    MODE_NAMES,
+    ApprovalMode,
+    Effect,
+    Phrase,
+    RiskReport,
+    approval_mode,
+)
 
 Choice = Literal["allow", "ask", "deny"]
 _KEYS = {
@@ -201,8 +209,8 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
             raise TableError(key, Phrase("unknown key {key!r}", {"key": key}))
     if item.get("decision") not in ("allow", "ask", "deny"):
         raise TableError("decision", Phrase("decision must be allow, ask or deny"))
-    if item.get("mode") not in (None, "manual", "auto"):
-        raise TableError("mode", Phrase("mode must be manual or auto"))
+    if item.get("mode") not in (None, "manual", *MODE_NAMES):
+        raise TableError("mode", Phrase("mode must be ask, accept-edits, auto or plan"))
     programs = _strings(item, "program")
     for key in ("tool", "arguments", "path", "reason"):
         if not isinstance(item.get(key, ""), str):
@@ -224,7 +232,7 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
         programs=programs,
         arguments=pattern,
         path=item.get("path"),
-        mode=cast("ApprovalMode | None", item.get("mode")),
+        mode=approval_mode(item["mode"]) if "mode" in item else None,
         reason=item.get("reason", ""),
     )
 

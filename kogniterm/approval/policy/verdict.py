@@ -2,14 +2,15 @@
 
 Order, strictest first: the hard limits, deny rules, the mode's own refusals, ask rules and what may
 have run already, a repository's own programs outside a sandbox, leases, allow rules, and last what
-the mode does with the label. Auto mode never runs what is dangerous, and runs what needs
-approval only inside a sandbox (or where the user typed `--no-sandbox`).
+the mode does with the label. Nothing dangerous runs without the user's word, and auto mode runs
+what needs approval only inside a sandbox (or where the user typed `--no-sandbox`). Plan mode
+refuses whatever could change something, and treats the rest as manual mode does.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FOR_ROOTS
@@ -26,7 +27,14 @@ from kogniterm.types import (
     Verdict,
 )
 
-EVERY_COMMAND = Phrase("Manual mode asks before every action.")
+EVERY_COMMAND = Phrase("In ask mode, every action needs approval.")
+ASKED_BY_MODE: Mapping[ApprovalMode, Phrase] = {
+    "manual": EVERY_COMMAND,
+    "accept-edits": Phrase("In accept-edits mode, only edits of workspace files run unasked."),
+    "plan": Phrase("In plan mode, commands that only read need approval."),
+}
+"""The reason to ask, by mode, where no other is known."""
+ONLY_PLANS = Phrase("Plan mode only reads; it changes nothing.")
 ONLY_READS = Phrase("Without a sandbox, a small local model can only read without approval.")
 ONLY_WORKSPACE = Phrase(
     "A small local model can only read and change files of the workspace without approval."
@@ -43,7 +51,8 @@ class Circumstances:
     `unsandboxed_ok`: the user typed `--no-sandbox`. `safe_unasked`: manual mode may run
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
     it. `unknown_outcome`: the same command was started before, and its outcome is unknown.
-    `guarded`: an edit changes a file that other tools run or read by themselves.
+    `guarded`: an edit changes a file that other tools run or read by themselves. `at_prompt`: a
+    user sits at the prompt.
     """
 
     mode: ApprovalMode = "manual"
@@ -53,6 +62,7 @@ class Circumstances:
     small_model: bool = False
     unknown_outcome: bool = False
     guarded: bool = False
+    at_prompt: bool = False
     folder: str = "/"
 
 
@@ -81,18 +91,18 @@ def judge(
     denying = tuple(rule.text for rule in matching if rule.decision == "deny")
     if denying:
         return Verdict("deny", (*denying, *report.reasons), tuple(trace))
-    dangerous = report.label == "dangerous"
-    if dangerous and now.mode == "auto":
-        refused = Phrase("Auto mode does not run dangerous commands.")
-        trace.add("mode auto", "deny", refused)
+    refused = _refused_by_mode(report, now)
+    if refused is not None:
+        trace.add(f"mode {now.mode}", "deny", refused)
         return Verdict("deny", (refused, *report.reasons), tuple(trace))
+    dangerous = report.label == "dangerous"
     asking = tuple(rule.text for rule in matching if rule.decision == "ask")
     if now.unknown_outcome:
         trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
         asking = (UNKNOWN_OUTCOME, *asking)
     if asking or dangerous:
         always = Phrase("Dangerous commands always need approval.")
-        trace.add("mode manual", "ask", always, matched=dangerous)
+        trace.add(f"mode {now.mode}", "ask", always, matched=dangerous)
         return Verdict("ask", (*asking, *report.reasons), tuple(trace))
     repository = repository_reason(report)
     if repository is not None and not now.sandboxed:
@@ -106,7 +116,7 @@ def judge(
     allowing = [rule for rule in matching if rule.decision == "allow"]
     if allowing:
         return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace))
-    kind, reason = _by_mode(report, now)
+    kind, reason = _by_mode(report, now, request)
     trace.add(f"mode {now.mode}", kind, reason)
     more = report.reasons if kind == "ask" else ()
     return Verdict(kind, (reason, *more), tuple(trace))
@@ -148,12 +158,54 @@ def _lease(
     return None
 
 
-def _by_mode(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
+def only_plans(verdict: Verdict) -> bool:
+    """Return whether plan mode refused this, and no rule or limit."""
+    return any(one.origin == "mode plan" and one.decision == "deny" for one in verdict.trace)
+
+
+def _refused_by_mode(report: RiskReport, now: Circumstances) -> Phrase | None:
+    """Return why the mode refuses what no rule and no limit denies, or None."""
+    if now.mode == "plan" and report.label != "safe_readonly":
+        return ONLY_PLANS
+    if now.mode == "auto" and report.label == "dangerous" and not now.at_prompt:
+        return Phrase("In auto mode, dangerous commands need your approval at the prompt.")
+    return None
+
+
+def _by_mode(
+    report: RiskReport, now: Circumstances, request: ActionRequest | None
+) -> tuple[Choice, Phrase]:
+    effect = request.effect if request is not None else "command"
+    if now.mode != "auto":
+        return _asking(report, now, edit=effect == "edit")
+    if effect == "command" or report.label in ("safe_readonly", "workspace_write"):
+        return _in_auto(report, now)
+    if now.unsandboxed_ok:
+        return "allow", Phrase("The sandbox is switched off.")
+    return "ask", Phrase("Needs approval: the sandbox confines only commands.")
+
+
+def _asking(report: RiskReport, now: Circumstances, *, edit: bool) -> tuple[Choice, Phrase]:
+    """Return what the modes do that ask before commands."""
+    if report.label == "safe_readonly" and now.safe_unasked:
+        return "allow", Phrase("Only reads.")
+    if now.mode == "accept-edits" and edit and not now.small_model and _only_edits(report):
+        return "allow", Phrase("Edits a file of the workspace; /undo restores it.")
+    return "ask", ASKED_BY_MODE[now.mode]
+
+
+def _only_edits(report: RiskReport) -> bool:
+    """Return whether all effects are edits of files that accept-edits mode may change."""
+    if report.label != "workspace_write" or not report.effects:
+        return False
+    return all(one.kind in _EDITS and not one.outside for one in report.effects)
+
+
+_EDITS = frozenset({"create", "write", "overwrite"})
+
+
+def _in_auto(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
     safe = report.label == "safe_readonly"
-    if now.mode == "manual":
-        if safe and now.safe_unasked:
-            return "allow", Phrase("Only reads.")
-        return "ask", EVERY_COMMAND
     if now.small_model and any(effect.kind == "delete" for effect in report.effects):
         return "ask", Phrase("A small local model cannot delete anything without approval.")
     if now.small_model and not safe and not (now.sandboxed and report.label == "workspace_write"):

@@ -23,7 +23,7 @@ from kogniterm.cli.verb_helpers import (
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
 from kogniterm.text.language import fold_case
-from kogniterm.types import Phrase
+from kogniterm.types import MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
     folder = folder_of(args)
     project, notices = _project_rules(folder)
     applying = Applying(_own_rules(args) + project, _store().leases(folder))
-    report, verdict = judged(command, folder, applying, args.mode)
+    mode = approval_mode(args.mode)
+    report, verdict = judged(command, folder, applying, mode)
     reasons = (*report.reasons, *warnings(command))
     kind = decision_text(verdict.kind)
     lines = [
@@ -142,7 +143,7 @@ def _check(args: argparse.Namespace, _history: History) -> Report:
     data = {
         "command": command,
         "folder": folder,
-        "mode": args.mode,
+        "mode": mode,
         "risk": report.label,
         "reasons": [str(reason) for reason in reasons],
         "effects": [dataclasses.asdict(effect) for effect in report.effects],
@@ -170,7 +171,8 @@ def _test(args: argparse.Namespace, history: History) -> Report:
     def applying_in(folder: str) -> Applying:
         return Applying(own + _project_rules(folder)[0], _store().leases(folder))
 
-    found = list(differences(history, applying_in=applying_in, mode=args.mode))
+    mode = approval_mode(args.mode)
+    found = list(differences(history, applying_in=applying_in, mode=mode))
 
     def change(before: str, now: str) -> str:
         return f"{decision_text(before)} => {decision_text(now)}"
@@ -269,10 +271,11 @@ def _revoke(args: argparse.Namespace, _history: History) -> Report:
 _HOW = (
     Argument(
         "--mode",
-        "Approval mode to assume: manual or auto",
+        "Approval mode to assume: ask, accept-edits, auto or plan",
         "MODE",
-        choices=("manual", "auto"),
-        default="manual",
+        choices=tuple(MODE_NAMES),
+        default="ask",
+        type=lambda name: "ask" if name == "manual" else name,
     ),
     Argument("--file", "Rules to use instead of your own", "FILE", type=Path),
 )

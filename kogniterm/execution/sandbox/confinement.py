@@ -126,7 +126,23 @@ class Sandbox:
             found.states.update(part.states)
             found.pinned += part.pinned
             found.kept += part.kept
+            found.named += part.named
         return found
+
+    def protects(self, path: str) -> bool:
+        """Return whether the file `path`, without links, is kept from commands inside.
+
+        That is what they cannot write, and what other tools act on by themselves.
+        """
+        root = real(self.workspace)
+        if not within(path, root) or not self.may_write(path):
+            return True
+        names = Path(path).relative_to(root).parts
+        if not planted.protected("guarded").isdisjoint(names) or ".git" in names:
+            return True
+        found = self.search()
+        kept = (*self.kept_closed(), *self.concealed(), *found.kept, *found.named)
+        return _below(path, kept) or path in found.states
 
     def kept(self, *, jobs_run: bool) -> planted.Found:
         """Return the files and folders that mounts protect from changes.

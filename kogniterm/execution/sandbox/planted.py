@@ -47,12 +47,14 @@ class Found:
     """Findings of a search: the state of each guarded file, and what can be kept by mounts.
 
     `pinned` are folders that must stay where they are, from the top down; `kept` what must not
-    change. Both are real folders and files of the workspace, no links.
+    change. Both are real folders and files of the workspace, no links. `named` are the files and
+    folders that a repository's `config` names, whether they exist or not.
     """
 
     states: dict[str, State] = field(default_factory=dict)
     pinned: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class _Search:
             for file in ("config.worktree", "commondir", "gitdir"):
                 self._note(f"{folder}/worktrees/{name}/{file}")
         for named in self._named_in_config(folder):
+            self.found.named.append(f"{self.workspace}/{named}")
             if not any(within(f"{self.workspace}/{named}", one) for one in self.found.kept):
                 self._guard(named)
         self._submodules(f"{folder}/modules", 3)

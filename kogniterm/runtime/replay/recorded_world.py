@@ -14,6 +14,7 @@ from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     AGAIN,
     PLAN_FIRST,
+    PLAN_MODE,
     PLAN_ONLY,
     human_message,
     image_in,
@@ -554,7 +555,9 @@ class RecordedContext:
     def recall(self, user_input: UserInput) -> Attached:
         """Return what files and memory added to the recorded input."""
         words, images = words_and_images(self.player.turn.given.message)
-        whole = words.removesuffix(PLAN_FIRST).removesuffix(PLAN_ONLY).rstrip("\n")
+        for told in (PLAN_FIRST, PLAN_ONLY, PLAN_MODE):
+            words = words.removesuffix(told)
+        whole = words.rstrip("\n")
         rest = whole.removeprefix(human_message(user_input, "never").text)
         planned = plan_context(self.player.turn.plan, self.journal.state.plan)
         return Attached(rest.removesuffix(planned or "").strip("\n"), images)
@@ -578,11 +581,11 @@ class RecordedContext:
             model=self.modes.model,
             tools=self.tools,
             system=SystemMessage("replay"),
-            plan_mode="always" if only else self.modes.planning,
+            plan_mode="always" if only else self.modes.plan_mode,
             may_continue=self.player.stop_reason,
             new_id=self.journal.new_id,
             plan_only=only,
-            review_plans=plans.approval == "always" and not only,
+            review_plans=lambda: plans.approval == "always" and not only,
             said_meanwhile=self.player.said,
             has_room=lambda _: self.player.compaction is None,
             delegates=True,

@@ -58,7 +58,7 @@ from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import environment
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import PlanMode, UserInput
+from kogniterm.types import PlanMode, UserInput, approval_mode
 
 IN_SCRATCH = frozenset({"read_file", "search_text", "find_files", "edit_file", "write_file"})
 """Tools that work on the scratch copy in a live replay; the others answer from the record."""
@@ -195,6 +195,7 @@ async def _play(services: TurnServices, player: Player, turn: TurnRecording, io:
     """Play one turn, with every crash that it went through."""
     player.begin(turn)
     services.modes.planning = cast(PlanMode, turn.plan_mode)
+    services.modes.approval = approval_mode(turn.mode)
     services.modes.plans = PlanSettings(
         only=turn.given.plan_only,
         given=turn.plan,

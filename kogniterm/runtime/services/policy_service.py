@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.expansion import Argument
-from kogniterm.approval.analysis.paths_and_variables import HOME
+from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.policy.leases import edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
 from kogniterm.approval.policy.verdict import (
@@ -27,7 +27,6 @@ from kogniterm.errors import UsageError, why
 from kogniterm.execution.effect_preview import on_disk
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
-from kogniterm.execution.sandbox.planted import protected
 from kogniterm.host.safe_git import (
     GitRun,
     hooks_that_run,
@@ -83,7 +82,19 @@ class PolicyService:
     """A variable that git obeys and a command of the session exported."""
     executor: CommandExecutor | None = None
     """Gets the sandbox of the next command."""
+    bounds: Sandbox | None = None
+    """The limits of edits, which hold where no sandbox works too."""
     _granted: int = 0
+
+    @property
+    def sandboxed(self) -> bool:
+        """Return whether commands that run without approval run in a sandbox."""
+        return self.sandbox.box is not None
+
+    @property
+    def auto_works(self) -> bool:
+        """Return whether auto mode can run commands: in a sandbox, or with it switched off."""
+        return self.sandboxed or self.circumstances.unsandboxed_ok
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a request. Edits and reads are judged as equivalent commands."""
@@ -119,7 +130,23 @@ class PolicyService:
         text = f"cat -- {quoted}" if request.effect == "read" else f"echo x > {quoted}"
         workspace = os.path.realpath(self.workspace)
         report = on_disk(approval.classify(text, cwd=workspace, workspace=workspace), workspace)
+        if request.effect == "edit" and report.label == "workspace_write":
+            report = self._with_protection(report, path)
         return replace(report, command=request.command)
+
+    def _with_protection(self, report: RiskReport, path: str) -> RiskReport:
+        """Return the report on an edit of the workspace, which some files there need approval for.
+
+        No sandbox confines a tool, so what a sandbox keeps from commands is found out here.
+        """
+        shown = approval.render(os.path.relpath(path, os.path.realpath(self.workspace)))
+        if is_secret(path):
+            reason = Phrase("Writes {path}, which may contain secrets.", {"path": shown})
+        elif self.bounds is not None and self.bounds.protects(path):
+            reason = Phrase(PROTECTED.template, {"path": shown})
+        else:
+            return report
+        return replace(report, label="needs_approval", reasons=(reason,))
 
     def judge(
         self,
@@ -129,10 +156,12 @@ class PolicyService:
         cwd: str,
         *,
         unknown_outcome: bool = False,
+        at_prompt: bool = False,
     ) -> Verdict:
         """Return policy's verdict on a request, and note the use of a lease that allowed it.
 
-        With `unknown_outcome` an earlier run of the same has no known end.
+        With `unknown_outcome` an earlier run of the same has no known end; `at_prompt` is whether a
+        user sits at the prompt.
         """
         if request.effect == "person":
             # A question needs no approval: nothing happens but that the user reads it.
@@ -143,7 +172,8 @@ class PolicyService:
             sandboxed=self.sandbox.box is not None and request.effect == "command",
             small_model=modes.model.info.one_command,
             unknown_outcome=unknown_outcome,
-            guarded=request.effect == "edit" and _is_guarded(report),
+            guarded=_is_protected(report),
+            at_prompt=at_prompt,
             folder=os.path.realpath(cwd),
         )
         leases = self._usable_leases()
@@ -244,7 +274,7 @@ class PolicyService:
         """Return what may be granted together with an approval in `cwd`."""
         folder, workspace = os.path.realpath(cwd), os.path.realpath(self.workspace)
         if request.effect == "edit":
-            return () if _is_guarded(report) else edit_offers(report, workspace=workspace)
+            return () if _is_protected(report) else edit_offers(report, workspace=workspace)
         if request.effect != "command":
             return ()
         outside = self._can_leave(report, refused=self._obstacle(request, cwd) is not None)
@@ -326,7 +356,8 @@ def open_policy(
     `project_rules` maps file names to their text. Raises `SettingsError` for a rule that is
     wrong, and `UsageError` when auto mode would run without a sandbox unasked.
     """
-    box, reasons = open_sandbox(settings, paths, workspace)
+    bounds, reasons = open_sandbox(settings, paths, workspace)
+    box = None if bounds.kind == "none" else bounds
     if box is None and settings.sandbox != "off" and settings.approval_mode == "auto":
         raise UsageError(
             "No sandbox works here ({why}). Run `kogniterm doctor` to see "
@@ -342,14 +373,17 @@ def open_policy(
     permissions = PermissionStore(paths.permissions_file, paths.permission_uses)
     permissions.permissions()  # its mistakes are reported before a session begins
     project = project_rules_of(project_rules)
-    return PolicyService(workspace, sandbox, chosen, own, now, project, permissions=permissions)
+    return PolicyService(
+        workspace, sandbox, chosen, own, now, project, permissions=permissions, bounds=bounds
+    )
 
 
-def _is_guarded(report: RiskReport) -> bool:
+PROTECTED = Phrase("Changes {path}, which the sandbox protects from commands.")
+
+
+def _is_protected(report: RiskReport) -> bool:
     """Return whether an edit changes a file that other tools run or read by themselves."""
-    names = protected("guarded")
-    parts = (part for effect in report.effects for part in PurePath(effect.target).parts)
-    return any(part == ".git" or part in names for part in parts)
+    return any(reason.template == PROTECTED.template for reason in report.reasons)
 
 
 def _needs_no_sandbox(effect: Effect) -> bool:
@@ -361,20 +395,19 @@ def _needs_no_sandbox(effect: Effect) -> bool:
 
 def open_sandbox(
     settings: Settings, paths: Paths, workspace: str
-) -> tuple[Sandbox | None, tuple[Phrase, ...]]:
-    """Return the sandbox of a session's commands; or None, and why no kind works."""
+) -> tuple[Sandbox, tuple[Phrase, ...]]:
+    """Return the sandbox of a session's commands, and why no kind works where it is of none."""
     found = probe(paths.data / "probe", settings.sandbox)
-    if found.kind == "none":
-        reasons = [Phrase("{kind}: {reason}", {"kind": kind, "reason": reason})
-                   for kind, reason in found.reasons.items()]  # fmt: skip
-        return None, tuple(reasons)
+    reasons = [Phrase("{kind}: {reason}", {"kind": kind, "reason": reason})
+               for kind, reason in found.reasons.items()]  # fmt: skip
     environ = environment()
     programs = [folder for folder in environ.get("PATH", "").split(":") if folder.startswith("/")]
     at_home = [folder for folder in programs if Path(folder).is_relative_to(Path.home())]
     above_home = Path.home().is_relative_to(workspace)
     own = (str(paths.config), str(paths.data))
     for folder in (paths.config, paths.data, paths.cache):
-        if folder.resolve().is_relative_to(Path(workspace).resolve()):
+        inside = folder.resolve().is_relative_to(Path(workspace).resolve())
+        if inside and found.kind != "none":
             private_folder(folder)  # the sandbox can only protect a folder that exists
     box = Sandbox(
         found.kind,
@@ -386,7 +419,7 @@ def open_sandbox(
         closed=(*own, str(paths.cache), *(at_home if above_home else ())),
         shown=tuple(filter(None, [environ.get("VIRTUAL_ENV")])),
     )
-    return box, ()
+    return box, tuple(reasons)
 
 
 def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:

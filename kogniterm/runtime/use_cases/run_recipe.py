@@ -70,8 +70,8 @@ async def run_in_session(
     recorded.
     """
     services, journal = session.services, session.journal
-    if services.only_plans:
-        raise UsageError("A recipe cannot be run with --plan-only; leave the option out.")
+    if services.only_plans or session.modes.in_plan_mode:
+        raise UsageError("A recipe cannot be run with --plan-only or in plan mode.")
     values = checked_inputs(recipe, inputs)
     count = services.new_count()
     await recover(journal, io, count)

@@ -55,7 +55,7 @@ DETAILS: Mapping[str, Detail] = {
         Phrase("The changes are shown first. An undo can be undone too.")),
     "init": Detail("/init mention the test data", Phrase("write AGENTS.md, with your request")),
     "model": Detail("/model openai:gpt-5.6", Phrase("use this model from the next call on")),
-    "mode": Detail("/mode manual", Phrase("ask before every command"),
+    "mode": Detail("/mode plan", Phrase("only read and plan"),
         Phrase("Shift-Tab changes the mode too. It does not carry over to a resumed session.")),
     "permissions": Detail("/permissions revoke all", Phrase("be asked again about everything"),
         Phrase("You grant a permission at the question about a command.")),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kogniterm.types import Phrase
+from kogniterm.types import MODE_NAMES, Phrase
 from kogniterm.ui.commands import budget, general, memory, model, plan, policy, sessions, workspace
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
-from kogniterm.ui.repl import APPROVAL_MODES
 from kogniterm.ui.screen_preferences import KEYS, THEMES
 
 COMMANDS = (
@@ -15,7 +14,7 @@ COMMANDS = (
     Command("model", Phrase("choose a model from a list, or name it"), model.model,
             "[NAME] [EFFORT] [--save]", model.model_choices),
     Command("mode", Phrase("show or change the approval mode"), general.mode,
-            "[manual|auto]", APPROVAL_MODES),
+            f"[{'|'.join(MODE_NAMES)}]", tuple(MODE_NAMES)),
     Command("plan", Phrase("show, change or approve the plan; set when plans are made"), plan.plan,
             "[show|edit|drop ID|move ID N|add TEXT|approve|auto|always|never]", plan.choices),
     Command("new", Phrase("start a new session"), general.new, while_running=False,

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Phrase
+from kogniterm.types import APPROVAL_MODES, MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.commands import command_details, help_topics
 from kogniterm.ui.commands.registry import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, language, translate
 from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
-from kogniterm.ui.repl import APPROVAL_MODES, AUTO_MODE, Repl
+from kogniterm.ui.questions.approval_words import MODE_HELP
+from kogniterm.ui.repl import Repl, mode_line
 from kogniterm.ui.screen_preferences import KEYS, THEMES
 
 if TYPE_CHECKING:
@@ -124,18 +125,23 @@ def show_keys(repl: Repl, argument: str) -> None:
 
 
 def mode(repl: Repl, argument: str) -> None:
-    """Run /mode [manual|auto]."""
+    """Run /mode [ask|accept-edits|auto|plan]."""
+    session = repl.session
     if argument:
-        repl.session.use_mode(one_of(argument, APPROVAL_MODES))
-    if repl.session.modes.approval == "auto":
-        repl.display.say(AUTO_MODE)
-    else:
+        name = argument if argument in APPROVAL_MODES else one_of(argument, tuple(MODE_NAMES))
+        session.use_mode(approval_mode(name))
+    repl.display.say(mode_line(session))
+    if session.modes.approval == "auto" and not session.policy.auto_works:
         repl.display.say(
             Phrase(
-                "Approval mode: manual. You are asked before every command that "
-                "your rules do not allow."
-            )
+                "No sandbox works here, so commands that need one ask. Run `kogniterm doctor` to "
+                "see how to fix it."
+            ),
+            "warning",
         )
+    if not argument:
+        rows = [(name, translate(MODE_HELP[each])) for name, each in MODE_NAMES.items()]
+        repl.display.write(Explained(rows, "command"))
 
 
 async def new(repl: Repl, argument: str) -> None:

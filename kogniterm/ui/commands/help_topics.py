@@ -51,14 +51,16 @@ EXIT_STATUS = Phrase(
 )
 TOPICS = (
     Topic("approvals", Phrase("Which commands run, and when you are asked"), (
-        ("kogniterm", Phrase("Ask before every command (manual mode)")),
+        ("kogniterm", Phrase("Ask before every command (mode ask)")),
         ("kogniterm --allow-reads", Phrase("Run read-only commands without asking")),
         ("kogniterm -y", Phrase("Run commands in the sandbox without asking")),
-        ("/mode auto", Phrase("The same in a session; /mode manual asks again")),
+        ("kogniterm --mode accept-edits", Phrase("Also edit workspace files without asking")),
+        ("kogniterm --mode plan", Phrase("Read and plan; ask before the plan starts")),
+        ("/mode, Shift-Tab", Phrase("Show or change the mode, also while a turn runs")),
         ("/permissions", Phrase("List and revoke permissions")),
     ), (
-        Phrase("A dangerous command needs the whole word yes; auto mode refuses it. Hard limits, "
-               "such as deleting the home folder, hold in every mode."),
+        Phrase("A dangerous command needs the whole word yes; kogniterm run -y refuses it. Hard "
+               "limits, such as deleting the home folder, hold in every mode."),
         Phrase("Where nobody can be asked, what needs approval is refused."),
     ), "kogniterm help rules, docs/approval.md", keys="question", also=("approval", "permissions")),
     Topic("sandbox", Phrase("What commands can reach when you are not asked"), (
@@ -147,12 +149,13 @@ TOPICS = (
     ), also=("allowlist", "deny")),
     Topic("plans", Phrase("See and change a plan before anything runs"), (
         ("kogniterm run --plan-only \"TASK\"", Phrase("Print a plan, and do nothing")),
+        ("kogniterm --mode plan", Phrase("Read and plan; ask before the plan starts")),
         ("kogniterm run --plan FILE", Phrase("Run the plan of this file")),
         ("kogniterm --plan always", Phrase("Make a plan for every task; never: for none")),
         ("kogniterm --plan-approval never", Phrase("Start plans without asking")),
         ("/plan", Phrase("Show the plan; /plan edit opens it in your editor")),
     ), (
-        Phrase("For a larger task, the model writes a plan. In manual mode, it waits for your "
+        Phrase("For a larger task, the model writes a plan. Except in auto mode, it waits for your "
                "approval, and you are still asked before its commands."),
         Phrase("A step is done only with evidence: its check passed, or a command proves it."),
     ), "docs/plans.md", also=("plan",)),

@@ -24,7 +24,7 @@ _WHEN = {
     "never": Phrase("Plans: never. The model works without a plan."),
 }
 _ASKED = {
-    "auto": Phrase("Plans need your approval in manual mode only."),
+    "auto": Phrase("Plans need your approval, except in auto mode."),
     "always": Phrase("Every plan needs your approval."),
     "never": Phrase("Plans start without your approval; commands still need it as usual."),
 }
@@ -142,7 +142,7 @@ async def _edit(repl: Repl) -> None:
 def _approve(repl: Repl, words: str) -> None:
     """Work on the plan that is open; or, with a word, say which plans are asked about."""
     from kogniterm.agent.plan.plan_tools import open_steps
-    from kogniterm.runtime.session_plans import give_plan
+    from kogniterm.runtime.session_plans import LEFT_PLAN_MODE, give_plan
 
     session = repl.session
     if words:
@@ -155,6 +155,9 @@ def _approve(repl: Repl, words: str) -> None:
     current = _current(repl)
     if not open_steps(current):
         raise UsageError("The plan has no open steps.")
+    if session.modes.in_plan_mode:
+        session.use_mode("manual")
+        repl.display.say(LEFT_PLAN_MODE)
     give_plan(session.context, current)
     repl.ask_model(UserInput(current.goal))
 

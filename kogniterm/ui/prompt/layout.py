@@ -7,7 +7,7 @@ important parts are dropped until the rest fits the width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from prompt_toolkit.application import get_app
@@ -29,8 +29,10 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from kogniterm.text.money import money
 from kogniterm.text.visible import one_line
+from kogniterm.types import ApprovalMode
 from kogniterm.ui.locale import _, plural, tokens
 from kogniterm.ui.prompt.prompt import Parts, Prompt
+from kogniterm.ui.questions.approval_words import mode_text
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.screen.surface import cells
 
@@ -163,7 +165,8 @@ class Facts:
     """
 
     model: str = ""
-    mode: str = ""
+    mode: ApprovalMode | None = None
+    sandboxed: bool = True
     plan_mode: str = ""
     session: str = ""
     folder: str = ""
@@ -185,6 +188,7 @@ def _facts(repl: Repl, keys: str, note: str) -> Facts:
     return Facts(
         model=session.model.label,
         mode=session.modes.approval,
+        sandboxed=session.policy.sandboxed,
         plan_mode=session.modes.planning,
         session=session.id[:8],
         folder=short_folder(one_line(session.executor.cwd), repl.home),
@@ -201,6 +205,11 @@ CONTEXT_WARNS = 60
 """Percent of the window from which on a compaction is near."""
 
 Part = tuple[int, str, str]
+_MODE_STYLES: Mapping[ApprovalMode, str] = {
+    "manual": "", "accept-edits": "good", "auto": "warn", "plan": "heading",
+}  # fmt: skip
+SHORTEST_MODEL = 8
+"""The cells that are left of a model's name where the mode would not fit otherwise."""
 
 
 def _parts(facts: Facts) -> list[Part]:
@@ -209,8 +218,9 @@ def _parts(facts: Facts) -> list[Part]:
     if facts.keys:
         found.append((0, "warn", facts.keys))
     if facts.mode:
-        style = "warn" if facts.mode == "auto" else ""
-        found.append((1, style, _mode_text(facts.mode)))
+        found.append(
+            (0, _MODE_STYLES[facts.mode], mode_text(facts.mode, sandboxed=facts.sandboxed))
+        )
     if facts.plan_mode and facts.plan_mode != "auto":
         found.append((3, "", _("plan: {mode}").format(mode=_plan_text(facts.plan_mode))))
     if facts.jobs:
@@ -234,9 +244,7 @@ def toolbar(facts: Facts, columns: int) -> list[tuple[str, str]]:
     """Return the line as prompt_toolkit fragments, at most `columns` cells."""
     if facts.note:
         return [("class:warn", _cut(f" {facts.note}", columns))]
-    chosen = _parts(facts)
-    while len(chosen) > 1 and _width(chosen) > columns:
-        chosen.remove(max(chosen, key=lambda part: part[0]))
+    chosen = _fitting(_parts(facts), columns)
     fragments: list[tuple[str, str]] = [("class:muted", " ")]
     room = columns - 1
     for index, (_rank, style, text) in enumerate(chosen):
@@ -248,6 +256,18 @@ def toolbar(facts: Facts, columns: int) -> list[tuple[str, str]]:
     return fragments
 
 
+def _fitting(parts: list[Part], columns: int) -> list[Part]:
+    """Return the parts that fit: what matters least goes first, then the model's name is cut."""
+    chosen = list(parts)
+    while _width(chosen) > columns and any(rank for rank, _style, _text in chosen):
+        chosen.remove(max(chosen, key=lambda part: part[0]))
+    excess = _width(chosen) - columns
+    if excess > 0 and len(chosen) > 1:
+        rank, style, model = chosen[0]
+        chosen[0] = (rank, style, _cut(model, max(cells(model) - excess, SHORTEST_MODEL)))
+    return chosen if _width(chosen) <= columns else parts[:1]
+
+
 def short_folder(folder: str, home: str, width: int = 30) -> str:
     """Return `folder` with ~ for home, its middle left out when it is long."""
     if home and (folder == home or folder.startswith(home.rstrip("/") + "/")):
@@ -257,10 +277,6 @@ def short_folder(folder: str, home: str, width: int = 30) -> str:
     pieces = folder.split("/")
     shortened = f"…/{'/'.join(pieces[-2:])}"
     return shortened if len(shortened) <= width else f"…{folder[-(width - 1) :]}"
-
-
-def _mode_text(mode: str) -> str:
-    return {"manual": _("manual"), "auto": _("auto-approve")}.get(mode, mode)
 
 
 def _plan_text(mode: str) -> str:

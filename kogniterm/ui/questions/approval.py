@@ -17,7 +17,7 @@ from rich.text import Text
 
 from kogniterm.approval import Offer
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
-from kogniterm.approval.policy.verdict import EVERY_COMMAND
+from kogniterm.approval.policy.verdict import ASKED_BY_MODE
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.text.visible import one_line, render, render_line
@@ -232,10 +232,10 @@ class Subject:
             said = [text for text in said if text not in repeated]
             if any(text.template == DELETES_FILE for text in repeated):
                 said.append(Phrase("Deletes files."))
-            if all(text == EVERY_COMMAND for text in said):
+            if all(text in ASKED_BY_MODE.values() for text in said):
                 said += [text for text in repeated if text.template == USES_NETWORK]
         if len(said) > 1:
-            said = [text for text in said if text != EVERY_COMMAND]
+            said = [text for text in said if text not in ASKED_BY_MODE.values()]
         return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
 
     def _changes(self) -> list[Text]:

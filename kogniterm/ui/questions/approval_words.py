@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kogniterm.text.visible import cut
-from kogniterm.types import Effect, Verdict
+from kogniterm.types import ApprovalMode, Effect, Phrase, Verdict
 from kogniterm.types.events import BY_KOGNITERM
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
     from kogniterm.approval import Lease
+
+MODE_HELP: Mapping[ApprovalMode, Phrase] = {
+    "manual": Phrase("asks before every action that your rules do not allow"),
+    "accept-edits": Phrase("edits files of the workspace without asking; asks about the rest"),
+    "auto": Phrase("runs what your rules and the sandbox permit; asks about the rest"),
+    "plan": Phrase("only reads and plans; asks before it starts the plan"),
+}
+
+
+def mode_text(mode: ApprovalMode, *, sandboxed: bool = True) -> str:
+    """Return an approval mode in words; auto mode differs where commands are not `sandboxed`."""
+    if mode == "auto" and not sandboxed:
+        return _("auto, no sandbox")
+    return {
+        "manual": _("ask"),
+        "accept-edits": _("accept edits"),
+        "auto": _("auto in sandbox"),
+        "plan": _("plan only"),
+    }[mode]
 
 
 def label_text(label: str) -> str:
@@ -41,8 +61,10 @@ def origin_text(origin: str) -> str:
     kind, space, rest = origin.partition(" ")
     words = {
         "floor": _("hard limits"),
-        "mode manual": _("manual mode"),
+        "mode manual": _("ask mode"),
+        "mode accept-edits": _("accept-edits mode"),
         "mode auto": _("auto mode"),
+        "mode plan": _("plan mode"),
         "unknown outcome": _("earlier run"),
         "sandbox": _("sandbox"),
     }
@@ -73,6 +95,7 @@ def refused_text(verdict: Verdict) -> str:
         "": _("Refused:"),
         "floor": _("Refused by a hard limit:"),
         "mode auto": _("Refused in auto mode:"),
+        "mode plan": _("Refused in plan mode:"),
     }.get(origin, _("Refused by your rules:"))
 
 

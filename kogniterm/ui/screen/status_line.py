@@ -236,7 +236,7 @@ def stop_text(stop: str) -> str:
         "budget": _("A limit was reached."),
         "model_failed": _("The model failed."),
         "interrupted": _("You stopped the turn."),
-        "plan_only": _("This is the plan; no command was run."),
+        "plan_only": _("This is the plan; nothing was changed."),
     }.get(stop, _("The turn ended early."))
 
 

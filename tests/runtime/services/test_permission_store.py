@@ -14,6 +14,7 @@ import pytest
 from kogniterm.approval import Circumstances, RuleSet
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.runtime.services.permission_store import PermissionStore
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
@@ -36,6 +37,7 @@ def open_project(tmp_path: Path) -> Callable[[Path], PolicyService]:
             RuleSet(()),
             lambda: 1_700_000_000.0,
             permissions=store,
+            bounds=Sandbox("none", str(folder), str(Path.home())),
         )
 
     return opened

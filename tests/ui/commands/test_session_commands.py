@@ -363,7 +363,7 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
 
     with keyboard() as keys:
         live, session = live_repl(keys, play, rows=60, opened=opened)
-        await live.until("· manual ·")
+        await live.until("· ask ·")
         live.press("/help\r")
         await live.until("/review BRANCH")
         await live.until("Review a branch")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
+from kogniterm.types import ApprovalMode
 from kogniterm.ui.prompt.layout import Facts, short_folder, toolbar
 
 FACTS = Facts(
@@ -34,11 +35,28 @@ def test_the_toolbar_drops_what_matters_least_first() -> None:
         return "".join(text for _style, text in toolbar(FACTS, columns))
 
     assert shown(150) == (
-        " google_genai:gemini-2.5-flash · auto-approve · plan: always · 2 jobs · "
+        " google_genai:gemini-2.5-flash · auto in sandbox · plan: always · 2 jobs · "
         "12.3k tokens · context 13 % · $0.0123 · 20260101 · ~/project"
     )
-    assert shown(60) == " google_genai:gemini-2.5-flash · auto-approve · 2 jobs"
-    assert shown(46) == " google_genai:gemini-2.5-flash · auto-approve"
+    assert shown(60) == " google_genai:gemini-2.5-flash · auto in sandbox · 2 jobs"
+    assert shown(49) == " google_genai:gemini-2.5-flash · auto in sandbox"
+    # The mode stays, and the model's name is cut.
+    assert shown(40) == " google_genai:gemini-… · auto in sandbox"
+    assert shown(20) == " google_genai:gemin…"
+
+
+@pytest.mark.parametrize(("mode", "sandboxed", "style", "text"), [
+    ("manual", True, "muted", "ask"),
+    ("accept-edits", True, "good", "accept edits"),
+    ("auto", True, "warn", "auto in sandbox"),
+    ("auto", False, "warn", "auto, no sandbox"),
+    ("plan", True, "heading", "plan only"),
+])  # fmt: skip
+def test_each_mode_has_its_colour(
+    mode: ApprovalMode, sandboxed: bool, style: str, text: str
+) -> None:
+    facts = replace(FACTS, mode=mode, sandboxed=sandboxed)
+    assert (f"class:{style}", text) in toolbar(facts, 60)
 
 
 def test_a_full_window_warns_and_a_cost_too_small_for_cents_is_said_so() -> None:

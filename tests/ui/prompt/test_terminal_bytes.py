@@ -107,7 +107,7 @@ def test_a_window_resized_while_an_answer_streams(
         terminal.until("Paragraph 3")
         terminal.resize(30, 40)
         # Redrawn for forty columns: the toolbar is cut to them.
-        terminal.until(lambda: terminal.shown[-1] == " google_genai:gemini-2.5-flash · manual")
+        terminal.until(lambda: terminal.shown[-1] == " google_genai:gemini-2.5-flash · ask")
         terminal.send("\x03")
         terminal.until("The turn was stopped.")
         # The output stays, once; the typed text is restored.

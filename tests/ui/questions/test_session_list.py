@@ -119,7 +119,7 @@ def picking(keys: PipeInput) -> tuple[Live, PlayedSession]:
 
 async def test_what_is_typed_at_once_filters_and_enter_picks(keys: PipeInput) -> None:
     live, session = picking(keys)
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     asked = asyncio.ensure_future(live.repl.pick_session(ROWS))
     await live.until("type to filter")
     live.press("older\x1b[B\x1b[B\r")
@@ -132,7 +132,7 @@ async def test_what_is_typed_at_once_filters_and_enter_picks(keys: PipeInput) ->
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 async def test_leaving_the_list_leaves_nothing_behind(keys: PipeInput, key: str) -> None:
     live, session = picking(keys)
-    await live.until("· manual ·")
+    await live.until("· ask ·")
     asked = asyncio.ensure_future(live.repl.pick_session(ROWS))
     await live.until("type to filter")
     live.press("old")

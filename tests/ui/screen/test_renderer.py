@@ -198,7 +198,7 @@ def test_an_answer_that_is_printed_elsewhere_is_left_out() -> None:
         ("model_failed", "The model failed."),
         ("not_done", "The task was not completed."),
         ("interrupted", "You stopped the turn."),
-        ("plan_only", "This is the plan; no command was run."),
+        ("plan_only", "This is the plan; nothing was changed."),
         ("unknown", "The turn ended early."),
     ],
 )
@@ -235,6 +235,7 @@ def test_refusals_retries_and_failures_are_told() -> None:
     [
         ("floor", "Refused by a hard limit:"),
         ("mode auto", "Refused in auto mode:"),
+        ("mode plan", "Refused in plan mode:"),
         ("policy.toml:3", "Refused by your rules:"),
     ],
 )

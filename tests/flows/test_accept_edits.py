@@ -1,0 +1,144 @@
+"""Accept-edits mode: only plain edits of the workspace run without a question."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution.sandbox.planted import protected
+from kogniterm.types import ActionRequest
+from tests.flows.conftest import Flow, MakeFlow, no
+
+CONFIG = "[core]\n\trepositoryformatversion = 0\n\thooksPath = tools/hooks\n"
+
+
+def edits(make_flow: MakeFlow, path: str | Path) -> Flow:
+    """Return a flow whose model writes to `path` and whose user rejects what is asked."""
+    call = {"tool": "write_file", "arguments": {"path": str(path), "content": "new\n"}}
+    replies = [{"calls": [call]}, {"text": "Done."}]
+    script = json.dumps({"replies": replies})
+    return make_flow(script, [no("not this")], approval_mode="accept-edits")
+
+
+def repository(folder: Path) -> None:
+    for name in ("hooks", "objects", "refs"):
+        (folder / ".git" / name).mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git" / "config").write_text(CONFIG)
+
+
+def asked(flow: Flow) -> list[str]:
+    assert flow.user is not None
+    return [request.tool for request, _report, _verdict in flow.user.asked]
+
+
+@pytest.mark.parametrize("path", ["new.py", "old.py", "deep/er/new.py", ".github/notes.md"])
+async def test_an_edit_of_the_workspace_runs_and_can_be_undone(
+    make_flow: MakeFlow, path: str
+) -> None:
+    flow = edits(make_flow, path)
+    (flow.folder / "old.py").write_text("old\n")
+    before = (flow.folder / path).exists()
+    answer = await flow.run()
+    assert (asked(flow), answer.exit_code) == ([], 0)
+    assert (flow.folder / path).read_text() == "new\n"
+    assert flow.session is not None
+    image, _differences = flow.session.undo.latest()
+    flow.session.undo.restore(image)
+    assert (flow.folder / path).exists() == before
+    assert (flow.folder / "old.py").read_text() == "old\n"
+
+
+@pytest.mark.parametrize("path", [
+    ".git/hooks/pre-commit", ".git/config", "sub/.git/hooks/x", "tools/hooks/pre-commit",
+    ".bashrc", ".vscode/tasks.json", ".kogniterm/policy.toml", ".env", "sub/.env.local", "id_rsa",
+    "secrets.yaml", "../beside.txt", "inner/../../beside.txt", "/tmp/elsewhere.txt",
+])  # fmt: skip
+async def test_what_has_a_further_effect_is_asked_about(make_flow: MakeFlow, path: str) -> None:
+    flow = edits(make_flow, path)
+    repository(flow.folder)
+    (flow.folder / "inner").mkdir()
+    await flow.run()
+    assert asked(flow) == ["write_file"]
+    assert not (flow.folder / path).is_file() or (flow.folder / path).read_text() != "new\n"
+
+
+async def test_no_name_that_the_sandbox_guards_is_written_unasked(make_flow: MakeFlow) -> None:
+    flow = edits(make_flow, "new.py")
+    session = flow.open()
+    allowed = []
+    for name in (*protected("guarded"), "new.py"):
+        for path in (name, f"sub/{name}", f"{name}/inner"):
+            arguments = {"path": str(flow.folder / path)}
+            request = ActionRequest("r", "c", "write_file", "edit", "", arguments, "edit")
+            report = session.policy.assess(request, str(flow.folder))
+            verdict = session.policy.judge(request, report, session.modes, str(flow.folder))
+            allowed += [path] if verdict.kind == "allow" else []
+    assert set(allowed) == {"new.py", "sub/new.py", "new.py/inner"}
+
+
+@pytest.mark.parametrize("target", ["outside/file", ".git/hooks/pre-commit", "data/.env"])
+async def test_no_link_leads_an_unasked_edit_away(
+    make_flow: MakeFlow, tmp_path: Path, target: str
+) -> None:
+    flow = edits(make_flow, "innocent.txt")
+    repository(flow.folder)
+    (flow.folder / "data").mkdir()
+    (tmp_path / "outside").mkdir()
+    base = tmp_path if target.startswith("outside") else flow.folder
+    (base / target).write_text("old\n")
+    (flow.folder / "innocent.txt").symlink_to(base / target)
+    await flow.run()
+    assert asked(flow) == ["write_file"]
+    assert (base / target).read_text() == "old\n"
+
+
+async def test_a_linked_folder_leads_nothing_away(make_flow: MakeFlow, tmp_path: Path) -> None:
+    flow = edits(make_flow, "docs/page.md")
+    (tmp_path / "outside").mkdir()
+    (flow.folder / "docs").symlink_to(tmp_path / "outside")
+    await flow.run()
+    assert asked(flow) == ["write_file"]
+    assert not (tmp_path / "outside" / "page.md").exists()
+
+
+@pytest.mark.parametrize("path", [".config/x", "bin/tool", ".profile", "notes.txt"])
+async def test_a_home_as_workspace_keeps_its_hidden_files(
+    make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    flow = edits(make_flow, path)
+    monkeypatch.setenv("HOME", str(flow.folder))
+    (flow.folder / "notes.txt").write_text("old\n")
+    await flow.run()
+    assert asked(flow) == ([] if path == "notes.txt" else ["write_file"])
+
+
+async def test_commands_are_asked_about_as_before(make_flow: MakeFlow) -> None:
+    script = "replies: [{run: touch acted, purpose: Act}, {text: Done.}]"
+    flow = make_flow(script, [no("not this")], approval_mode="accept-edits")
+    await flow.run()
+    assert asked(flow) == ["execute_command"]
+    assert not (flow.folder / "acted").exists()
+
+
+async def test_without_a_user_the_rest_is_refused(make_flow: MakeFlow) -> None:
+    flow = edits(make_flow, ".env")
+    flow.user = None
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert not (flow.folder / ".env").exists()
+
+
+async def test_a_deny_rule_holds_for_edits(make_flow: MakeFlow) -> None:
+    flow = edits(make_flow, "new.py")
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    config.mkdir(exist_ok=True)
+    (config / "policy.toml").write_text(
+        '[[rule]]\ndecision = "deny"\ntool = "write_file"\nmode = "accept-edits"\npath = "*.py"\n'
+    )
+    flow.session = None
+    await flow.run()
+    assert not (flow.folder / "new.py").exists()
+    assert asked(flow) == []
