@@ -114,8 +114,9 @@ INPUT_LINE = """## On the input line
 - `/NAME` runs a [slash command](commands.md).
 - `!COMMAND` runs a command of your own. The model sees it and its output at its next turn.
 - `@FILE` adds a file's text, without secrets and shortened in the middle if it is long. Tab
-  completes the name: names that begin with what you typed come first, and source files before
-  others. Files that git ignores are not offered.
+  completes the name: names that begin with what you typed come first; among them source files, then
+  what you changed lately and what is near. Tests, documents and generated files come later. Files
+  that git ignores, caches and binary files are not offered.
 - `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md#images). You
   can also drop the file on the terminal, or paste an image from the clipboard with Ctrl-V.
 - `@jobs` adds the output of all background jobs, `@job:ID` that of one job.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from kogniterm.ui.repl import Opened
     from kogniterm.ui.set_up import SetUpScreen
 
-MOST_FILES = 5000
+MOST_FILES = 100_000
 
 
 def run(
@@ -67,13 +69,19 @@ def run(
     )
 
 
-def workspace_files(folder: Path) -> Iterator[str]:
-    """Yield files of the workspace to complete, the first few thousand of a huge one."""
+def workspace_files(folder: Path) -> Iterator[tuple[str, float]]:
+    """Yield files of the workspace and when they were changed, the first of a huge one."""
+    from kogniterm.host.safe_files import folder as open_folder
     from kogniterm.host.safe_files import resolved
     from kogniterm.tools.search_files import files_below
 
     # The folder that the user gave or stands in may have been named through a link.
-    return (str(path) for path in islice(files_below(resolved(folder)), MOST_FILES))
+    root = resolved(folder)
+    with suppress(OSError), open_folder(root) as descriptor:
+        for path in islice(files_below(root), MOST_FILES):
+            with suppress(OSError):  # gone meanwhile
+                found = os.stat(path, dir_fd=descriptor, follow_symlinks=False)
+                yield str(path), found.st_mtime
 
 
 class Opener:

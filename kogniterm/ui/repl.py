@@ -75,14 +75,15 @@ class Wiring:
     """The settings and functions of the REPL besides the session; everything is optional.
 
     `model_lists` returns the models for /model, None before a session was opened. `files` lists the
-    workspace for @ completion, `save_preference` keeps what /theme, /keys, /lang and /model change.
+    workspace, with times of change, for @ completion; `save_preference` keeps what /theme, /keys,
+    /lang and /model change.
     `set_up` asks for a model where none is configured; it returns False when there is still none.
     The user picks one of `sessions`, where there are any, before one is opened. A `guide`
     accompanies a session that is not kept.
     """
 
     model_lists: Callable[[], ModelLists | None] = lambda: None
-    files: Callable[[], Iterable[str]] | None = None
+    files: Callable[[], Iterable[tuple[str, float]]] | None = None
     save_preference: Callable[[str, object], None] | None = None
     set_up: Callable[[SetUpScreen], Awaitable[bool]] | None = None
     session_id: str | None = None

@@ -51,7 +51,8 @@ def test_files_are_completed_source_first_and_without_ignored_ones(
 ) -> None:
     require("git")
     terminal = open_terminal(user=user)
-    for name in ("app.md", "main_app.py", "lib/app.py", "app.secret", ".gitignore"):
+    ignored = ("app.secret", "app.pyc", "node_modules/app.js")
+    for name in ("app.md", "main_app.py", "lib/app.py", "tests/app.py", ".gitignore", *ignored):
         put(terminal.folder, name, "*.secret\n")
     terminal.run("git init -q .")
     script = "replies: [{calls: [{tool: read_file, arguments: {path: app.md}}]}, {text: Done.}]"
@@ -59,7 +60,7 @@ def test_files_are_completed_source_first_and_without_ignored_ones(
     terminal.send("see @app")
     terminal.until("main_app.py")
     offered = [shown.strip() for shown in terminal.shown if "app." in shown and "@" not in shown]
-    assert offered == ["lib/app.py", "app.md", "main_app.py"]
+    assert offered == ["lib/app.py", "tests/app.py", "app.md", "main_app.py"]
     terminal.send("\x03")
     on_line(terminal, "")
     # A tool that ran is shown by its effect, not by its name.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +33,7 @@ from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.text.visible import one_line
 from kogniterm.ui.locale import translate
 from kogniterm.ui.prompt.attachments import JOB, JOBS, Pastes
+from kogniterm.ui.prompt.file_completion import RankedFiles
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.screen_preferences import Preferences
 
@@ -184,49 +184,13 @@ class InputLine:
         return before.startswith("/") or word.startswith("@")
 
 
-FRESH_SECONDS = 5.0
-
-
-class FileIndex:
-    """Answers at once with what is known; `arrived` is called on the thread that listed."""
-
-    def __init__(
-        self,
-        listing: Callable[[], Iterable[str]],
-        *,
-        clock: Callable[[], float],
-        arrived: Callable[[], None],
-    ) -> None:
-        self._listing = listing
-        self._clock = clock
-        self._arrived = arrived
-        self._known: list[str] = []
-        self._when = float("-inf")
-        self._busy = threading.Lock()
-
-    def __call__(self) -> list[str]:
-        """Return the files as last listed; a stale list is renewed behind it."""
-        stale = self._clock() - self._when > FRESH_SECONDS
-        if stale and self._busy.acquire(blocking=False):
-            threading.Thread(target=self._list, daemon=True, name="files").start()
-        return self._known
-
-    def _list(self) -> None:
-        try:
-            self._known = list(self._listing())
-            self._when = self._clock()
-        finally:
-            self._busy.release()
-        self._arrived()
-
-
 MOST_CHOICES = 60
 
 
 class LineCompleter(Completer):
     """Completes what stands before the cursor; `files` lists the workspace's files."""
 
-    def __init__(self, repl: Repl, files: Callable[[], Iterable[str]] | None = None) -> None:
+    def __init__(self, repl: Repl, files: Callable[[], RankedFiles] | None = None) -> None:
         self._repl = repl
         self._files = files
 
@@ -280,58 +244,8 @@ class LineCompleter(Completer):
             yield Completion(choice, start_position=-len(argument))
 
 
-def _file_completions(typed: str, files: Iterable[str]) -> Iterable[Completion]:
-    scored = ((score, path) for path in files if (score := fuzzy(typed, path)) is not None)
-    for _score, path in sorted(scored)[:MOST_CHOICES]:
+def _file_completions(typed: str, files: RankedFiles) -> Iterable[Completion]:
+    for path in files.matching(typed, MOST_CHOICES):
         shown = f"@{path}" if " " not in path else f'@"{path}"'
         if path.isprintable():  # a mention ends with its line
             yield Completion(shown, start_position=-len(typed) - 1, display=one_line(path))
-
-
-_SOURCE = frozenset((
-    "bash", "c", "cc", "clj", "cpp", "cs", "css", "dart", "el", "erl", "ex", "exs", "fs",
-    "go", "h", "hpp", "hs", "html", "java", "jl", "js", "jsx", "kt", "lua", "m", "ml", "mm",
-    "php", "pl", "proto", "ps1", "py", "pyi", "r", "rb", "rs", "scala", "scss", "sh", "sql",
-    "svelte", "swift", "tex", "tf", "ts", "tsx", "vue", "zig", "zsh",
-))  # fmt: skip
-_GENERATED = frozenset((
-    "a", "bin", "bz2", "class", "csv", "db", "dll", "dylib", "eot", "exe", "gif", "gz", "ico",
-    "jar", "jpeg", "jpg", "lock", "log", "map", "mo", "mp3", "mp4", "o", "otf", "pdf", "png",
-    "pyc", "snap", "so", "sqlite", "svg", "tar", "tgz", "ttf", "wasm", "webp", "whl", "woff",
-    "woff2", "xz", "zip",
-))  # fmt: skip
-
-
-def _kind(path: str) -> int:
-    """Return 0 for source, 1 for other texts, 2 for what is hidden, generated or binary."""
-    extension = path.rpartition("/")[2].rpartition(".")[2].lower()
-    if path.startswith(".") or "/." in path or extension in _GENERATED:
-        return 2
-    return 0 if extension in _SOURCE else 1
-
-
-def fuzzy(typed: str, path: str) -> tuple[int, int, int, int, str] | None:
-    """Return how well `typed` fits `path` (smaller is better), or None.
-
-    None means that its letters do not appear in order. A name that begins with them beats one that
-    has them further on, which beats folders, which beat scattered letters. Among equals, source
-    files come first.
-    """
-    kind = _kind(path)
-    needle, hay = typed.lower(), path.lower()
-    name_at = hay.rfind("/") + 1
-    found = hay.find(needle, name_at)
-    if found >= 0:
-        return (0 if found == name_at else 1, kind, len(path), found, path)
-    found = hay.find(needle)
-    if found >= 0:
-        return (2, kind, len(path), found, path)
-    position, spread, start = -1, 0, -1
-    for char in needle:
-        following = hay.find(char, position + 1)
-        if following < 0:
-            return None
-        start = following if start < 0 else start
-        spread += following - position - 1 if position >= 0 else 0
-        position = following
-    return (3, kind, spread, len(path), path)

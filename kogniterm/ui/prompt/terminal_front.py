@@ -22,7 +22,8 @@ from kogniterm.errors import UsageError
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.front import banner
 from kogniterm.ui.prompt.application import open_application
-from kogniterm.ui.prompt.input_line import FileIndex, LineCompleter
+from kogniterm.ui.prompt.file_completion import FileIndex
+from kogniterm.ui.prompt.input_line import LineCompleter
 from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.prompt.terminal_io import (
     ASK_BACKGROUND,
@@ -83,7 +84,21 @@ class TerminalFront:
     def _files(self) -> FileIndex | None:
         if self._wiring.files is None:
             return None
-        return FileIndex(self._wiring.files, clock=self._wiring.clock, arrived=self._files_arrived)
+        return FileIndex(
+            self._wiring.files,
+            clock=self._wiring.clock,
+            arrived=self._files_arrived,
+            near=self._shell_folder,
+        )
+
+    def _shell_folder(self) -> str:
+        """Return the shell's folder seen from the workspace; "" for the workspace or outside."""
+        repl = self._controls.repl
+        if not repl.opened:
+            return ""
+        start = f"{repl.session.folder.rstrip('/')}/"
+        cwd = repl.session.executor.cwd
+        return cwd.removeprefix(start) if cwd.startswith(start) else ""
 
     def _show_banner(self) -> None:
         preferences = self._display.preferences

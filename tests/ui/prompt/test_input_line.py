@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent
@@ -12,9 +11,9 @@ from prompt_toolkit.document import Document
 from kogniterm.types import Job
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Registry
-from kogniterm.ui.prompt.input_line import KEPT, FileIndex, LineCompleter, PrivateHistory, fuzzy
+from kogniterm.ui.prompt.file_completion import RankedFiles
+from kogniterm.ui.prompt.input_line import KEPT, LineCompleter, PrivateHistory
 from tests.ui.face import PlayedSession
-from tests.ui.live import PATIENCE_SECONDS
 
 
 def test_history_is_private_bounded_and_survives_damage(tmp_path: Path) -> None:
@@ -37,27 +36,6 @@ def test_history_goes_on_without_a_file_it_may_write(tmp_path: Path) -> None:
     assert history.get_strings() == ["kept in memory"]
 
 
-def test_files_are_found_by_their_letters_best_first() -> None:
-    paths = ["src/app/main.py", "tests/test_main.py", "docs/remains.md", "Makefile", "a/m/x.py"]
-    ranked = sorted((score, path) for path in paths if (score := fuzzy("main", path)))
-    assert [path for _score, path in ranked] == [
-        "src/app/main.py",
-        "tests/test_main.py",
-        "docs/remains.md",
-    ]
-    files = [".env", "a.png", "go.sum", "main.lock", "main.md", "lib/main.go", "x/amain.go"]
-    ranked = sorted((score, path) for path in files if (score := fuzzy("", path)))
-    assert [path for _score, path in ranked] == [
-        "x/amain.go", "lib/main.go", "go.sum", "main.md", ".env", "a.png", "main.lock",
-    ]  # fmt: skip
-    ranked = sorted((score, path) for path in files if (score := fuzzy("main", path)))
-    assert [path for _score, path in ranked] == [
-        "lib/main.go", "main.md", "main.lock", "x/amain.go",
-    ]  # fmt: skip
-    assert fuzzy("mfl", "Makefile") is not None
-    assert fuzzy("zz", "Makefile") is None
-
-
 async def nothing(*_given: object) -> None:
     """Play no turn."""
 
@@ -73,7 +51,7 @@ def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
     job = Job("7", "make all", "running", (1,), 0.0, output_path="/tmp/out")
     Enough.session.executor.running = (job,)
 
-    files = ["my file.txt", "other.txt"]
+    files = RankedFiles([("my file.txt", 0.0), ("other.txt", 0.0), ("my\nfile.txt", 0.0)])
     completer = LineCompleter(Enough(), lambda: files)  # type: ignore[arg-type]  # enough of it
 
     def complete(text: str) -> list[str]:
@@ -87,26 +65,3 @@ def test_files_with_spaces_are_quoted_and_commands_wait_for_a_slash() -> None:
     assert complete("the") == []
     assert complete("what says @jo") == ["@jobs", "@job:7"]
     assert complete("what says @job:") == ["@job:7"]
-
-
-def test_the_file_index_answers_at_once_and_lists_behind() -> None:
-    now, listed, arrived = [0.0], threading.Event(), threading.Event()
-    calls: list[int] = []
-
-    def listing() -> list[str]:
-        listed.wait(PATIENCE_SECONDS)
-        calls.append(1)
-        return ["a.py"]
-
-    index = FileIndex(listing, clock=lambda: now[0], arrived=arrived.set)
-    assert index() == []
-    assert index() == []
-    listed.set()
-    assert arrived.wait(PATIENCE_SECONDS)
-    assert index() == ["a.py"]
-    assert len(calls) == 1
-    arrived.clear()
-    now[0] += 60
-    assert index() == ["a.py"]
-    assert arrived.wait(PATIENCE_SECONDS)
-    assert len(calls) == 2
