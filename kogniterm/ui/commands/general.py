@@ -28,6 +28,8 @@ def show_help(repl: Repl, argument: str) -> None:
     """Run /help [NAME]: explain a command, a topic, or what is both."""
     from rich.text import Text
 
+    from kogniterm.ui.screen.paint import Readable
+
     if argument:
         name = argument.removeprefix("/")
         topic = help_topics.find(name)
@@ -58,7 +60,7 @@ def show_help(repl: Repl, argument: str) -> None:
     repl.display.write(Explained(rows, "command"))
     topics = ", ".join(topic.name for topic in help_topics.TOPICS)
     told = _("/keys shows the keys. /help TOPIC explains a topic: {topics}.").format(topics=topics)
-    repl.display.write(Text(told, "muted"))
+    repl.display.write(Readable(Text(told, "muted")))
 
 
 def _show_detail(repl: Repl, name: str) -> None:
@@ -83,11 +85,15 @@ def _example(detail: command_details.Detail) -> Text:
 def _show_topic(repl: Repl, topic: help_topics.Topic) -> None:
     from rich.text import Text
 
+    from kogniterm.ui.screen.paint import Readable
+
     repl.display.write(Text(translate(topic.title), "heading"))
     for block in topic.blocks:
         repl.display.write(Explained(block, "command"))
-    for line in (*topic.sample, *topic.sentences):
+    for line in topic.sample:
         repl.display.write(Text(line, "muted"))
+    for line in topic.sentences:
+        repl.display.write(Readable(Text(line, "muted")))
 
 
 def help_choices(repl: Repl) -> Iterable[str]:

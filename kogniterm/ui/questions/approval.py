@@ -43,7 +43,7 @@ from kogniterm.ui.questions.question import (
 )
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, words
-from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.paint import Painter, Readable
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -183,7 +183,7 @@ class Subject:
 
     def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
         facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
-        facts.append(self._table())
+        facts.append(Readable(self._table()))
         if explained:
             facts += self._explanation(painter)
         return facts

@@ -14,6 +14,7 @@ from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step
 from kogniterm.ui.screen.markdown import markdown
+from kogniterm.ui.screen.paint import Readable
 
 if TYPE_CHECKING:
     from kogniterm.runtime import turn_ports
@@ -80,7 +81,7 @@ class ModelQuestion(Question[str | None]):
                 Text(f"{index + 1}", "accent"),
                 Text(one_line(answer, MOST_SHOWN), "accent" if marked else ""),
             )
-        rows = (line for line in painter.lines(table, columns) if line.strip())
+        rows = (line for line in painter.lines(Readable(table), columns) if line.strip())
         return Document([*lines, *rows])
 
     def transcript(
@@ -93,14 +94,14 @@ class ModelQuestion(Question[str | None]):
         said = Text(_("No answer."), "muted") if reply is None else Text(clean(reply), "bold")
         row = Table.grid(padding=(0, 1))
         row.add_row(Text(painter.symbol("arrow"), "accent"), said)
-        lines = [*self._question(painter, columns), *painter.lines(row, columns)]
+        lines = [*self._question(painter, columns), *painter.lines(Readable(row), columns)]
         return "\n".join(lines).rstrip() + "\n\n"
 
     def _question(self, painter: Painter, columns: int) -> list[str]:
         heading = _("KogniTerm asks:") if self.own else _("The model asks:")
         head = painter.lines(Text(heading, "heading"), columns)
         if self.own:
-            return [*head, *painter.lines(Text(self.question), columns)]
+            return [*head, *painter.lines(Readable(Text(self.question)), columns)]
         from kogniterm.text.visible import render_words
 
         words = "\n".join(map(render_words, self.question.replace("\t", "    ").split("\n")))

@@ -250,8 +250,11 @@ class ChoiceQuestion(Question[str]):
         """Return the title and the end of the body."""
         from rich.text import Text
 
-        head = painter.lines(Text(self.title, "heading"), columns)
-        body = [line for text in self.body for line in painter.lines(Text(text), columns)]
+        from kogniterm.ui.screen.paint import Readable
+
+        head = painter.lines(Readable(Text(self.title, "heading")), columns)
+        parts = (Readable(Text(text)) for text in self.body)
+        body = [line for part in parts for line in painter.lines(part, columns)]
         room = max(rows - len(head), 0)
         return Document([*head, *(body[-room:] if room else [])])
 

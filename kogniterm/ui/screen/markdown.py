@@ -15,7 +15,7 @@ from rich.syntax import ANSI_LIGHT, ANSISyntaxTheme, Syntax, SyntaxTheme
 from rich.table import Table
 
 from kogniterm.text.visible import clean
-from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.paint import PROSE_COLUMNS, Painter, Readable
 from kogniterm.ui.screen_preferences import Theme
 
 _LIGHT: Mapping[str, str] = {
@@ -58,10 +58,6 @@ def code_style(name: str) -> str | SyntaxTheme:
     return ANSISyntaxTheme({token: Style.parse(style) for token, style in styles.items() if style})
 
 
-PROSE_COLUMNS = 100
-"""Longer lines are hard to read; code and tables keep the terminal's width."""
-
-
 class _Prose(Paragraph):
     """A paragraph, also of a list or a quotation, that ends at `PROSE_COLUMNS` of the screen."""
 
@@ -78,7 +74,7 @@ class _Heading(Heading):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
         self.text.stylize("heading")
-        yield self.text
+        yield Readable(self.text)
 
 
 class _Code(CodeBlock):

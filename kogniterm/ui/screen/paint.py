@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
@@ -35,6 +35,21 @@ _MARKDOWN = {
     **{f"markdown.h{level}": "heading" for level in range(1, 8)},
 }
 ColorSystem = Literal["standard", "256", "truecolor"]
+
+
+PROSE_COLUMNS = 100
+"""Longer lines are hard to read; code, tables and diffs keep the terminal's width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """Sentences, which end at `PROSE_COLUMNS` of a wider screen."""
+
+    content: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, PROSE_COLUMNS)
+        yield from console.render(self.content, options.update(width=width))
 
 
 class _Page(io.StringIO):

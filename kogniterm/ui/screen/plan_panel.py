@@ -12,7 +12,7 @@ from rich.text import Text
 from kogniterm.text.visible import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
-from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.paint import Painter, Readable
 from kogniterm.ui.screen.tool_lines import tool_label
 
 _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
@@ -36,7 +36,7 @@ def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> Rendera
         if "." not in number:
             words.append_text(_mark(step, before))
         rows.add_row(sign, words)
-    return Group(head, *_why(plan), rows, *dropped(plan, before, painter), Text(""))
+    return Readable(Group(head, *_why(plan), rows, *dropped(plan, before, painter), Text("")))
 
 
 def full(

@@ -22,7 +22,7 @@ from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
-from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen.paint import Painter, Readable
 from kogniterm.ui.screen.status_line import Retry, Status, again, left_texts
 from kogniterm.ui.screen.surface import Attention, Surface
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
@@ -359,7 +359,7 @@ class ScreenSink:
         row.add_column()
         row.add_column(overflow="fold")  # a long path stays whole
         row.add_row(Text(sign, style), Text(translate(text), style))
-        self.write(row)
+        self.write(Readable(row))
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         self._finish_block()

@@ -19,7 +19,7 @@ from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
 from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Subject
 from kogniterm.ui.questions.lines import LineQuestions
-from kogniterm.ui.questions.question import Answered, Document
+from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
@@ -53,6 +53,18 @@ def test_everything_a_user_needs_is_there() -> None:
         "Effects  Deletes build",
         "Reason   rm deletes files; manual mode asks before every command",
     ]
+
+
+def test_reasons_end_at_a_readable_width_and_the_command_at_the_screens() -> None:
+    command, words = "make " + "target " * 18, "a long purpose of it " * 12
+    asked = ApprovalQuestion(
+        Subject(request(command, purpose=words), report(command), ASK, "/work/project")
+    )
+    lines = drawn(asked, 160).lines
+    assert f"│ $ {command.strip()}" in [line.strip() for line in lines]
+    assert max(len(line) for line in lines if "purpose" in line) in range(85, 101)
+    choice = ChoiceQuestion(words, [words], [])
+    assert max(map(len, choice.document(PLAIN, 160, 50).lines)) in range(85, 101)
 
 
 def test_a_sub_agent_is_named_by_its_task_before_what_it_wants() -> None:

@@ -11,6 +11,7 @@ from prompt_toolkit.input.base import PipeInput
 from kogniterm.types import Phrase
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.model_question import ModelQuestion, ask_user
+from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import choose_theme
 from tests.ui.face import PlayedSession
@@ -24,6 +25,13 @@ ANSWERS = ("left", "right")
 def keys() -> Iterator[PipeInput]:
     with keyboard() as pipe:
         yield pipe
+
+
+def test_answers_end_at_a_readable_width() -> None:
+    asked = ModelQuestion("Which one? " * 20, ["a long answer " * 18, "short"])
+    assert max(map(len, asked.text(PLAIN, 160).lines)) in range(85, 101)
+    said = asked.transcript(PLAIN, 160, Answered("my own long words " * 12))
+    assert max(map(len, said.splitlines())) in range(85, 101)
 
 
 class Asking:

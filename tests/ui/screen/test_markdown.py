@@ -61,7 +61,7 @@ def test_prose_ends_at_a_readable_width_and_code_and_tables_at_the_terminals() -
     words = "some words of an answer " * 12
     code, cell = "x = " + "1 + " * 30 + "1", "long " * 22
     source = (
-        f"{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n```\n{code}\n```\n\n"
+        f"# {words}\n\n{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n```\n{code}\n```\n\n"
         f"| a | b |\n|---|---|\n| {cell} | 2 |\n"
     )
     painter = Painter(choose_theme("plain", color=False, background=None), attributes=False)

@@ -429,3 +429,11 @@ def test_the_time_on_the_status_line_stands_still_while_the_user_is_asked() -> N
     clock.now += 3
     sink(ev.BudgetUsed({"seconds": (8.0, 60.0)}))
     assert "8.0 s/1 min" in sink.live(120, 10)[-1]
+
+
+def test_messages_and_plans_end_at_a_readable_width() -> None:
+    sink, stream, _clock = lines(columns=160)
+    sink(ev.Notice(Phrase("a long message " * 14)))
+    begin(sink)
+    sink(ev.PlanChanged(Plan("goal", (PlanStep("1", "a long step " * 18),))))
+    assert max(map(len, stream.getvalue().splitlines())) in range(85, 101)
