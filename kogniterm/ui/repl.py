@@ -283,7 +283,7 @@ class Repl:
         """Use the next approval mode, and explain it until the next key."""
         if self._session is not None:
             self._session.use_mode(next_mode(self._session))
-            self.front.say_below(translate(mode_line(self._session)))
+            self.front.say_below(_mode_note(self._session))
             self.front.surface.refresh()
 
     def stop_command(self) -> None:
@@ -558,6 +558,14 @@ def mode_line(session: LiveSession) -> Phrase:
     mode = session.modes.approval
     name = mode_text(mode, sandboxed=session.policy.sandboxed)
     return Phrase("Mode: {name} ({help}).", {"name": name, "help": MODE_HELP[mode]})
+
+
+def _mode_note(session: LiveSession) -> str:
+    from kogniterm.ui.questions.approval_words import MODE_NOTES, mode_text
+
+    mode = session.modes.approval
+    name = mode_text(mode, sandboxed=session.policy.sandboxed)
+    return f"{name}: {translate(MODE_NOTES[mode])}"
 
 
 def _how_approval_works(session: LiveSession) -> Phrase:

@@ -106,13 +106,13 @@ def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     terminal.send("\x07")
     for mode in ("accept edits", "auto in sandbox", "plan only", "ask"):
         terminal.send("\x1b[Z")
-        terminal.until(lambda mode=mode: f"Mode: {mode} (" in terminal.shown[-1])
+        terminal.until(lambda mode=mode: f" {mode}: " in terminal.shown[-1])
     terminal.send("\x0c")
     terminal.until(lambda: "Both lines" not in screen(terminal))
     terminal.send("\x1a")
     terminal.until("Stopped")
     assert terminal.run("echo in the shell")[0] == 0
-    with anew(terminal, "Mode: ask"):
+    with anew(terminal, " ask: "):
         terminal.start("fg")
     say(terminal, "hello", "All right.")
     terminal.send("words")
@@ -137,7 +137,7 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
 
     start("one")
     terminal.send("\x1b[Z")
-    terminal.until(lambda: "Mode: accept edits (" in terminal.shown[-1])
+    terminal.until(lambda: " accept edits: " in terminal.shown[-1])
     terminal.send("later, please\r")
     terminal.until("later, please")
     terminal.send("\x1b[1;3A")

@@ -275,7 +275,7 @@ async def test_shift_tab_goes_through_the_modes_and_explains_each(keys: PipeInpu
         ("manual", "ask"),
     ):
         live.press("\x1b[Z")
-        await live.until(f"Mode: {shown} (")
+        await live.until(f" {shown}: ")
         assert session.modes.approval == mode
         live.press("x\x03")
         await live.until(f"· {shown} ·")

@@ -22,6 +22,15 @@ MODE_HELP: Mapping[ApprovalMode, Phrase] = {
 }
 
 
+MODE_NOTES: Mapping[ApprovalMode, Phrase] = {
+    "manual": Phrase("asks before every action"),
+    "accept-edits": Phrase("edits workspace files unasked"),
+    "auto": Phrase("runs commands unasked"),
+    "plan": Phrase("reads and plans, changes nothing"),
+}
+"""The same in a few words, for a line of 60 cells that also has the mode's name."""
+
+
 def mode_text(mode: ApprovalMode, *, sandboxed: bool = True) -> str:
     """Return an approval mode in words; auto mode differs where commands are not `sandboxed`."""
     if mode == "auto" and not sandboxed:
