@@ -120,6 +120,11 @@ class RealTerminal:
         """The lines of the screen."""
         return self._picture.lines
 
+    @property
+    def painted(self) -> str:
+        """The screen with its styles, as sent to terminals."""
+        return self._picture.painted()
+
     def until(self, test: Callable[[], bool] | str) -> None:
         """Read until `test` holds, or until its text stands on the screen or above it."""
         check = (lambda: test in self.text) if isinstance(test, str) else test
