@@ -117,7 +117,8 @@ def open_replay(path: Path) -> ReplayModel:
         )
     try:
         model = parsed[0]["model"]
-        info = ModelInfo(**{**model, "images": tuple(model.get("images", ()))})
+        listed = {name: tuple(model.get(name, ())) for name in ("images", "efforts")}
+        info = ModelInfo(**{**model, **listed})
         exchanges = [Exchange.from_json(number, line) for number, line in enumerate(parsed[1:], 1)]
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UsageError(

@@ -182,6 +182,7 @@ TOPICS = (
     ), (
         Phrase("The provider of the model gets your input, the memories in use, and the files and "
                "outputs that the model reads. Your API key is sent only to its provider."),
+        Phrase("A web search sends only its query, to the host that the question names."),
         Phrase("What looks like a secret is replaced before text is sent, and in sessions and "
                "memories. Not every secret is recognised. Outputs of commands and copies for undo "
                "are kept unchanged."),
