@@ -170,7 +170,7 @@ def record_first_start() -> Cast:
             recorder.press("1")
             recorder.until("API key (hidden, Esc: back):")
             recorder.press(f"{KEY}\r")
-            recorder.until("The key works.", "Model: google_genai:", "manual")
+            recorder.until("The key works.", "Model: google_genai:", "-latest · ")
     finally:
         provider.close()
     return cast
