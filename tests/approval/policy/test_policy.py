@@ -16,7 +16,7 @@ from kogniterm.approval import (
 )
 from kogniterm.approval.analysis import shared_findings
 from kogniterm.errors import SettingsError
-from kogniterm.types import ActionRequest
+from kogniterm.types import APPROVAL_MODES, ActionRequest, approval_mode
 from tests.approval.corpus import WORKSPACE, commands
 
 AUTO = Circumstances(mode="auto", folder=WORKSPACE)
@@ -43,6 +43,44 @@ def test_the_modes(command: str, manual: str, auto: str, boxed: str) -> None:
     assert _kind(command, MANUAL) == manual
     assert _kind(command, AUTO) == auto
     assert _kind(command, BOXED) == boxed
+
+
+@pytest.mark.parametrize(
+    ("command", "accept_edits", "plan", "at_prompt"),
+    [
+        ("ls", "ask", "ask", "allow"), ("touch x", "ask", "deny", "allow"),
+        ("cat .env", "ask", "deny", "ask"), ("make", "ask", "deny", "ask"),
+        ("git push -f", "ask", "deny", "ask"), ("rm -rf /", "deny", "deny", "deny"),
+    ],
+)  # fmt: skip
+def test_the_other_modes(command: str, accept_edits: str, plan: str, at_prompt: str) -> None:
+    assert _kind(command, replace(MANUAL, mode="accept-edits")) == accept_edits
+    assert _kind(command, replace(MANUAL, mode="plan")) == plan
+    assert _kind(command, replace(AUTO, at_prompt=True)) == at_prompt
+
+
+def test_plan_mode_takes_no_rule_for_an_answer() -> None:
+    everything = load_rules('[[rule]]\ndecision = "allow"\narguments = ".*"\n', origin="u")
+    plan = Circumstances(
+        mode="plan", sandboxed=True, unsandboxed_ok=True, at_prompt=True, folder=WORKSPACE
+    )
+    for kind in ("write", "asked", "dangerous"):
+        assert {_kind(command, plan, everything) for command in commands(kind)} == {"deny"}
+
+
+@pytest.mark.parametrize("mode", ["ask", "manual", "accept-edits", "auto", "plan"])
+def test_a_rule_holds_in_the_mode_that_it_names(mode: str) -> None:
+    text = f'[[rule]]\ndecision = "deny"\nprogram = "ls"\nmode = "{mode}"\n'
+    rules = load_rules(text, origin="u")
+    denied = {at for at in APPROVAL_MODES if _kind("ls", Circumstances(at), rules) == "deny"}
+    assert denied == {"manual" if mode == "ask" else mode}
+
+
+@pytest.mark.parametrize("name", ["", "yolo", "AUTO", "auto "])
+def test_an_unknown_mode_reads_as_manual_and_is_no_mode_of_a_rule(name: str) -> None:
+    assert approval_mode(name) == "manual"
+    with pytest.raises(SettingsError, match="ask, accept-edits, auto or plan"):
+        load_rules(f'[[rule]]\ndecision = "ask"\nprogram = "x"\nmode = "{name}"\n', origin="u")
 
 
 _LIMITS = {
