@@ -116,10 +116,10 @@ SESSION_GROUPS = (
                  "WHEN", "plan_approval", default="auto"),
     )),
     OptionGroup(mark("Approval and safety"), (
-        Argument("--mode", "Approval mode: ask, accept-edits, auto or plan",
-                 "MODE", "approval_mode"),
         Argument("--auto-approve", "Run commands in the sandbox without asking",
                  field="approval_mode", const="auto", short="-y"),
+        Argument("--mode", "Approval mode: ask, accept-edits, auto or plan",
+                 "MODE", "approval_mode"),
         Argument("--allow-reads", "Run read-only commands without asking", field="allow_reads"),
         Argument("--no-sandbox", "Run commands without a sandbox (dangerous with -y)",
                  field="sandbox", const="off"),
