@@ -105,6 +105,9 @@ class Painter:
         """
         file = _Page()
         file.encoding = "utf-8" if self.unicode else "ascii"
+        if isinstance(renderable, Readable) and isinstance(renderable.content, Text):
+            # Of all renderables only a text itself is printed with the given end.
+            renderable, width = renderable.content, min(width, PROSE_COLUMNS)
         # Printing copies a text and forgets whether it may wrap.
         text = renderable if isinstance(renderable, Text) else Text()
         self.console(width, file).print(

@@ -6,7 +6,7 @@ import pytest
 
 from kogniterm.text.visible import without_style
 from kogniterm.ui.questions.list_question import Item, ListQuestion
-from kogniterm.ui.questions.question import Answered, Question
+from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Option, Question
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import choose_theme
 
@@ -71,3 +71,9 @@ def test_the_picked_answer_is_marked() -> None:
     assert "> 1 First" in "\n".join(QUESTION.document(painter(unicode=False), 40, 10).lines)
     left = after.transcript(painter(unicode=True), 40, Answered("b"))
     assert without_style(left).strip() == "Which?  Second"
+
+
+def test_no_empty_line_separates_the_lines_of_a_choice() -> None:
+    choice = ChoiceQuestion("Go on?", ["$ make", "  one", "  two"], [Option("no", "no", "no")])
+    lines = choice.document(painter(unicode=True), 80, 24).lines
+    assert list(map(without_style, lines)) == ["Go on?", *choice.body]
