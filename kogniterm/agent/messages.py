@@ -187,6 +187,31 @@ def note(text: str, images: Sequence[ImageBlock] = ()) -> HumanMessage:
     return message
 
 
+MOST_FILES = 20
+"""Names listed of files that changed behind the model's back."""
+
+
+def files_restored(names: Sequence[str]) -> str:
+    """Return what the model is told of files that the user restored."""
+    return (
+        f"(The user restored these files to an earlier state: {_listed(names)}. Read them again "
+        "before you use what you know of them.)"
+    )
+
+
+def files_kept(names: Sequence[str]) -> str:
+    """Return what the model is told of changes whose turns the user took back."""
+    return (
+        "(The user went back to this point of the conversation. Later changes of these files were "
+        f"kept: {_listed(names)}.)"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_FILES
+    return ", ".join(names[:MOST_FILES]) + (f" and {more} more" if more > 0 else "")
+
+
 def steering_message(text: str) -> HumanMessage:
     """Return the user's words given while the turn ran; they steer the turn and begin none."""
     return note(f"(Meanwhile the user says this; follow it from now on:)\n{text}")

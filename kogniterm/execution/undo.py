@@ -10,6 +10,7 @@ where a folder was, and what is kept or brought back must not lead through it.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import json
 import os
@@ -255,6 +256,15 @@ class FileDifference:
     before: str | None = None
     after: str | None = None
 
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """Return the numbers of added and of removed lines; None where there is no text."""
+        if self.before is None and self.after is None:
+            return None
+        before, after = (self.before or "").splitlines(), (self.after or "").splitlines()
+        signs = [line[:1] for line in difflib.unified_diff(before, after, n=0, lineterm="")][2:]
+        return signs.count("+"), signs.count("-")
+
 
 class PreimageStore:
     """Pre-images in a folder: contents by digest, one manifest an action, newest listed first."""
@@ -308,6 +318,19 @@ class PreimageStore:
             difference
             for entry in image.entries
             if (difference := self._difference(entry)).change != "unchanged"
+        )
+
+    def change(self, before: FileSnapshot, after: FileSnapshot | None) -> FileDifference:
+        """Return how a path differed between two kept moments; None for the second means now."""
+        if after is None:
+            return self._difference(before)
+        texts = self._kept_text(before), self._kept_text(after)
+        if (before.kind, before.mode, before.digest) == (after.kind, after.mode, after.digest):
+            return FileDifference(before.path, "unchanged")
+        if before.kind == "absent":
+            return FileDifference(before.path, "created", None, texts[1])
+        return FileDifference(
+            before.path, "deleted" if after.kind == "absent" else "modified", *texts
         )
 
     def restore(self, image: Preimage) -> tuple[Preimage | None, tuple[str, ...]]:
@@ -426,6 +449,18 @@ class PreimageStore:
         # Names need not be UTF-8; what of them is not comes as half characters.
         data = json.dumps(asdict(image), ensure_ascii=False).encode("utf-8", "surrogatepass")
         write_private(self._folder / image.session / f"{image.id}.json", data)
+
+
+def merged(images: Iterable[Preimage]) -> dict[str, FileSnapshot]:
+    """Return each path as it was before the first of `images`, which are given oldest first."""
+    found: dict[str, FileSnapshot] = {}
+    for image in images:
+        # What lies below a path that was not there yet goes with it.
+        absent = {path for path, entry in found.items() if entry.kind == "absent"}
+        for entry in image.entries:
+            if not any(str(folder) in absent for folder in Path(entry.path).parents):
+                found.setdefault(entry.path, entry)
+    return found
 
 
 def _read(file: Path) -> Preimage:

@@ -166,7 +166,7 @@ def _tools(
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
         lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
-        memory.context.for_tools() if memory is not None else None, JournalLookup(journal.records),
+        memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, searcher,
     )  # fmt: skip
     return session_tools(

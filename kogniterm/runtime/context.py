@@ -49,7 +49,7 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import Attached, SessionModes, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
-from kogniterm.sessions.records import Compacted, NodeRan, Noted
+from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import whole
 from kogniterm.types import (
@@ -136,11 +136,15 @@ class ContextService:
         model = self.modes.model
         window = self.modes.window.whole(model.info)
         body = await compact(self.journal.state, model, window, asked=asked)
+        self.begin_anew(body)
+        return body.usage
+
+    def begin_anew(self, body: Compacted | Rewound) -> None:
+        """Record another history, with the system message that belongs to it."""
         self.journal.record(body, durable=True)
         self.system = system_message(self.journal)
         if self.memory is not None:
             self.memory.context.history_was_shortened()
-        return body.usage
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""

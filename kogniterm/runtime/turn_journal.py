@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +22,7 @@ from kogniterm.sessions.records import (
     OutcomeStatus,
     Record,
     RecordBody,
+    Rewound,
 )
 from kogniterm.types import ActionRequest, Phrase, UserInput, events
 
@@ -116,7 +117,7 @@ class TurnJournal:
         self.journal.append(body, durable=durable)
         if isinstance(body, NodeRan):
             self.steering.journaled(body.update.agent)
-        if not isinstance(body, Compacted):
+        if not isinstance(body, Compacted | Rewound):
             self.history_tokens += estimate_tokens(self.state.messages[before:])
         else:
             self.history_tokens = estimate_tokens(self.state.messages)
@@ -192,8 +193,7 @@ LOOKUP_TOOL = "recall_history"
 class JournalLookup:
     """The history port of the tools: what was said and observed, by record number."""
 
-    records: Callable[[int], Iterable[Record]]
-    """Reads the journal from a sequence number on."""
+    journal: TurnJournal
 
     def search(self, words: str) -> str:
         """Return the newest entries that hold `words`, whatever their case."""
@@ -217,7 +217,9 @@ class JournalLookup:
         )
 
     def _entries(self, first: int = 1) -> Iterator[tuple[int, str]]:
-        for record in self.records(first):
+        for record in self.journal.records(first):
+            if not self.journal.state.in_force(record.seq):
+                continue
             text = "\n".join(filter(None, map(_text, _messages(record))))
             if text:
                 yield record.seq, text

@@ -25,6 +25,7 @@ from kogniterm.sessions.records import (
     Outcome,
     Record,
     Requested,
+    Rewound,
     SessionOpened,
     TurnEnded,
 )
@@ -179,6 +180,8 @@ class SessionState:
     is the input that was typed and not sent (kept beside the journal, not in it). `history_seq` is
     the record from which `messages` are read, `instructions` the one with the project instructions
     in force, `fixed_instructions` the one whose instructions are in the system message (0: none).
+    `rewound` are the records that are no longer part of the conversation, as pairs: the first of
+    them, and the record that went back to before it.
     """
 
     session_id: str = ""
@@ -210,6 +213,11 @@ class SessionState:
     history_seq: int = 1
     instructions: int = 0
     fixed_instructions: int = 0
+    rewound: tuple[tuple[int, int], ...] = ()
+
+    def in_force(self, seq: int) -> bool:
+        """Return whether the record `seq` is part of the conversation: nothing went behind it."""
+        return not any(first <= seq < back for first, back in self.rewound)
 
     @property
     def open_turn(self) -> bool:
@@ -321,6 +329,8 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 history_seq=record.seq,
                 fixed_instructions=state.instructions,
             )
+        case Rewound() as body:
+            return _went_back(state, body, record.seq)
         case TurnEnded() as body:
             return replace(
                 state,
@@ -346,6 +356,27 @@ def _opened(state: SessionState, body: SessionOpened) -> SessionState:
         cwd=body.folder,
         model=body.model,
         parent=body.parent,
+    )
+
+
+def _went_back(state: SessionState, body: Rewound, seq: int) -> SessionState:
+    """Return the state with the conversation of an earlier moment.
+
+    What was spent, the folder, and commands whose outcome is unknown are facts that stay.
+    """
+    return replace(
+        state,
+        messages=Transcript(body.messages),
+        plan=body.plan,
+        pending=(),
+        agents={},
+        open_input=None,
+        plan_only=False,
+        limit=None,
+        refused=(),
+        history_seq=seq,
+        fixed_instructions=body.instructions,
+        rewound=(*state.rewound, (body.to_seq, seq)),
     )
 
 

@@ -18,6 +18,7 @@ from kogniterm.sessions.records import (
     NodeRan,
     Outcome,
     RecordBody,
+    Rewound,
     TurnEnded,
 )
 from kogniterm.sessions.session_search import content_of, is_image
@@ -119,6 +120,9 @@ def _part(body: RecordBody, say: Say) -> Iterator[str]:
         case Compacted():
             summarised = Phrase("Earlier messages were summarised for the model here.")
             yield f"*{say(summarised)}*\n\n"
+        case Rewound(turn=turn):
+            back = Phrase("The conversation went back to before turn {turn} here.", {"turn": turn})
+            yield f"*{say(back)}*\n\n"
         case TurnEnded(stop=stop) if stop != "done":
             yield f"*{say(_STOPPED[stop])}*\n\n"
         case _:
@@ -207,7 +211,10 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TurnOutline:
-    """One turn: the task, the commands with their exit codes, the answer (None: not ended)."""
+    """One turn: the task, the commands with their exit codes, the answer (None: not ended).
+
+    With `rewound` the conversation went back to before it: it is no longer part of it.
+    """
 
     turn: int
     time: float
@@ -215,16 +222,19 @@ class TurnOutline:
     commands: tuple[dict[str, Any], ...] = field(default_factory=tuple)
     answer: str | None = None
     stop: str | None = None
+    rewound: bool = False
 
 
 def outline(database: Database, session_id: str) -> list[TurnOutline]:
     """Return the turns of a session in order; damaged records are left out."""
     turns: list[TurnOutline] = []
-    kinds = ("input", "intent", "outcome", "turn_ended")
+    kinds = ("input", "intent", "outcome", "turn_ended", "rewound")
     for record in readable_records(database, session_id, kinds=kinds):
         body = record.body
         if isinstance(body, InputReceived):
             turns.append(TurnOutline(body.turn, record.time, body.input.typed))
+        elif isinstance(body, Rewound):
+            turns = [replace(one, rewound=one.rewound or one.turn >= body.turn) for one in turns]
         elif turns:
             turns[-1] = _with(turns[-1], body)
     return turns

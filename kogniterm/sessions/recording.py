@@ -27,6 +27,7 @@ from kogniterm.sessions.records import (
     Record,
     RecordBody,
     Requested,
+    Rewound,
     SessionOpened,
     TurnEnded,
 )
@@ -246,7 +247,7 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
         elif isinstance(body, Noted) and body.kind == Note.MODE:
             mode = str(body.data.get(body.kind))
         elif turn is None:
-            if isinstance(body, NodeRan | Intent | Outcome | Compacted):
+            if isinstance(body, NodeRan | Intent | Outcome | Compacted | Rewound):
                 recording.parts.append(body)
         elif isinstance(body, TurnEnded):
             turn.ended, turn = body, None

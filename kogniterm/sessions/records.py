@@ -150,6 +150,22 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewound:
+    """A step back in the conversation, to before the record `to_seq`, which began `turn`.
+
+    `messages` and `plan` are those of that moment; they replace the present ones. The records
+    since then stay in the journal and are no longer part of the conversation. `instructions` is
+    the record whose project instructions are in the system message from here on (0: none).
+    """
+
+    turn: int
+    to_seq: int
+    messages: tuple[BaseMessage, ...]
+    plan: Plan | None = None
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The end of a turn: the reason, the exit code, and the answer's text."""
 
@@ -177,6 +193,7 @@ RecordBody = (
     | Intent
     | Outcome
     | Compacted
+    | Rewound
     | TurnEnded
     | Noted
 )

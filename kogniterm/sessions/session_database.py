@@ -142,6 +142,8 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
         # the messages of one for the main history's.
         Migration(4, "agents"),
         Migration(5, "heads", (*_head_tables(shared), no_snapshots)),
+        # No table changes: an older version would continue a conversation that was gone back in.
+        Migration(6, "rewinds"),
     )
 
 

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageCorruptError
 from kogniterm.sessions.journal.codec import stored_records
-from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, RecordBody
+from kogniterm.sessions.records import (
+    Compacted,
+    InputReceived,
+    NodeRan,
+    Outcome,
+    RecordBody,
+    Rewound,
+)
 from kogniterm.storage.database import Database, Row
 from kogniterm.text.language import fold_case
 
@@ -133,7 +140,7 @@ def messages_of(body: RecordBody) -> tuple[BaseMessage, ...]:
             return body.told
         case NodeRan(update=update) if not update.agent:
             return update.messages
-        case Compacted(messages=messages):
+        case Compacted(messages=messages) | Rewound(messages=messages):
             return messages
         case _:
             return ()

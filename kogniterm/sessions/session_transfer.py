@@ -35,8 +35,8 @@ from kogniterm.storage.line_files import closed, read_closed
 from kogniterm.types import Phrase
 
 FORMAT = "kogniterm.session"
-VERSION = 2
-"""2: records may belong to a sub-agent. Files of version 1 are read as they are."""
+VERSION = 3
+"""2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 
@@ -202,7 +202,7 @@ def _unknown_behind(state: SessionState, rows: Iterable[StoredRecord]) -> Iterat
 
 
 def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator[StoredRecord]:
-    """Yield the rows up to the end of `turn`: all before the next turn's input."""
+    """Yield the rows up to the end of `turn`: all before the next input, or a step back."""
     if turn is not None and not 0 <= turn <= info.turns:
         raise UsageError(
             "Turn {turn} not found in session {session}; specify a turn from 0 to {count}.",
@@ -210,12 +210,11 @@ def _until(store: SessionStore, info: SessionInfo, turn: int | None) -> Iterator
             count=info.turns,
             turn=turn,
         )
+    current = 0
     for stored in stored_records(store.database, info.id):
-        if (
-            turn is not None
-            and stored.kind == "input"
-            and json.loads(stored.payload)["turn"] > turn
-        ):
+        if stored.kind == "input":
+            current = json.loads(stored.payload)["turn"]
+        if turn is not None and (current > turn or (current == turn and stored.kind == "rewound")):
             return
         yield stored
 

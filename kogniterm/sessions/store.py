@@ -207,7 +207,8 @@ class SessionStore:
         if state.open_turn:
             return "question" if state.asking else "interrupted"
         row = self.database.one(
-            "SELECT max(seq) FROM records WHERE session_id = ? AND kind = 'turn_ended'",
+            "SELECT max(seq) FROM records "
+            "WHERE session_id = ? AND kind IN ('turn_ended', 'rewound')",
             (session_id,),
         )
         last = row[0] if row else None
@@ -217,14 +218,13 @@ class SessionStore:
             return "interrupted"
         return "done" if stop in ("done", "plan_only") else "not_done"
 
-    def last_turns(self, session_id: str, count: int) -> list[int]:
-        """Return the numbers of the records that begin the last `count` turns, in order."""
+    def inputs(self, session_id: str) -> list[int]:
+        """Return the numbers of the records that begin a turn, in order."""
         rows = self.database.execute(
-            "SELECT seq FROM records WHERE session_id = ? AND kind = 'input' "
-            "ORDER BY seq DESC LIMIT ?",
-            (session_id, count),
+            "SELECT seq FROM records WHERE session_id = ? AND kind = 'input' ORDER BY seq",
+            (session_id,),
         )
-        return [seq for (seq,) in reversed(rows)]
+        return [seq for (seq,) in rows]
 
     def info(self, session_id: str) -> SessionInfo | None:
         """Return the session with exactly this id, if there is one."""

@@ -87,7 +87,7 @@ def test_every_table_forces_row_security(postgres_url: str) -> None:
         "AND relname <> 'schema_migrations'"
     )
     assert dict(rows) == dict.fromkeys(TABLES, True)
-    assert len(SESSIONS.postgres) == 5
+    assert len(SESSIONS.postgres) == 6
     store.close()
 
 

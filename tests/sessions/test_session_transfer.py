@@ -120,7 +120,7 @@ def test_another_session_with_the_same_id_is_not_overwritten(
         (lambda lines: [], "ends too early"),
         (lambda lines: lines[:3] + lines[4:], "checksum"),
         (lambda lines: [*lines, "{}"], "line 31.*after the end"),
-        (lambda lines: [lines[0].replace('"version":2', '"version":9'), *lines[1:]], "newer"),
+        (lambda lines: [lines[0].replace('"version":3', '"version":9'), *lines[1:]], "newer"),
         (lambda lines: ['{"format":"zip"}', *lines[1:]], "the format is zip"),
         (lambda lines: ["not json", *lines[1:]], "line 1"),
         (lambda lines: [lines[0], "[]", *lines[1:]], "line 2"),

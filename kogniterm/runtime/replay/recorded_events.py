@@ -84,24 +84,25 @@ class PastTurns:
 def past_turns(session: LiveSession) -> PastTurns:
     """Return the last turns of an open session."""
     store = session.archive.store
-    starts = store.last_turns(session.id, MOST_TURNS)
-    items = _items(session, starts[0]) if starts else []
+    starts = [seq for seq in store.inputs(session.id) if session.state.in_force(seq)]
+    items = _items(session, starts[-MOST_TURNS:][0]) if starts else []
     turns: list[list[Item]] = []
     for item in items:
         if isinstance(item, UserInput) and item.source != "shell":
             turns.append([])
         if turns:
             turns[-1].append(item)
-    earlier = max(session.state.turn - len(turns), 0)
+    earlier = max(len(starts) - len(turns), 0)
     return PastTurns(tuple(map(tuple, turns)), earlier, store.short_id(session.id))
 
 
 def _items(session: LiveSession, first: int) -> list[Item]:
     """Return what was shown from the record `first` on, which is an input."""
-    journal = session.journal
-    late = session.state.seq - MOST_RECORDS
+    journal, state = session.journal, session.state
+    late = state.seq - MOST_RECORDS
     head = [next(journal.records(first))] if late > first else []
-    records = without_repeats([*head, *journal.records(max(first, late))])
+    found = [*head, *journal.records(max(first, late))]
+    records = without_repeats(record for record in found if state.in_force(record.seq))
     reader = _Reader(session.id, session.model.name, session.folder)
     return [item for record in records for item in reader.read(record)]
 

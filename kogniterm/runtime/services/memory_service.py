@@ -153,9 +153,14 @@ class MemoryService:
             await self.context.end_turn(answer, self._messages(), ending=ending)
 
     def _messages(self) -> list[Message]:
-        """Return what was said since the last extraction, with the user's own words marked."""
+        """Return what was said since the last extraction, with the user's own words marked.
+
+        Turns that the conversation went behind are left out.
+        """
         said: list[Message] = []
         for record in self.journal.records(max(1, self.context.cursor - BEFORE)):
+            if not self.journal.state.in_force(record.seq):
+                continue
             match record.body:
                 case InputReceived(input=given) if given.source != "shell":
                     said.append(Message(record.seq, "person", given.text, record.time))

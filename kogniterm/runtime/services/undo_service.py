@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,17 @@ from kogniterm.errors import UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
 from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
 from kogniterm.host.safe_files import resolved
-from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport
+from kogniterm.types import (
+    CHANGING_KINDS,
+    ActionRequest,
+    Effect,
+    EffectKind,
+    Phrase,
+    RiskReport,
+)
+
+BEYOND: frozenset[EffectKind] = frozenset({"network", "privilege", "process"})
+"""Effects on something other than files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class UndoService:
     def promise(self, request: ActionRequest, report: RiskReport) -> Phrase | None:
         """Return whether the action can be undone; None when it changes nothing."""
         changed = [e for e in report.effects if e.kind in CHANGING_KINDS]
-        beyond = [e for e in report.effects if e.kind in ("network", "privilege", "process")]
+        beyond = [e for e in report.effects if e.kind in BEYOND]
         if request.effect == "edit":
             if not self._paths(request, report):
                 path = {"target": request.arguments.get("path", "")}
@@ -64,6 +74,17 @@ class UndoService:
         if changed and not beyond:
             return Phrase("Changes in the workspace can be undone with /undo.")
         return Phrase("May not be reversible.")
+
+    def beyond(self, report: RiskReport, *, own: bool = False) -> Iterator[Effect]:
+        """Yield the effects of an action that happened that no saved copy can undo.
+
+        For a command of the user's `own` nothing was saved.
+        """
+        for effect in report.effects:
+            unsaved = own or effect.outside or "…" in effect.target
+            runs = effect.kind == "execute" and report.label != "workspace_write"
+            if effect.kind in BEYOND or runs or (effect.kind in CHANGING_KINDS and unsaved):
+                yield effect
 
     def images(self) -> tuple[Preimage, ...]:
         """Return what can be undone, the newest first."""

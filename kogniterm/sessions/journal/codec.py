@@ -42,6 +42,7 @@ KINDS: dict[str, type[RecordBody]] = {
     "intent": records.Intent,
     "outcome": records.Outcome,
     "compacted": records.Compacted,
+    "rewound": records.Rewound,
     "turn_ended": records.TurnEnded,
     "note": records.Noted,
 }

@@ -55,6 +55,7 @@ from kogniterm.sessions.records import (
     Outcome,
     Record,
     RecordBody,
+    Rewound,
     SessionOpened,
     TurnEnded,
 )
@@ -127,9 +128,9 @@ PATIENCE = 3.0
 _PAUSE = 0.1
 """Seconds between two attempts to reach it."""
 
-LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Noted)
+LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Rewound, Noted)
 """Bodies that change what a list of sessions shows."""
-_MESSAGE_KINDS = ("input", "node", "outcome", "compacted")
+_MESSAGE_KINDS = ("input", "node", "outcome", "compacted", "rewound")
 
 
 class Journal(Protocol):
@@ -290,7 +291,7 @@ class SessionJournal(Journal):
             insert(self._database, self._session_id, row)
             if isinstance(body, LISTED):
                 _update_row(self._database, self._session_id, state, record.time)
-            if isinstance(body, TurnEnded | Compacted):
+            if isinstance(body, TurnEnded | Compacted | Rewound):
                 _save_snapshot(self._database, self._session_id, state)
             self._fault(f"written-{row.kind}")
 

@@ -31,6 +31,7 @@ from kogniterm.sessions.records import (
     Outcome,
     RecordBody,
     Requested,
+    Rewound,
     SessionOpened,
     TurnEnded,
 )
@@ -113,6 +114,7 @@ BODIES: list[RecordBody] = [
         ),
     ),
     Compacted((HumanMessage("so far"), AI), PLAN, (REQUEST,), 4),
+    Rewound(2, 17, (HumanMessage("so far"), AI), PLAN, 3),
     Compacted(
         (AI,),
         None,
