@@ -88,13 +88,23 @@ class Controls:
             self.repl.leave(EXIT_INTERRUPTED)
             return
         if not self._turns.running:
-            return
-        if again:
+            self._go_back(again=again)
+        elif again:
             self.stop_turn()
         elif self.display.command_running():
             self._stop_command()
         else:
             self.repl.front.say_below(_("Press Esc again to stop the turn."))
+
+    def _go_back(self, *, again: bool) -> None:
+        """Take Esc while nothing runs: twice on an empty line, it opens the list of messages."""
+        if self.repl.front.draft() or not self.repl.opened or not self.repl.session.state.turn:
+            return
+        if again:
+            self.repl.front.say_below("")
+            self.submit("/rewind")
+        else:
+            self.repl.front.say_below(_("Press Esc again to go back to an earlier message."))
 
     def leave(self) -> None:
         """Take Ctrl-D on an empty line: leave; while something runs the first one asks."""

@@ -29,7 +29,7 @@ class Group:
 
 GROUPS = (
     Group(Phrase("Tasks and files"),
-          ("plan", "steer", "output", "jobs", "diff", "undo", "init"), "undo"),
+          ("plan", "steer", "output", "jobs", "diff", "undo", "rewind", "init"), "undo"),
     Group(Phrase("Model, approval and limits"),
           ("model", "mode", "permissions", "trust", "budget", "cost"), "budget"),
     Group(Phrase("Memory"), ("memory", "forget", "why", "incognito"), "memory"),
@@ -53,6 +53,9 @@ DETAILS: Mapping[str, Detail] = {
                "keep.")),
     "undo": Detail("/undo", Phrase("show and undo the last change"),
         Phrase("The changes are shown first. An undo can be undone too.")),
+    "rewind": Detail("/rewind", Phrase("choose the message to go back to"),
+        Phrase("Esc twice on an empty line does the same. What cannot be restored is listed "
+               "before you decide.")),
     "init": Detail("/init mention the test data", Phrase("write AGENTS.md, with your request")),
     "model": Detail("/model openai:gpt-5.6", Phrase("use this model from the next call on")),
     "mode": Detail("/mode plan", Phrase("only read and plan"),

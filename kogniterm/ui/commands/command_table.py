@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from kogniterm.types import MODE_NAMES, Phrase
-from kogniterm.ui.commands import budget, general, memory, model, plan, policy, sessions, workspace
+from kogniterm.ui.commands import (
+    budget,
+    general,
+    memory,
+    model,
+    plan,
+    policy,
+    rewind,
+    sessions,
+    workspace,
+)
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.screen_preferences import KEYS, THEMES
@@ -34,6 +44,8 @@ COMMANDS = (
             workspace.show_changes),
     Command("undo", Phrase("restore the files changed by the last action"), workspace.undo,
             while_running=False),
+    Command("rewind", Phrase("go back to before an earlier message, with or without its files"),
+            rewind.rewind, while_running=False),
     Command("memory",
             Phrase("list memories, or show, search, add and change them"),
             memory.show_memory, f"[{'|'.join(memory.ACTIONS)}] [ID|TEXT]", tuple(memory.ACTIONS)),

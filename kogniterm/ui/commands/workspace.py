@@ -40,13 +40,13 @@ def show_changes(repl: Repl, argument: str) -> None:
         raise UsageError(
             "No changes made by this session. Only files saved for /undo are compared."
         )
-    _show(repl, list(found.values()))
+    show_differences(repl, list(found.values()))
 
 
 async def undo(repl: Repl, argument: str) -> None:
     """Run /undo."""
     image, differences = repl.session.undo.latest()
-    _show(repl, differences)
+    show_differences(repl, differences)
     answer = await repl.choose(
         _("Restore the files as they were before this action?"),
         [_described(image.what)],
@@ -58,8 +58,12 @@ async def undo(repl: Repl, argument: str) -> None:
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
+    from kogniterm.runtime.use_cases.rewind_session import tell_restored
+
     folder = f"{repl.session.folder.rstrip('/')}/"
-    paths = [path.removeprefix(folder) for path in repl.session.undo.restore(image)]
+    restored = repl.session.undo.restore(image)
+    tell_restored(repl.session, restored)
+    paths = [path.removeprefix(folder) for path in restored]
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
 
 
@@ -84,7 +88,8 @@ def _changed_lines(before: str, after: str, old: str, new: str) -> str:
     return "\n".join(lines)
 
 
-def _show(repl: Repl, differences: Sequence[FileDifference]) -> None:
+def show_differences(repl: Repl, differences: Sequence[FileDifference]) -> None:
+    """Write the differences as diffs."""
     folder = f"{repl.session.folder.rstrip('/')}/"
     for difference in differences:
         near = replace(difference, path=difference.path.removeprefix(folder))

@@ -1,0 +1,216 @@
+"""The points of a conversation to go back to, one a line, and the question what goes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from kogniterm.text.language import fold_case
+from kogniterm.text.visible import one_line, render_line
+from kogniterm.ui.locale import _, age, plural
+from kogniterm.ui.questions.approval_words import effect_text
+from kogniterm.ui.questions.filtered_list import GAP, FilteredList, in_one
+from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document, Option, Step
+from kogniterm.ui.screen.surface import cells
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from kogniterm.execution.undo import FileDifference
+    from kogniterm.runtime.use_cases.rewind_session import Lost, Rewind, RewindPoint
+    from kogniterm.ui.screen.paint import Painter
+
+LEAST_WORDS = 20
+"""Cells for the user's words at least, however narrow the screen is."""
+NAMED = 8
+"""Files and commands that are listed one by one."""
+
+
+@dataclass(frozen=True)
+class RewindRow:
+    """A point as the list shows it."""
+
+    point: RewindPoint
+    used: str
+
+    @cached_property
+    def words(self) -> str:
+        """The user's words, in one line."""
+        return one_line(self.point.point.input.typed)
+
+    @cached_property
+    def changed(self) -> str:
+        """A summary of what the turn changed and ran."""
+        parts = []
+        changes = self.point.changes
+        if changes:
+            files = plural("{count} file", "{count} files", len(changes))
+            parts.append(f"{files}{_counted(changes)}")
+        if self.point.commands:
+            parts.append(plural("{count} action", "{count} actions", self.point.commands))
+        return " · ".join(parts) or _("no changes")
+
+    def holds(self, words: str) -> bool:
+        """Return whether every word stands in the user's words or in the name of a file."""
+        names = " ".join(change.path for change in self.point.changes)
+        text = fold_case(f"{self.words} {names}")
+        return all(word in text for word in fold_case(words).split())
+
+
+def rewind_rows(points: Sequence[RewindPoint]) -> tuple[RewindRow, ...]:
+    """Return the points as rows."""
+    now = time.time()
+    return tuple(RewindRow(point, age(now - point.point.time)) for point in points)
+
+
+@dataclass(frozen=True)
+class RewindQuestion(FilteredList[RewindRow, int]):
+    """Asks for a point; the answer is the record of its input, or 0 when none was picked."""
+
+    folder: str = ""
+
+    feet: ClassVar[int] = 1
+
+    @property
+    def title(self) -> str:
+        """The question."""
+        return _("Go back to before which message?")
+
+    @property
+    def nothing(self) -> str:
+        """The sentence for a filter that leaves no message."""
+        return _("No message matches.")
+
+    @property
+    def enter(self) -> str:
+        """The effect of Enter."""
+        return _("continue")
+
+    def line(self, row: RewindRow, columns: int) -> Text:
+        """Return the age, the words, and what the turn changed."""
+        from rich.text import Text
+
+        used = max(cells(one.used) for one in self.rows)
+        room = columns - used - 2 * len(GAP)
+        changed = row.changed if cells(row.changed) <= room - LEAST_WORDS else ""
+        words = Text(row.words)
+        gap = len(GAP) if changed else 0
+        words.truncate(max(room - cells(changed) - gap, 1), overflow="ellipsis", pad=True)
+        line = Text(row.used.rjust(used), "muted").append(GAP).append_text(words)
+        return line.append(GAP).append(changed, "muted") if changed else line
+
+    def foot(self, columns: int) -> Sequence[Text]:
+        """Return the files that the turn of the chosen point changed."""
+        from rich.text import Text
+
+        row = self.chosen
+        if row is None or not row.point.changes:
+            return [Text("")]
+        names = ", ".join(_name(change, self.folder) for change in row.point.changes)
+        return [Text(f"  {names}", "muted")]
+
+    def take(self, row: RewindRow) -> Step[int]:
+        """Answer with a point."""
+        return Answered(row.point.point.seq)
+
+    def transcript(self, painter: object, columns: int, answer: Answered[int] | None) -> str:
+        """Return nothing: the question that follows names the message."""
+        return ""
+
+    def ended(self) -> int:
+        """Pick none."""
+        return 0
+
+
+@dataclass(frozen=True)
+class WayBackQuestion(ChoiceQuestion):
+    """Asks what goes back to before `message`; Esc changes nothing."""
+
+    message: str = ""
+
+    def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
+        """Return the message, the files to restore and what cannot be restored."""
+        from rich.text import Text
+
+        head = [Text(self.title, "heading"), Text(f"› {self.message}", "accent")]
+        parts = [Text(line, "muted" if line.startswith(" ") else "") for line in self.body]
+        lines = [in_one(text, painter, columns) for text in (*head, *parts)]
+        return Document([*lines[:rows], ""] if len(lines) < rows else lines[:rows])
+
+    def text(self, painter: Painter, columns: int) -> Document:
+        """Return the same, line by line."""
+        return Document([self.title, f"  {self.message}", *self.body])
+
+    def back(self) -> Step[str] | None:
+        """Take Esc."""
+        return Answered(self.ended())
+
+
+def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
+    """Return the question what goes back to a point, after what is restored and what is not."""
+    files = bool(rewind.changes)
+    body = [*_files(rewind.changes, folder), *_lost(rewind.lost)]
+    options = [
+        Option("back_both", _("conversation and files"), "both") if files else None,
+        Option("back_conversation", _("conversation"), "conversation"),
+        Option("back_files", _("files"), "files") if files else None,
+        Option("back_changes", _("show changes"), "changes") if files else None,
+        Option("no", _("cancel"), "no"),
+    ]
+    return WayBackQuestion(
+        _("What should go back to before this message?"),
+        body,
+        [one for one in options if one],
+        message=one_line(rewind.point.input.typed),
+    )
+
+
+def _files(changes: Sequence[FileDifference], folder: str) -> list[str]:
+    if not changes:
+        return [_("Files: no saved file has changed since then.")]
+    lines = [_("Files to restore:")]
+    lines += [f"  {_name(change, folder)}  {_effect(change)}" for change in changes[:NAMED]]
+    return lines + _more(len(changes))
+
+
+def _lost(lost: Sequence[Lost]) -> list[str]:
+    """Return what is not restored with the files."""
+    if not lost:
+        return []
+    lines = [_("Cannot be restored:")]
+    for one in lost[:NAMED]:
+        told = [effect_text(effect) for effect in one.effects]
+        told += [_("{file} was not saved").format(file=render_line(name)) for name in one.files]
+        reason = ", ".join(told) or _("may have changed other files")
+        lines.append(f"  {render_line(one.command)} — {reason}")
+    return lines + _more(len(lost))
+
+
+def _more(count: int) -> list[str]:
+    left = count - NAMED
+    return ["  " + plural("{count} more", "{count} more", left)] if left > 0 else []
+
+
+def _name(change: FileDifference, folder: str) -> str:
+    return render_line(change.path.removeprefix(f"{folder.rstrip('/')}/"))
+
+
+def _effect(change: FileDifference) -> str:
+    """Return what restoring does to a file that has changed in this way."""
+    if change.change == "created":
+        return _("created since; will be removed")
+    if change.change == "deleted":
+        return _("deleted since; comes back")
+    lines = change.lines
+    if lines is None:
+        return _("changed since")
+    return _("changed since: {lines}").format(lines=f"+{lines[0]} -{lines[1]}")
+
+
+def _counted(changes: Sequence[FileDifference]) -> str:
+    counts = [change.lines or (0, 0) for change in changes]
+    added, removed = sum(one[0] for one in counts), sum(one[1] for one in counts)
+    return f" +{added} -{removed}" if added or removed else ""

@@ -1,0 +1,120 @@
+"""The list of points to go back to, and the question what goes back, at every width."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from kogniterm.execution.undo import FileDifference, Preimage
+from kogniterm.runtime.use_cases.rewind_session import Lost, Rewind, RewindPoint
+from kogniterm.sessions.rewind_points import Point
+from kogniterm.types import Effect, UserInput
+from kogniterm.ui.questions.question import Answered
+from kogniterm.ui.questions.rewind_list import RewindQuestion, rewind_rows, way_back_question
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import choose_theme
+from tests.support.language import in_spanish
+
+PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+CHANGES = (
+    FileDifference("/w/app/prices.py", "modified", "a\nb\n", "a\nc\nd\n"),
+    FileDifference("/w/new\x1b[2J.txt", "created", None, "x\n"),
+    FileDifference("/w/picture.png", "deleted"),
+)
+LOST = (
+    Lost("git push origin main", (Effect("network", "github.com"),)),
+    Lost("rm -r data", files=("data",)),
+    Lost("python3 -c 'import os'"),
+)
+
+
+def point(number: int, text: str, changes: tuple[FileDifference, ...] = ()) -> RewindPoint:
+    return RewindPoint(Point(number, number * 10, 0.0, UserInput(text)), changes, len(changes))
+
+
+POINTS = (
+    point(30, "Fix the prices\nof the shop, with a message that is longer than any line " * 3),
+    point(29, "Rename the árbol", CHANGES),
+    *(point(number, f"Older message {number}") for number in range(28, 4, -1)),
+)
+QUESTION = RewindQuestion(rewind_rows(POINTS), folder="/w")
+
+
+def rewind(changes: tuple[FileDifference, ...] = CHANGES, lost: tuple[Lost, ...] = LOST) -> Rewind:
+    return Rewind(POINTS[1].point, Preimage("r", "s", 0.0, "", ()), changes, lost)
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 120, 160])
+@pytest.mark.parametrize("rows", [6, 24])
+def test_each_message_is_one_line_that_fits(columns: int, rows: int) -> None:
+    question = QUESTION
+    for _ in POINTS:
+        lines = question.document(PAINTER, columns, rows).lines
+        assert len(lines) <= rows
+        assert sum("▸" in line for line in lines) == 1
+        assert all(cell_len(line) <= columns for line in lines)
+        moved = question.press("down")
+        assert isinstance(moved, RewindQuestion)
+        question = moved
+    assert "Older message 5" in "\n".join(question.document(PAINTER, 80, 24).lines)
+
+
+def test_a_line_sums_up_and_the_foot_names_the_files() -> None:
+    moved = QUESTION.press("down")
+    assert isinstance(moved, RewindQuestion)
+    shown = "\n".join(moved.document(PAINTER, 100, 24).lines)
+    assert "3 files +3 -1 · 3 actions" in shown
+    assert "app/prices.py" in shown
+    assert "\x1b" not in shown
+    with in_spanish():
+        assert "sin cambios" in "\n".join(
+            RewindQuestion(rewind_rows(POINTS[2:])).document(PAINTER, 100, 24).lines
+        )
+
+
+def test_a_message_is_found_by_its_words_and_its_files() -> None:
+    assert [row.point.point.turn for row in QUESTION.line_changed("arbol").found] == [29]
+    assert [row.point.point.turn for row in QUESTION.line_changed("prices.py").found] == [29]
+    assert QUESTION.line_changed("nothing like it").found == []
+    assert QUESTION.line_changed("message 17").words("message 17") == Answered(170)
+    assert QUESTION.back() == Answered(0)
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 160])
+def test_what_goes_back_and_what_does_not_is_shown_first(columns: int) -> None:
+    question = way_back_question(rewind(), "/w")
+    lines = question.document(PAINTER, columns, 24).lines
+    assert all(cell_len(line) <= columns for line in lines)
+    assert len(question.document(PAINTER, columns, 5).lines) == 5
+    shown = "\n".join(question.document(PAINTER, 160, 24).lines)
+    for told in (
+        "Rename the árbol",
+        "app/prices.py  changed since: +2 -1",
+        "created since; will be removed",
+        "picture.png  deleted since; comes back",
+        "git push origin main — uses the network: github.com",
+        "rm -r data — data was not saved",
+        "python3 -c 'import os' — may have changed other files",
+    ):
+        assert told in shown
+    assert "\x1b" not in shown
+
+
+def test_only_what_can_go_back_is_offered() -> None:
+    keys = [option.key for option in way_back_question(rewind(), "/w").choices]
+    assert keys == ["b", "c", "f", "d", "n"]
+    without = way_back_question(rewind(changes=(), lost=()), "/w")
+    assert [option.value for option in without.choices] == ["conversation", "no"]
+    assert "no saved file has changed" in without.document(PAINTER, 80, 24).lines[2]
+    assert without.back() == Answered("no")
+    assert without.press("b") is without
+    with in_spanish():
+        keys = [option.key for option in way_back_question(rewind(), "/w").choices]
+        assert keys == ["t", "c", "a", "v", "n"]
+
+
+def test_many_files_are_counted() -> None:
+    many = tuple(FileDifference(f"/w/{number}", "deleted") for number in range(20))
+    shown = way_back_question(rewind(many, ()), "/w").document(PAINTER, 80, 24).lines
+    assert sum("comes back" in line for line in shown) == 8
+    assert any("12 more" in line for line in shown)
