@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.use_cases.rewind_session import Lost, Rewind, RewindPoint
     from kogniterm.ui.screen.paint import Painter
 
-LEAST_WORDS = 20
+LEAST_WORDS = 16
 """Cells for the user's words at least, however narrow the screen is."""
 NAMED = 8
 """Files and commands that are listed one by one."""
@@ -111,6 +111,10 @@ class RewindQuestion(FilteredList[RewindRow, int]):
             return [Text("")]
         names = ", ".join(_name(change, self.folder) for change in row.point.changes)
         return [Text(f"  {names}", "muted")]
+
+    def text(self, painter: Painter, columns: int) -> Document:
+        """Return the messages with their numbers; line by line, none is chosen for the foot."""
+        return Document(super().text(painter, columns).lines[: -self.feet])
 
     def take(self, row: RewindRow) -> Step[int]:
         """Answer with a point."""

@@ -72,6 +72,14 @@ def test_a_line_sums_up_and_the_foot_names_the_files() -> None:
         )
 
 
+def test_line_by_line_a_number_chooses_and_no_foot_is_shown() -> None:
+    lines = QUESTION.text(PAINTER, 80).lines
+    assert "3 files +3 -1" in lines[2]
+    assert "prices.py" not in "\n".join(lines)
+    assert QUESTION.typed("2") == Answered(290)
+    assert QUESTION.typed("") == Answered(0)
+
+
 def test_a_message_is_found_by_its_words_and_its_files() -> None:
     assert [row.point.point.turn for row in QUESTION.line_changed("arbol").found] == [29]
     assert [row.point.point.turn for row in QUESTION.line_changed("prices.py").found] == [29]
