@@ -20,6 +20,11 @@ def named(folder: str | Path, name: str | Path) -> Path:
     return Path(folder) / os.path.expanduser(name)  # noqa: PTH111 - which raises, see above
 
 
+def seen_from(folder: str, path: str) -> str:
+    """Return `path` as it is named from `folder`, if it lies below it; any other as it is."""
+    return path.removeprefix(f"{folder.rstrip('/')}/")
+
+
 def private_folder(folder: Path) -> None:
     """Make `folder` and what is missing above it, for the user alone even under umask 0.
 

@@ -14,6 +14,7 @@ from kogniterm.execution.undo import FileDifference, FileSnapshot, Preimage, mer
 from kogniterm.sessions.fold import title_of
 from kogniterm.sessions.records import NodeRan
 from kogniterm.sessions.rewind_points import PastAction, Point, point_at, points, step_back
+from kogniterm.storage.folders import seen_from
 from kogniterm.types import Effect, NodeUpdate
 
 if TYPE_CHECKING:
@@ -122,8 +123,7 @@ def _tell(journal: TurnJournal, text: str) -> None:
 
 
 def _inside(session: LiveSession, paths: Sequence[str]) -> list[str]:
-    folder = f"{session.folder.rstrip('/')}/"
-    return [path.removeprefix(folder) for path in paths]
+    return [seen_from(session.folder, path) for path in paths]
 
 
 def _points(session: LiveSession) -> list[Point]:

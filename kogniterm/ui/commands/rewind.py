@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.storage.folders import seen_from
 from kogniterm.types import Phrase
 from kogniterm.ui.repl import Repl
 
@@ -56,8 +57,7 @@ def _go(repl: Repl, way: Rewind, wanted: str) -> None:
         repl.session, way, files=wanted in ("both", "files"), conversation=conversation
     )
     if restored:
-        folder = f"{repl.session.folder.rstrip('/')}/"
-        names = ", ".join(path.removeprefix(folder) for path in restored)
+        names = ", ".join(seen_from(repl.session.folder, path) for path in restored)
         repl.display.say(Phrase("Restored: {paths}. /undo reverts this.", {"paths": names}))
     if conversation:
         repl.front.restore(way.point.input.typed)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
+from kogniterm.storage.folders import seen_from
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.question import Option
@@ -60,10 +61,9 @@ async def undo(repl: Repl, argument: str) -> None:
         return
     from kogniterm.runtime.use_cases.rewind_session import tell_restored
 
-    folder = f"{repl.session.folder.rstrip('/')}/"
     restored = repl.session.undo.restore(image)
     tell_restored(repl.session, restored)
-    paths = [path.removeprefix(folder) for path in restored]
+    paths = [seen_from(repl.session.folder, path) for path in restored]
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
 
 
@@ -90,9 +90,8 @@ def _changed_lines(before: str, after: str, old: str, new: str) -> str:
 
 def show_differences(repl: Repl, differences: Sequence[FileDifference]) -> None:
     """Write the differences as diffs."""
-    folder = f"{repl.session.folder.rstrip('/')}/"
     for difference in differences:
-        near = replace(difference, path=difference.path.removeprefix(folder))
+        near = replace(difference, path=seen_from(repl.session.folder, difference.path))
         _write_diff(repl, unified(near))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from kogniterm.storage.folders import seen_from
 from kogniterm.text.language import fold_case
 from kogniterm.text.visible import one_line, render_line
 from kogniterm.ui.locale import _, age, plural
@@ -199,7 +200,7 @@ def _more(count: int) -> list[str]:
 
 
 def _name(change: FileDifference, folder: str) -> str:
-    return render_line(change.path.removeprefix(f"{folder.rstrip('/')}/"))
+    return render_line(seen_from(folder, change.path))
 
 
 def _effect(change: FileDifference) -> str:
