@@ -55,6 +55,7 @@ class PlayedState:
     open_turn: bool = False
     unknown: tuple[object, ...] = ()
     turn: int = 0
+    messages: tuple[()] = ()
     draft: str = ""
     title: str = "a title"
     usage: Usage = field(default_factory=Usage)
