@@ -119,7 +119,7 @@ SESSION_GROUPS = (
         Argument("--auto-approve", "Run commands in the sandbox without asking",
                  field="approval_mode", const="auto", short="-y"),
         Argument("--mode", "Approval mode: ask, accept-edits, auto or plan",
-                 "MODE", "approval_mode"),
+                 "MODE", "approval_mode", default="ask"),
         Argument("--allow-reads", "Run read-only commands without asking", field="allow_reads"),
         Argument("--no-sandbox", "Run commands without a sandbox (dangerous with -y)",
                  field="sandbox", const="off"),

@@ -115,8 +115,12 @@ def test_help_follows_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch)
 )
 def test_a_default_in_help_is_the_setting_s(option: options.Argument) -> None:
     default = Settings.model_fields[option.field].default
-    # A switch changes its setting, so help names no default for it.
-    assert option.default == (default if option.takes_value else None)
+    if not option.takes_value:  # a switch changes its setting, so help names no default for it
+        assert option.default is None
+    elif option.default is None:
+        assert default is None
+    else:  # as a user calls it
+        assert getattr(Settings(**{option.field: option.default}), option.field) == default
 
 
 def test_the_topics_that_users_look_for_exist() -> None:

@@ -64,6 +64,11 @@ def open_prompt(terminal: RealTerminal, command: str) -> None:
     terminal.until(lambda: any(" · " in line for line in terminal.shown[-2:]))
 
 
+def flat(text: str) -> str:
+    """Return `text` without its line breaks: where a line is wrapped depends on its names."""
+    return " ".join(text.split())
+
+
 def say(terminal: RealTerminal, line: str, then: str = "", *, while_working: bool = False) -> str:
     """Type a line at KogniTerm's prompt; wait for `then` to stand below it, and return that.
 
@@ -76,7 +81,7 @@ def say(terminal: RealTerminal, line: str, then: str = "", *, while_working: boo
     terminal.until(lambda: line[:20] in below(terminal, before))
     terminal.send("\r")
     if then:
-        terminal.until(lambda: then in below(terminal, before).replace(line, ""))
+        terminal.until(lambda: then in flat(below(terminal, before).replace(line, "")))
     return below(terminal, before)
 
 

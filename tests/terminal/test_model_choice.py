@@ -28,7 +28,7 @@ def test_a_model_is_picked_from_a_list_and_made_the_default(
     }
     terminal = open_terminal(user=user, environment=environment, columns=120)
     open_prompt(terminal, "kogniterm")
-    terminal.until(lambda: "google_genai:gemini-flash-latest · manual" in terminal.shown[-1])
+    terminal.until(lambda: "google_genai:gemini-flash-latest · ask" in terminal.shown[-1])
     # Gemini sends its list; Anthropic has none here, so the catalog's names stand for it.
     say(terminal, "/model", TITLE)
     terminal.until("google_genai:gemini-9-nova")
@@ -50,7 +50,7 @@ def test_a_model_is_picked_from_a_list_and_made_the_default(
     say(terminal, "/model", TITLE)
     terminal.send("\x1b")
     terminal.until(lambda: TITLE not in screen(terminal))
-    assert "gemini-9-nova · manual" in terminal.shown[-1]
+    assert "gemini-9-nova · ask" in terminal.shown[-1]
     say(terminal, "/model", TITLE)
     terminal.send("2.5-pro")
     terminal.until(lambda: "gemini-9-nova" not in terminal.shown[-4])
@@ -62,7 +62,7 @@ def test_a_model_is_picked_from_a_list_and_made_the_default(
     used = [line for line in shown.splitlines() if line.rstrip().endswith("in use")]
     assert [line.split()[0] for line in used] == ["google_genai:gemini-2.5-pro"]
     open_prompt(terminal, "kogniterm")
-    terminal.until(lambda: "google_genai:gemini-2.5-pro · manual" in terminal.shown[-1])
+    terminal.until(lambda: "google_genai:gemini-2.5-pro · ask" in terminal.shown[-1])
     # Without the list: by name, and back to the first default.
     say(terminal, "/model google_genai:gemini-flash-latest --save", "New sessions use it, too.")
     assert leave(terminal) == 0
@@ -83,7 +83,7 @@ def test_reasoning_effort_is_chosen_sent_and_shown(
         return str(config.get("thinkingLevel") or config.get("thinking_level") or "").lower()
 
     open_prompt(terminal, "kogniterm --effort low --memory off")
-    terminal.until(lambda: "gemini-flash-latest (low) · manual" in terminal.shown[-1])
+    terminal.until(lambda: "gemini-flash-latest (low) · ask" in terminal.shown[-1])
     assert sent() == "low"
     # The arrows choose it in the list, also while a filter stands on the line.
     say(terminal, "/model", TITLE)

@@ -43,7 +43,7 @@ def prompt_at(
     file = script(place / "project", *replies)
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
     terminal.until("Describe a task and press Enter.")
-    terminal.until("manual")
+    terminal.until(" · ask · ")
     if said:
         terminal.send(said)
         terminal.until(f"› {said}")
@@ -235,7 +235,7 @@ def test_in_spanish_s_is_yes(open_terminal: OpenTerminal, place: Path) -> None:
     touch: list[dict[str, object]] = [{"run": f"touch {ran}"}] * 3
     file = script(place / "project", *touch, {"run": f"touch {other}"}, {"text": "Hecho."})
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
-    terminal.until("manual")
+    terminal.until(" · preguntar · ")
     terminal.send("hola\r")
     terminal.until("[s] sí, aprobar")
     assert "[d] detener el turno" in seen(terminal)

@@ -17,6 +17,7 @@ from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     answer,
+    flat,
     leave,
     nap,
     open_prompt,
@@ -168,7 +169,7 @@ def test_the_prompt_says_at_the_end_what_stays(
     script = json.dumps({"replies": [{"run": serve}, {"text": "It serves."}]})
     open_prompt(terminal, f"kogniterm --no-sandbox --model {scripted(terminal, script)}")
     say(terminal, "serve")
-    terminal.until("nohup keeps a process running after KogniTerm exits")
+    terminal.until(lambda: "nohup keeps a process running" in flat(terminal.text))
     answer(terminal, server, "y")
     terminal.until("It serves.")
     mine = nap()
@@ -176,7 +177,7 @@ def test_the_prompt_says_at_the_end_what_stays(
     terminal.until(lambda: answers(port))
     assert leave(terminal) == 0
     (pid,) = running(server)
-    assert f"stop it with: kill {pid}" in terminal.text
-    assert f"Stopped: {mine}" in terminal.text
+    assert f"stop it with: kill {pid}" in flat(terminal.text)
+    assert f"Stopped: {mine}" in flat(terminal.text)
     assert not running(mine)
     assert status_of(port) == 200

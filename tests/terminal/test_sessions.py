@@ -120,7 +120,7 @@ def test_a_resumed_session_shows_its_last_turns_and_leaving_tells_how_to_resume(
     assert terminal.run(once)[0] == 0
     # A session without a turn is dropped without a message, and nothing resumes it.
     open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "/mode", "manual")
+    say(terminal, "/mode", "Mode: ask")
     assert leave(terminal) == 0
     assert "Resume this session:" not in terminal.text
     listed = "kogniterm sessions list --json"
