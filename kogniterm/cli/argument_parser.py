@@ -42,19 +42,30 @@ _MANY = ("*", "+")
 
 
 _SYNONYMS = {
+    "-m": "--model",
     "-v": "--version",
     "version": "--version",
     "auth": "login",
     "setup": "login",
+    "demo": "tour",
+    "exec": "run",
+    "chat": "run",
     "settings": "config",
     "ayuda": "help",
+    "ejecutar": "run",
+    "recorrido": "tour",
     "memoria": "memory",
     "modelos": "models",
     "reanudar": "resume",
     "sesiones": "sessions",
+    "--allow-dangerously-skip-permissions": "--auto-approve",
+    "--dangerously-skip-permissions": "--auto-approve",
     "--full-auto": "--auto-approve",
     "--yes": "--auto-approve",
     "--yolo": "--auto-approve",
+    "--permission-mode": "--mode",
+    "--approval-mode": "--mode",
+    "--ask-for-approval": "--mode",
     "--max-turns": "--max-steps",
     "--max-budget-usd": "--max-cost",
     "--print": "--prompt",
@@ -70,7 +81,30 @@ def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | No
     known = list(names)
     if _SYNONYMS.get(word) in known:
         return _SYNONYMS[word]
-    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), None)
+    mistakes = max(2, len(word) // 3)
+    close = [
+        name
+        for name in get_close_matches(word, known, n=3, cutoff=cutoff)
+        if name.startswith(word) or _distance(word, name) <= mistakes
+    ]
+    # Of two at the same distance, the one with the same letters: --modle is --model, not --mode.
+    return min(
+        close, key=lambda one: (_distance(word, one), sorted(one) != sorted(word)), default=None
+    )
+
+
+def _distance(one: str, other: str) -> int:
+    """Return how many letters to add, drop, replace or swap with the next make `one` the other."""
+    rows = [list(range(len(other) + 1))]
+    for n, letter in enumerate(one, 1):
+        row = [n]
+        for m, wanted in enumerate(other, 1):
+            best = min(rows[-1][m] + 1, row[-1] + 1, rows[-1][m - 1] + (letter != wanted))
+            if n > 1 and m > 1 and one[n - 2 : n] == wanted + other[m - 2]:
+                best = min(best, rows[-2][m - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 def _name_of(action: argparse.Action) -> str:
