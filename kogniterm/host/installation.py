@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import kogniterm
+from kogniterm.host.programs import find_user_program
 
 
 def program_folder() -> Path:
@@ -36,3 +37,17 @@ def install_command(*packages: str) -> str:
     if found is not None and Path(found).parent == prefix / "bin":
         return f"pip install {names}"
     return f"{shlex.quote(sys.executable)} -m pip install {names}"
+
+
+def installer(*packages: str, folder: str) -> list[str] | None:
+    """Return the program that installs `packages` where KogniTerm runs, as a list of arguments.
+
+    It does what `install_command` says, but is never one that the working `folder` provides: pip
+    is run by KogniTerm's own interpreter, without modules of the folder it runs in. None where
+    there is no such program.
+    """
+    if find_spec("pip") is not None:
+        pip = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
+        return [*pip, "install", *packages]
+    uv = find_user_program("uv", folder)
+    return [uv, "pip", "install", "--python", sys.executable, *packages] if uv else None

@@ -57,7 +57,8 @@ class Provider:
     """A service, or a way to run a model, as it is chosen by `name:model`.
 
     `package` is the module that must be importable, and `distribution` the package of the index
-    that brings it (None for what always works). `key` names the environment variable with the
+    that brings it (None for what always works); `package_size` is its download in MB, where it is
+    worth saying. `key` names the environment variable with the
     key; None where no key is needed. `default_model` is what is used when nothing stands
     behind the colon. `url` is where a service is reached unless the
     settings say otherwise. `label` is its name on screens, `key_page` the address where a user
@@ -68,6 +69,7 @@ class Provider:
     label: str
     package: str | None = None
     distribution: str | None = None
+    package_size: int = 0
     key: str | None = None
     default_model: str = ""
     url: str = ""

@@ -7,16 +7,23 @@ own settings file. Nothing is written before the user has given the whole answer
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.user_terminal import hidden_line, run_program, unless_stopped
+from kogniterm.ui.locale import _, translate
+from kogniterm.ui.prompt.user_terminal import (
+    hidden_line,
+    run_program,
+    run_stoppable,
+    unless_stopped,
+)
 from kogniterm.ui.questions.list_question import Item, ListQuestion
 
 if TYPE_CHECKING:
@@ -109,39 +116,60 @@ class SetUp:
         from kogniterm.models.local.weights import CATALOGUE, state_of
         from kogniterm.runtime.use_cases.provider_login import LOCAL, missing_package
 
-        if missing_package(LOCAL):
-            return _("needs the package {package}").format(package=LOCAL.distribution)
         state = state_of(CATALOGUE[0], self._paths.weights)
         size = (state.entry.size - state.bytes_on_disk) // 1_000_000
+        if missing_package(LOCAL):
+            size += LOCAL.package_size
+        elif state.state == "ready":
+            return _("downloaded, no key, small tasks")
         if state.state == "partial":
             return _("{size} MB left to download, no key, small tasks").format(size=size)
-        if state.state == "ready":
-            return _("downloaded, no key, small tasks")
         return _("{size} MB download, no key, small tasks").format(size=size)
 
     async def log_in(self, provider: Provider) -> bool:
         """Ask what `provider` needs and keep it; False when nothing came of it."""
-        from kogniterm.runtime.use_cases.provider_login import missing_package
-
-        command = missing_package(provider)
-        if command:
-            self._screen.say(
-                Phrase(
-                    "{provider} needs the package {package}, which is not installed. "
-                    "Run `{command}`, then `kogniterm login {name}`.",
-                    {
-                        "provider": Phrase(provider.label),
-                        "package": provider.distribution,
-                        "command": command,
-                        "name": provider.name,
-                    },
-                ),
-                "warning",
-            )
+        if not await self._has_package(provider):
             return False
         if provider.name == "local":
             return await self._embedded()
         return await (self._ollama() if provider.name == "ollama" else self._keyed(provider))
+
+    # --- a package -----------------------------------------------------------------------------
+
+    async def _has_package(self, provider: Provider) -> bool:
+        """Return whether the package of `provider` is there, offering to install a missing one."""
+        from kogniterm.host.installation import installer
+        from kogniterm.runtime.use_cases.provider_login import missing_package
+
+        command = missing_package(provider)
+        if not command:
+            return True
+        program = installer(provider.distribution or "", folder=str(Path.cwd()))
+        if program is not None:
+            title = _("{provider} needs the package {package}. Install it now?").format(
+                provider=translate(Phrase(provider.label)), package=provider.distribution
+            )
+            items = (Item("install", _("Install it"), command), Item("back", _("Back")))
+            if await self._screen.questions.ask(ListQuestion(title=title, items=items)) == "back":
+                return False
+            if await self._installs(program) and not missing_package(provider):
+                return True
+        self._screen.say(
+            Phrase(
+                "{package} is not installed. Run `{command}`, then `kogniterm login {name}`.",
+                {"package": provider.distribution, "command": command, "name": provider.name},
+            ),
+            "warning",
+        )
+        return False
+
+    async def _installs(self, program: Sequence[str]) -> bool:
+        """Run the installer on the terminal; return whether it succeeded and was not stopped."""
+        self._screen.say(Phrase("Installing; Esc stops"), "info")
+        async with self._screen.lent(raw=True):
+            status = await unless_stopped(run_stoppable(program), self._screen.keyboard)
+        importlib.invalidate_caches()
+        return status == 0
 
     # --- a key ---------------------------------------------------------------------------------
 

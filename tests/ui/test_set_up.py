@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kogniterm import settings
+from kogniterm.host import installation
 from kogniterm.models import model_registry
 from kogniterm.models.catalog import BY_NAME
 from kogniterm.models.local import sources, weights
@@ -73,21 +74,71 @@ def set_up(user: User, home: Path, keyboard: tuple[int, int], **environ: str) ->
     return SetUp(screen, settings.load(environ=given), resolve(given))
 
 
-async def test_a_missing_package_is_named_with_its_command(
-    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def other_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let OpenAI need a package that an installer puts into the folder returned."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    one = replace(BY_NAME["openai"], package="an_other_package", distribution="other-package")
+    monkeypatch.setitem(BY_NAME, "openai", one)
+    for holder in (provider_login, model_registry):
+        monkeypatch.setattr(holder, "BY_NAME", BY_NAME)
+    keyed = tuple(one if each.name == "openai" else each for each in provider_login.KEYED)
+    monkeypatch.setattr(provider_login, "KEYED", keyed)
+    return folder
+
+
+def installing(monkeypatch: pytest.MonkeyPatch, *command: str) -> None:
+    """Let `command` stand in for pip, which tests cannot have download anything."""
+    monkeypatch.setattr(installation, "installer", lambda *_packages, folder: list(command) or None)
+
+
+async def test_a_missing_package_is_installed_on_demand(
+    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch, other_package: Path
 ) -> None:
-    real = model_registry.find_spec
-    monkeypatch.setattr(
-        model_registry,
-        "find_spec",
-        lambda name, *rest: None if name == "langchain_openai" else real(name, *rest),
-    )
-    user = User("OpenAI", "Not now")
+    installing(monkeypatch, "/bin/sh", "-c", f"touch {other_package}/an_other_package.py")
+    user = User("OpenAI", "Install it", "Not now")
+    one = asyncio.ensure_future(set_up(user, tmp_path, keyboard).choose())
+    while b"API key (hidden" not in await asyncio.to_thread(os.read, keyboard[0], 4096):
+        pass
+    os.write(keyboard[0], b"\x03")
+    assert not await asyncio.wait_for(one, 60)
+    assert user.shown[0].items[1].about == "needs the package other-package"
+    assert user.shown[1].title == "OpenAI needs the package other-package. Install it now?"
+    assert "install other-package" in user.shown[1].items[0].about
+    assert "Get a key at https://platform.openai.com/api-keys" in user.said
+    assert user.about("OpenAI") == "API key"
+
+
+@pytest.mark.parametrize("command", [("/bin/false",), ("/bin/true",), ()])
+async def test_a_package_that_is_not_installed_is_named_with_its_command(
+    tmp_path: Path,
+    keyboard: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    other_package: Path,
+    command: tuple[str, ...],
+) -> None:
+    installing(monkeypatch, *command)
+    user = User("OpenAI", *(["Install it"] if command else []), "Not now")
     assert not await set_up(user, tmp_path, keyboard).choose()
-    assert user.about("OpenAI") == "needs the package langchain-openai"
-    assert "install" in user.said[0]
-    assert user.said[0].endswith("langchain-openai`, then `kogniterm login openai`.")
-    assert list(tmp_path.iterdir()) == []
+    assert user.said[-1].startswith("other-package is not installed. Run `")
+    assert user.said[-1].endswith("install other-package`, then `kogniterm login openai`.")
+
+
+async def test_an_installation_can_be_stopped(
+    tmp_path: Path, keyboard: tuple[int, int], monkeypatch: pytest.MonkeyPatch, other_package: Path
+) -> None:
+    begun = tmp_path / "begun"
+    os.mkfifo(begun)
+    installing(monkeypatch, "/bin/sh", "-c", f"echo $$ > {begun}; exec sleep 600")
+    user = User("OpenAI", "Install it", "Not now")
+    one = asyncio.ensure_future(set_up(user, tmp_path, keyboard).choose())
+    process = int(await asyncio.to_thread(begun.read_text))
+    os.write(keyboard[0], b"\x1b")
+    assert not await asyncio.wait_for(one, 60)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
 
 
 async def test_ollama_is_offered_where_it_answers(

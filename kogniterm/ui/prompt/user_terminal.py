@@ -229,6 +229,25 @@ async def hidden_line(input_fd: int, output_fd: int, prompt: str) -> str | None:
             os.write(output_fd, b"\x1b[?2004l\r\n")
 
 
+async def run_stoppable(command: Sequence[str]) -> int:
+    """Run a program that reads no keys; its exit status. It is ended where this is cancelled.
+
+    Raises `UsageError`.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise UsageError(
+            "{program} could not be started: {why}", program=command[0], why=why(error)
+        ) from error
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+
+
 async def unless_stopped(
     work: Coroutine[Any, Any, Value], input_fd: int, stop: Callable[[], object] | None = None
 ) -> Value | None:

@@ -85,3 +85,16 @@ def test_kept_results_hold_until_what_they_rest_on_changes(tmp_path: Path) -> No
     assert Kept(file, "two").get(task) is None
     assert Kept(file, "one").get(replace(task, request="something else")) is None
     assert Kept(file, "one", fresh=True).get(task) is None
+
+
+def test_the_readme_states_the_published_figures() -> None:
+    """The README names the set that nothing was tuned on, and all of it was run."""
+    never_looked_at = [task.id for task in TASKS if task.held_out == 4]
+    results = published().results["local:0.5b"]
+    solved = sum(results[task].passed for task in never_looked_at)
+    said = (
+        f"Of {len(never_looked_at)} everyday requests that nothing was tuned on, it solved "
+        f"{solved} ({solved / len(never_looked_at):.0%})".replace("%", " %")
+    )
+    readme = Path(__file__).resolve().parents[3] / "README.md"
+    assert said in " ".join(readme.read_text(encoding="utf-8").split())
