@@ -56,7 +56,7 @@ _NUMBERS = {
 class Pace:
     """The speed of a tour that plays by itself, in seconds: to read a question, between keys."""
 
-    read: float = 4.0
+    read: float = 7.0
     key: float = 0.04
 
 

@@ -7,6 +7,7 @@ visible. `Document.must_see` is the line that has to have been on the screen bef
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,6 +45,7 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, words
 from kogniterm.ui.screen.paint import Painter, Readable
+from kogniterm.ui.screen.tool_lines import edit_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -151,7 +153,17 @@ class Subject:
         return text
 
     def _command_lines(self, painter: Painter, width: int) -> list[str]:
-        return command_lines(self.request.command, painter, width, dollar=self.editable)
+        edits = self.request.effect == "edit"
+        command = edit_words(self.request.command) if edits else self.request.command
+        return command_lines(command, painter, width, dollar=self.editable)
+
+    @property
+    def _purpose(self) -> str:
+        """The purpose of the action: in the model's words, or that it checks a step of the plan."""
+        checked = re.fullmatch(r"Check (\S+: .*)", self.request.purpose, re.DOTALL)
+        if checked is None or self.request.tool != "complete_step":
+            return self.request.purpose
+        return _("Check {step}").format(step=checked[1])
 
     @cached_property
     def _diff(self) -> str | None:
@@ -196,7 +208,7 @@ class Subject:
         table.add_column(style="muted", no_wrap=True)
         table.add_column(overflow="fold")
         if self.request.purpose:
-            table.add_row(_("Purpose"), Text(one_line(self.request.purpose, 400)))
+            table.add_row(_("Purpose"), Text(one_line(self._purpose, 400)))
         table.add_row(_("Folder"), Text(render_line(self.cwd)))
         if self._effects:
             table.add_row(_("Effects"), Text("\n".join(self._effects)))

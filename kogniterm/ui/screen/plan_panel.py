@@ -13,7 +13,7 @@ from kogniterm.text.visible import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.screen.tool_lines import tool_label
+from kogniterm.ui.screen.tool_lines import EDITS, tool_label
 
 _STYLES = {"done": "good", "failed": "bad", "active": "accent", "pending": "", "skipped": "muted"}
 
@@ -245,6 +245,8 @@ def _words(step: PlanStep, painter: Painter) -> Text:
 
 def evidence_text(evidence: Evidence) -> str:
     """Return the evidence of a step: the command's exit status and the finding."""
+    if evidence.note in EDITS and not evidence.exit_code:
+        return _("edit of a file")
     parts = []
     if evidence.exit_code is not None:
         parts.append(_("exit {code}").format(code=evidence.exit_code))

@@ -339,7 +339,8 @@ class ScreenSink:
         if event.tool == "ask_user" and not event.failed:
             return  # whoever asked has shown question and answer
         ended = event.tool, event.arguments, event.observation
-        line = tool_line(self.painter, *ended, failed=event.failed)
+        folder = self.folders.get(event.request_id, "")
+        line = tool_line(self.painter, *ended, failed=event.failed, folder=folder)
         self.write(self.agents.inside_action(event.request_id, line))
 
     def _notice(self, event: ev.Notice) -> None:

@@ -16,6 +16,7 @@ from kogniterm.text.visible import one_line
 from kogniterm.types import Answer, LeftRunning, Phrase, Usage
 from kogniterm.ui.locale import _, amount, duration, tokens, translate
 from kogniterm.ui.screen.paint import ASCII_SPINNER, SPINNER, Painter
+from kogniterm.ui.screen.tool_lines import EDITS
 
 _FRAME_SECONDS = 0.125
 WORTH_TELLING = 30.0
@@ -155,6 +156,8 @@ _STATE = re.compile(r"(?<= \[)(?:pending|active|skipped|failed|judged|claimed)(?
 """The state in the line of a step that is not verified."""
 _EXIT = re.compile(r"(?<=\()exit (-?\d+)(?=\)\Z)")
 """The exit status in the line of a verified step."""
+_EDITED = re.compile(rf"(?<=: )(?:{'|'.join(sorted(EDITS))})(?: \(exit 0\))?\Z")
+"""The tool that proved a step by an edit, which has no exit status of its own."""
 
 
 def findings(answer: Answer, painter: Painter) -> RenderableType | None:
@@ -176,6 +179,7 @@ def _rows(lines: Sequence[str], sign: str, style: str, painter: Painter) -> Tabl
     rows.add_column()
     for line in lines:
         told = _STATE.sub(lambda found: state_text(found[0]), line)
+        told = _EDITED.sub(lambda _found: _("edit of a file"), told)
         told = _EXIT.sub(lambda found: _("exit {code}").format(code=found[1]), told)
         rows.add_row(Text(f" {painter.symbol(sign)}", style), Text(one_line(told, LONGEST)))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,8 +16,10 @@ from kogniterm.ui.screen.paint import Painter
 
 INDENT = 2
 DELEGATE = "delegate"
-_TOLD_WHOLE = frozenset({"edit_file", "write_file"})
+EDITS = frozenset({"edit_file", "write_file"})
 """Tools whose result says what they did, and to which file."""
+_EDIT = re.compile(r"(edit|create|Wrote) (.+) \(\+(\d+) -(\d+) lines\)\.?", re.DOTALL)
+"""The sentence in which these tools tell the model what an edit would do or did."""
 
 
 def tool_line(
@@ -27,18 +30,20 @@ def tool_line(
     *,
     failed: bool,
     malformed: bool = False,
+    folder: str = "",
 ) -> Text:
     """Return the line of a tool that ran: what it did, to what, and a telling result.
 
-    The observation of a `malformed` call is for the model: it names tools and their parameters.
+    A file that was edited is named as seen from the `folder` of the session. The observation of a
+    `malformed` call is for the model: it names tools and their parameters.
     """
     if malformed:
         observation = _("invalid call, sent back to the model")
     line = Text()
     sign = "failed" if failed else "bullet"
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
-    if not failed and name in _TOLD_WHOLE:
-        return line.append(one_line(observation, 160), "muted")
+    if not failed and name in EDITS:
+        return line.append(one_line(edit_words(observation, folder), 160), "muted")
     line.append(tool_label(name))
     given = tool_words(name, arguments) if arguments else ""
     if given:
@@ -54,6 +59,20 @@ def tool_label(name: str) -> str:
     """Return what the tool `name` does; a tool of a server or an extension keeps its name."""
     label = _LABELS.get(name)
     return translate(label) if label is not None else _shown(name)
+
+
+def edit_words(told: str, folder: str = "") -> str:
+    """Return what an edit would do or did in the user's language; other texts as they are."""
+    found = _EDIT.fullmatch(told)
+    if found is None:
+        return told
+    words = {
+        "edit": _("edit {path} (+{added} -{removed} lines)"),
+        "create": _("create {path} (+{added} -{removed} lines)"),
+        "Wrote": _("Wrote {path} (+{added} -{removed} lines)"),
+    }[found[1]]
+    path = found[2].removeprefix(f"{folder}/") if folder else found[2]
+    return words.format(path=path, added=found[3], removed=found[4])
 
 
 def agent_name(number: int, task: str) -> str:

@@ -23,6 +23,7 @@ from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
 from kogniterm.ui.repl import Opened
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import Preferences, choose_theme
+from tests.support.language import in_spanish
 from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
 from tests.ui.live import AT_ONCE, Live, keyboard, live_repl
 
@@ -53,6 +54,14 @@ def test_everything_a_user_needs_is_there() -> None:
         "Effects  Deletes build",
         "Reason   rm deletes files; manual mode asks before every command",
     ]
+
+
+def test_a_check_of_a_step_is_told_in_the_language_of_the_screen() -> None:
+    checks = replace(request("test -f a", purpose="Check s1: Make a: b"), tool="complete_step")
+    asked = ApprovalQuestion(Subject(checks, report("test -f a"), ASK, "/work/project"))
+    assert "Check s1: Make a: b" in "\n".join(drawn(asked).lines)
+    with in_spanish():
+        assert "Comprobar s1: Make a: b" in "\n".join(drawn(asked).lines)
 
 
 def test_reasons_end_at_a_readable_width_and_the_command_at_the_screens() -> None:

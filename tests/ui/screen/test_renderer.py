@@ -411,6 +411,15 @@ def test_what_ended_a_turn_is_not_said_twice() -> None:
     assert "✗ The task was not completed." in stream.getvalue()
 
 
+def test_a_step_that_an_edit_proved_names_no_tool() -> None:
+    sink, stream, _clock = lines(120)
+    begin(sink)
+    proved = ("s1 Correct it: edit_file (exit 0)", "s2 Check it: grep edit_file (exit 0)")
+    sink(ev.TurnEnded(Answer("Done.", verified=proved)))
+    assert "s1 Correct it: edit of a file\n" in stream.getvalue()
+    assert "s2 Check it: grep edit_file (exit 0)\n" in stream.getvalue()
+
+
 def test_the_wait_for_the_user_stands_beside_the_time() -> None:
     sink, stream, _clock = lines(120)
     begin(sink)

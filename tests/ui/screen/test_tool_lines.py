@@ -11,7 +11,7 @@ from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.tools.tool_registry import session_tools
 from kogniterm.types import events as ev
-from kogniterm.ui.screen.tool_lines import tool_label, tool_words
+from kogniterm.ui.screen.tool_lines import edit_words, tool_label, tool_words
 from tests.support.language import in_spanish
 from tests.ui.screen.test_renderer import begin, lines
 
@@ -113,3 +113,24 @@ def test_every_tool_has_a_label_in_both_languages() -> None:
         with in_spanish():
             assert tool_label(name) not in (name, english)
     assert tool_label("mcp__weather") == "mcp__weather"
+
+
+@pytest.mark.parametrize(
+    ("told", "english", "spanish"),
+    [
+        (
+            "Wrote /w/a b.py (+1 -2 lines).",
+            "Wrote a b.py (+1 -2 lines)",
+            "Escrito: a b.py (+1 -2 líneas)",
+        ),
+        ("edit /x/a.py (+1 -0 lines)", "edit /x/a.py (+1", "editar /x/a.py (+1 -0 líneas)"),
+        ("create /w/b (+3 -0 lines)", "create b (+3", "crear b (+3 -0 líneas)"),
+        ("anything else", "anything else", "anything else"),
+    ],
+)
+def test_an_edit_is_told_in_the_language_of_the_screen(
+    told: str, english: str, spanish: str
+) -> None:
+    assert edit_words(told, "/w").startswith(english)
+    with in_spanish():
+        assert edit_words(told, "/w").startswith(spanish)
