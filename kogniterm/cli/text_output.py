@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.text.sanitize import Sanitizer
-from kogniterm.text.visible import one_line, render
+from kogniterm.text.visible import one_line, render, without_style
 from kogniterm.types import Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display
@@ -151,7 +151,8 @@ class TextSink:
         self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())
 
     def _output(self, data: bytes) -> None:
-        text = data.decode("utf-8", errors="replace").replace("\r\n", "\n")
+        """Write what a command printed, without its colours: this goes to a file or a pipe."""
+        text = without_style(data.decode("utf-8", errors="replace").replace("\r\n", "\n"))
         if text:
             self._err.write(text)
             self._err.flush()

@@ -11,7 +11,7 @@ from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan.evaluate import findings
 from kogniterm.agent.plan.plan_tools import open_steps
 from kogniterm.agent.subagent import actions_done
-from kogniterm.approval.policy.verdict import UNATTENDED_HINT
+from kogniterm.approval.policy.verdict import AUTO_HINT, UNATTENDED_HINT
 from kogniterm.errors import (
     EXIT_BUDGET,
     EXIT_INTERRUPTED,
@@ -29,7 +29,7 @@ from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.recording import STOPPED
 from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus, TurnEnded
-from kogniterm.types import Answer, NodeUpdate, Phrase, StopReason, events
+from kogniterm.types import Answer, ApprovalMode, NodeUpdate, Phrase, StopReason, events
 
 
 def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
@@ -48,7 +48,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     if count.unknown:
         return _unknown(text, count)
     if count.refused:
-        return _refused(text, count)
+        return _refused(text, count, state.mode)
     if count.unasked:
         question = " ".join(count.unasked[0].split())
         reason = Phrase("No user was available to answer: {question}", {"question": question})
@@ -69,7 +69,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
 
 
-def _refused(text: str, count: TurnCount) -> Answer:
+def _refused(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
     """Return the answer of a turn in which something was refused.
 
     The first refusal is the reason; one by anybody but the user comes before theirs.
@@ -78,7 +78,8 @@ def _refused(text: str, count: TurnCount) -> Answer:
     why, by = (others or count.refused)[0]
     reason = Phrase("An action was refused: {why}", {"why": why})
     if by == "unattended":
-        reason = Phrase("{refused} {hint}", {"refused": reason, "hint": UNATTENDED_HINT})
+        hint = AUTO_HINT if mode == "auto" else UNATTENDED_HINT
+        reason = Phrase("{refused} {hint}", {"refused": reason, "hint": hint})
     return Answer(text, "refused", EXIT_REFUSED, reason, count.usage, refused_by=by)
 
 

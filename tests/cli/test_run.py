@@ -50,6 +50,33 @@ def test_the_answer_alone_is_on_standard_output(shell: Shell) -> None:
     assert "\x1b" not in result.stderr
 
 
+def test_colours_of_a_command_stay_out_of_files(shell: Shell) -> None:
+    paint = r"printf '\033[31mred\033[0m-42\n'"
+    model = shell.script(json.dumps({"replies": [{"run": paint}, {"text": "Done."}]}))
+    result = shell.run("run", "paint", "--model", model, *AUTO)
+    assert "\nred-42\n" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "hint", "other"),
+    [
+        ((), "--auto-approve to also run", "kogniterm help rules"),
+        (("-y", "--no-sandbox"), "Allow it with a rule (kogniterm help rules)", "Use --allow"),
+    ],
+)
+def test_a_refusal_names_only_what_would_allow_more(
+    shell: Shell, options: tuple[str, ...], hint: str, other: str
+) -> None:
+    model = shell.script("replies: [{run: rm -rf src}, {text: Not done.}]")
+    shell.config.mkdir(exist_ok=True)
+    (shell.config / "policy.toml").write_text('[[rule]]\ndecision = "ask"\nprogram = "rm"\n')
+    result = shell.run("run", "tidy", "--model", model, "--plan", "never", *options)
+    assert result.returncode == 3
+    assert hint in result.stderr
+    assert other not in result.stderr
+
+
 def test_json_is_one_object(shell: Shell) -> None:
     result = shell.run("run", "greet", "--model", shell.script(GREET), *AUTO, "--output", "json")
     final = result_of(result.stdout)

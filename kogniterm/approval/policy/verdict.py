@@ -226,6 +226,11 @@ UNATTENDED_HINT = Phrase(
     "--auto-approve to also run what your rules and the sandbox permit."
 )
 """Advice to the user where no user could be asked."""
+AUTO_HINT = Phrase(
+    "Allow it with a rule (kogniterm help rules), or give the task at the prompt, where you are "
+    "asked."
+)
+"""The same in auto mode, which these options have switched on already."""
 
 
 class Unattended:

@@ -113,6 +113,8 @@ _SEARCHES = re.compile(
 )
 _COMPARES = re.compile(r"^\s*(?:diff|cmp|git diff --no-index)\b")
 _NO_NUMBER = re.compile(r"-?(?:nan|inf)", re.IGNORECASE)
+_TOTALS = re.compile(r"\bawk\b.*\bEND\s*\{[^{}]*\bprint")
+"""Commands that print at their end what they have added up."""
 _UNRUN = re.compile(r"[^\n]*\n\n```sh\n(.*)\n```")
 _FAILURE_LINES = 15
 _COMPLAINT = re.compile(
@@ -257,8 +259,10 @@ def _ending(command: str, output: str, code: int | None, message: BaseMessage) -
     if code is None:
         return "unfinished"
     if code == 0:
-        bad = _only_complaints(command, output) or _NO_NUMBER.fullmatch(output.strip())
-        return "failed" if bad else "ok"
+        no_number = _NO_NUMBER.fullmatch(output.strip()) or (
+            not output.strip() and _TOTALS.search(command)
+        )
+        return "failed" if no_number or _only_complaints(command, output) else "ok"
     # A comparison reports differences with exit code 1.
     if code == 1 and output.strip() and _COMPARES.match(command):
         return "ok"

@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.approval.policy.verdict import UNATTENDED_HINT
 from kogniterm.runtime.budgets import option_that_raises
 from kogniterm.text.visible import one_line
 from kogniterm.types import Answer, LeftRunning, Phrase, Usage
@@ -228,8 +227,8 @@ def end_reason(answer: Answer) -> str:
     """Return why the turn stopped, without reasons that are already on the screen."""
     told = answer.refused_by or (answer.not_verified and answer.stop == "not_done")
     reason = translate(answer.reason) if answer.reason and not told else stop_text(answer.stop)
-    hint = translate(UNATTENDED_HINT) if answer.refused_by == "unattended" else ""
-    return f"{reason} {hint}".strip()
+    hint = answer.reason.values.get("hint") if answer.reason else None
+    return f"{reason} {translate(hint)}" if told and isinstance(hint, Phrase) else reason
 
 
 def stop_text(stop: str) -> str:

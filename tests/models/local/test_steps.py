@@ -186,7 +186,7 @@ def test_a_comparison_reports_differences_with_exit_code_1() -> None:
     assert turn.part == "diff?"
 
 
-@pytest.mark.parametrize("printed", ["inf", "-nan"])
+@pytest.mark.parametrize("printed", ["inf", "-nan", ""])
 def test_what_is_no_number_is_no_result(printed: str) -> None:
     request, command = "what is the mean?", "awk '{s+=$1} END {print s/n}' a"
     turn = turn_so_far([asked(request), *ran(command, f"{printed}\n[exit 0]", code=0)])
