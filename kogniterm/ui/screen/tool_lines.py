@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from kogniterm.storage.folders import seen_from
 from kogniterm.text.visible import one_line, render
 from kogniterm.types import ActionRequest, Phrase, events
 from kogniterm.ui.locale import _, plural, translate
@@ -71,7 +72,7 @@ def edit_words(told: str, folder: str = "") -> str:
         "create": _("create {path} (+{added} -{removed} lines)"),
         "Wrote": _("Wrote {path} (+{added} -{removed} lines)"),
     }[found[1]]
-    path = found[2].removeprefix(f"{folder}/") if folder else found[2]
+    path = seen_from(folder, found[2]) if folder else found[2]
     return words.format(path=path, added=found[3], removed=found[4])
 
 
