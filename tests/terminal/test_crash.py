@@ -71,7 +71,7 @@ def test_a_user_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: Us
     model = scripted(terminal, SCRIPT)
     begun = terminal.folder / "begun"
     terminal.start(f"bash -c 'echo $$ > pid; exec kogniterm --model {model}'")
-    terminal.until(" · ask · ")
+    terminal.until(" · ask")
     say(terminal, "start")
     answer(terminal, NAP, "y")
     terminal.until(lambda: begun.exists() and "│ begun" in terminal.text)

@@ -38,7 +38,7 @@ def test_every_command_is_asked_for_and_only_what_was_shown_runs(
     shown = answer(terminal, "cat notes.txt", "x")
     assert "Copy the notes." in shown
     assert str(terminal.folder) in shown
-    terminal.until("ask mode")
+    terminal.until("In ask mode, every action needs approval")
     answer(terminal, "cat notes.txt", "y")
     shown = asked(terminal, "rm notes.txt")
     assert "Deletes notes.txt" in shown

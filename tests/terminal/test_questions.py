@@ -43,7 +43,7 @@ def prompt_at(
     file = script(place / "project", *replies)
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
     terminal.until("Describe a task and press Enter.")
-    terminal.until(" · ask · ")
+    terminal.until(" · ask")
     if said:
         terminal.send(said)
         terminal.until(f"› {said}")
@@ -200,7 +200,7 @@ def test_words_at_the_question_of_a_run_never_answer_it(
         terminal.until(f"touch {ran}{number}")
         terminal.until(lambda n=number: terminal.text.count("Run this command?") > n)
         terminal.until(lambda n=number: terminal.text.count("Not an answer: y") > n)
-        terminal.until(lambda: terminal.shown[-1].startswith("Your decision [y = approve"))
+        terminal.until(lambda: "Your decision [y = approve" in "".join(terminal.shown[-2:]))
         terminal.type(f"{words} now\r", every=every)
         terminal.until(lambda n=number: terminal.text.count("Press Enter to reject") > n)
         assert not list((place / "project").glob("ran*"))
@@ -235,7 +235,7 @@ def test_in_spanish_s_is_yes(open_terminal: OpenTerminal, place: Path) -> None:
     touch: list[dict[str, object]] = [{"run": f"touch {ran}"}] * 3
     file = script(place / "project", *touch, {"run": f"touch {other}"}, {"text": "Hecho."})
     terminal.start(f"kogniterm --no-sandbox --memory off --model scripted:{file}")
-    terminal.until(" · preguntar · ")
+    terminal.until(" · preguntar")
     terminal.send("hola\r")
     terminal.until("[s] sí, aprobar")
     assert "[d] detener el turno" in seen(terminal)
@@ -245,9 +245,10 @@ def test_in_spanish_s_is_yes(open_terminal: OpenTerminal, place: Path) -> None:
     terminal.until("╰ ✓")
     terminal.until(lambda: "[a]" in "\n".join(terminal.shown[-4:]))
     terminal.send("a")
-    terminal.until("[1]")
+    terminal.until("[1] exactamente este comando")
+    terminal.pause(ALONE)
     terminal.send("1")
-    terminal.until(f"$ touch {other}")  # the third is covered by the lease
+    terminal.until(f"$ touch {other}")  # the third is covered by the permission
     terminal.until("[d] detener el turno")
     terminal.pause(ALONE)
     terminal.send("d")

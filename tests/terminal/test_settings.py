@@ -41,7 +41,7 @@ def test_the_stronger_place_wins_and_the_project_has_no_say(
         found = json.loads((terminal.folder / "show.json").read_text())
         return found[name]["value"], json.dumps(found[name])
 
-    assert value("SHOW")[0] == 200
+    assert value("SHOW")[0] == 1000
     put(terminal.home, ".config/kogniterm/config.toml", "max_steps = 60\nplan = 'never'\n")
     steps, told = value("SHOW")
     assert (steps, "config.toml" in told) == (60, True)
