@@ -193,7 +193,9 @@ class UserScreen:
         self._live = None if self._preferences.bare else LiveSurface(screen)
         self._surface = self._live or LineSurface(screen)
         self._display = Display(self._preferences)
-        self._sink = self._display.open(self._surface, time.monotonic, answers=out is None)
+        self._sink = self._display.open(
+            self._surface, time.monotonic, answers=out is None, unfolds=False
+        )
         self._questions = LineQuestions(
             self,
             notify=self._display.user_needed,

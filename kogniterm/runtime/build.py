@@ -189,6 +189,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         max_output=settings.max_output_tokens,
         effort="" if settings.effort == "default" else settings.effort,
         text_calls=settings.text_calls,
+        thoughts=settings.thoughts != "off",
         images=settings.model_images,
         context_window=settings.context_window,
         weights_folder=paths.weights,

@@ -42,6 +42,7 @@ class QuickSettings:
     notify_after: float
     window_title: bool
     fold_lines: int
+    thoughts: str
     editor: str
     pager: str
     term: str
@@ -86,6 +87,7 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
         notify_after=_number(pick("notify_after", None, ""), 20.0),
         window_title=pick("window_title", None, "true").lower() in _TRUE,
         fold_lines=max(int(_number(pick("fold_lines", None, ""), 16.0)), 1),
+        thoughts=pick("thoughts", ("folded", "shown", "off"), "folded"),
         model=pick("model", None, ""),
         notify=pick("notify", ("off", "bell", "osc9"), "bell"),
         editor=pick("editor", None, environ.get("VISUAL") or environ.get("EDITOR", "")),

@@ -346,6 +346,11 @@ class Settings(BaseSettings):
     fold_lines: int = _setting(
         16, "Lines of a command's output that stay on the screen; /output shows the rest.", ge=1
     )
+    thoughts: Literal["folded", "shown", "off"] = _setting(
+        "folded",
+        "The model's thoughts: folded into a line when it has thought, shown in full, or not "
+        "requested.",
+    )
     editor: str | None = _setting(
         None, "Editor for long inputs and edits.", system=("VISUAL", "EDITOR"), example="vim"
     )

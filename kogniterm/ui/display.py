@@ -46,11 +46,17 @@ class Display:
         use_language(preferences.language)
 
     def open(
-        self, surface: Surface, clock: Callable[[], float], *, answers: bool = True
+        self,
+        surface: Surface,
+        clock: Callable[[], float],
+        *,
+        answers: bool = True,
+        unfolds: bool = True,
     ) -> ScreenSink:
         """Load what draws, and return the sink that shows events on `surface`.
 
-        Without `answers` the answers are printed elsewhere.
+        Without `answers` the answers are printed elsewhere; without `unfolds` nobody can unfold
+        thoughts.
         """
         from kogniterm.ui.screen.renderer import ScreenOptions, ScreenSink
         from kogniterm.ui.screen.surface import Attention
@@ -62,6 +68,8 @@ class Display:
             live=not prefs.bare,
             notify_after=prefs.notify_after,
             answers=answers,
+            thoughts=prefs.thoughts,
+            unfold_key=("/thoughts" if prefs.bare else "Ctrl-O") if unfolds else "",
         )
         self.screen = ScreenSink(
             self.painter,
@@ -108,6 +116,10 @@ class Display:
         else:
             self.front.surface.commit(translate(text) + "\n")
 
+    def show_thoughts(self) -> bool:
+        """Write the last thoughts whole; return False if there are none."""
+        return self.screen is not None and self.screen.show_thoughts()
+
     def title(self, text: str) -> None:
         """Name the window after the session."""
         if self._attention is not None and text:
@@ -118,6 +130,8 @@ class Display:
         self.preferences = replace(self.preferences, **changes)
         use_language(self.preferences.language)
         self.front.use_keys(self.preferences.keys)
+        if self.screen is not None:
+            self.screen.use_thoughts(self.preferences.thoughts)
         self._restyle()
 
     def saw_background(self, background: Background | None) -> None:

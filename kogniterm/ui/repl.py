@@ -286,6 +286,13 @@ class Repl:
             self.front.say_below(_mode_note(self._session))
             self.front.surface.refresh()
 
+    def switch_thoughts(self) -> None:
+        """Show thoughts in full, or fold them again, and say so until the next key."""
+        shown = self.display.preferences.thoughts == "shown"
+        self.display.change(thoughts="folded" if shown else "shown")
+        self.front.say_below(_("Thoughts are folded.") if shown else _("Thoughts are shown."))
+        self.front.surface.refresh()
+
     def stop_command(self) -> None:
         """Stop the running command."""
         if self._session is not None:

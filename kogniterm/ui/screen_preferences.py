@@ -28,11 +28,13 @@ _Word = TypeVar("_Word", bound=str)
 ThemeName = Literal["auto", "dark", "light", "plain"]
 KeysName = Literal["emacs", "vi"]
 NotifyName = Literal["off", "bell", "osc9"]
+ThoughtsName = Literal["folded", "shown", "off"]
 Narrowing = Literal["cuts", "wraps", "wraps-cleared"]
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "plain")
 KEYS: tuple[KeysName, ...] = ("emacs", "vi")
 NOTIFY: tuple[NotifyName, ...] = ("off", "bell", "osc9")
+THOUGHTS: tuple[ThoughtsName, ...] = ("folded", "shown", "off")
 BARE_TERMINALS = frozenset({"", "dumb", "unknown"})
 
 
@@ -64,6 +66,7 @@ class Preferences:
     title: bool = True
     progress: bool = False
     fold: int = 16
+    thoughts: ThoughtsName = "folded"
     answer_pause: float = PAUSE_SECONDS
 
     @property
@@ -97,6 +100,7 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
         title=quick.window_title,
         notify_after=quick.notify_after,
         fold=quick.fold_lines,
+        thoughts=_known(quick.thoughts, THOUGHTS) or "folded",
     )
 
 
@@ -136,28 +140,28 @@ Background = Literal["dark", "light"]
 ROLES = (
     "accent", "muted", "good", "warn", "bad", "command", "heading", "code", "link",
     "added", "removed", "added_word", "removed_word", "frame", "prompt", "key", "held",
-    "bar", "bar_on",
+    "bar", "bar_on", "thought",
 )  # fmt: skip
 
 _DARK = (
     "cyan", "bright_black", "green", "yellow", "red", "bold", "bold cyan", "cyan", "underline",
     "green", "red", "bold reverse green", "bold reverse red", "bright_black", "bold cyan",
-    "bold", "bold reverse", "bright_black", "cyan",
+    "bold", "bold reverse", "bright_black", "cyan", "bright_black",
 )  # fmt: skip
 _LIGHT = (
     "blue", "bright_black", "green", "magenta", "red", "bold", "bold blue", "blue", "underline",
     "green", "red", "bold reverse green", "bold reverse red", "bright_black", "bold blue",
-    "bold", "bold reverse", "bright_black", "blue",
+    "bold", "bold reverse", "bright_black", "blue", "bright_black",
 )  # fmt: skip
 _EITHER = (
     "cyan", "dim", "green", "yellow", "red", "bold", "bold", "cyan", "underline",
     "green", "red", "bold reverse green", "bold reverse red", "dim", "bold cyan",
-    "bold", "bold reverse", "dim", "cyan",
+    "bold", "bold reverse", "dim", "cyan", "dim",
 )  # fmt: skip
 _PLAIN = (
     "none", "none", "none", "none", "bold", "bold", "bold", "none", "underline",
     "none", "none", "reverse", "reverse", "none", "bold",
-    "bold", "bold reverse", "none", "bold",
+    "bold", "bold reverse", "none", "bold", "dim",
 )  # fmt: skip
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
-from tests.support.typing_user import leave, open_prompt, say, screen
+from tests.support.typing_user import (
+    is_working,
+    leave,
+    open_prompt,
+    say,
+    screen,
+    scripted,
+    turn_end,
+)
 from tests.terminal.conftest import OpenTerminal
 
+CTRL_O = "\x0f"
 CTRL_S = "\x13"
 RIGHT = "\x1b[C"
 TITLE = "Which model do you want to use?"
@@ -122,3 +131,30 @@ def test_reasoning_effort_is_chosen_sent_and_shown(
         "kogniterm run --effort high --model google_genai:gemini-2.0-flash hello"
     )
     assert (status, "has no setting for reasoning effort" in shown) == (2, True), shown
+
+
+def test_thoughts_are_folded_and_ctrl_o_unfolds_them(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user)
+    thinking = "replies: [{thoughts: 'I count on my fingers.', text: Two.}]\nat_end: restart\n"
+    model = scripted(terminal, thinking)
+    whole = "│ I count on my fingers."
+    open_prompt(terminal, f"kogniterm --memory off --model {model}")
+    say(terminal, "/thoughts", "The model has not shown any thoughts in this session.")
+    say(terminal, "one and one?", "Ctrl-O shows it Two.")
+    assert whole not in terminal.text
+    terminal.until(lambda: not is_working(terminal))
+    terminal.send(CTRL_O)
+    terminal.until(whole)
+    terminal.until(lambda: "Thoughts are shown." in terminal.shown[-1])
+    with turn_end(terminal):
+        say(terminal, "again?", f"{whole} Two.")
+    say(terminal, "/thoughts folded", "Thoughts are folded into a line.")
+    file = terminal.home / ".config/kogniterm/config.toml"
+    assert file.read_text() == 'thoughts = "folded"\n'
+    with turn_end(terminal):
+        say(terminal, "and again?", "Ctrl-O shows it Two.")
+    say(terminal, "/thoughts", whole)
+    say(terminal, "/thoughts off", "New sessions do not request them.")
+    assert leave(terminal) == 0

@@ -35,7 +35,8 @@ GROUPS = (
     Group(Phrase("Memory"), ("memory", "forget", "why", "incognito"), "memory"),
     Group(Phrase("Sessions"),
           ("new", "sessions", "resume", "fork", "rename", "export", "compact"), "resume"),
-    Group(Phrase("Screen and help"), ("help", "keys", "theme", "lang", "bug", "quit"), "help"),
+    Group(Phrase("Screen and help"),
+          ("help", "keys", "theme", "thoughts", "lang", "bug", "quit"), "help"),
 )  # fmt: skip
 OTHERS = Phrase("More commands")
 
@@ -90,6 +91,8 @@ DETAILS: Mapping[str, Detail] = {
     "keys": Detail("/keys vi", Phrase("use vi keys at the prompt")),
     "theme": Detail("/theme light", Phrase("use colours for a light background"),
         Phrase("auto follows the terminal's background.")),
+    "thoughts": Detail("/thoughts shown", Phrase("show thoughts in full from now on"),
+        Phrase("Ctrl-O shows or folds them too. Not every provider sends thoughts.")),
     "lang": Detail("/lang es", Phrase("use Spanish")),
     "bug": Detail("/bug report.json", Phrase("write the report to this file"),
         Phrase("Nothing is sent. Read the file before you share it.")),

@@ -16,7 +16,7 @@ from kogniterm.ui.commands import (
 )
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
-from kogniterm.ui.screen_preferences import KEYS, THEMES
+from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
 
 COMMANDS = (
     Command("help", Phrase("list the commands, or explain one"), general.show_help, "[NAME]",
@@ -34,6 +34,8 @@ COMMANDS = (
             general.output, "[N]", general.output_choices),
     Command("theme", Phrase("show or change the colour theme"), general.theme,
             "[auto|dark|light|plain]", THEMES, needs_session=False),
+    Command("thoughts", Phrase("show the model's last thoughts, or set how they are shown"),
+            general.thoughts, f"[{'|'.join(THOUGHTS)}]", THOUGHTS),
     Command("keys", Phrase("show the keys, or switch between emacs and vi"), general.show_keys,
             "[emacs|vi]", KEYS, needs_session=False),
     Command("lang", Phrase("show or change the language"), general.lang, "[en|es]", LANGUAGES,

@@ -15,7 +15,7 @@ from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
 from kogniterm.ui.questions.approval_words import MODE_HELP
 from kogniterm.ui.repl import Repl, mode_line
-from kogniterm.ui.screen_preferences import KEYS, THEMES
+from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -185,6 +185,22 @@ def _theme_text(chosen: str, used: str) -> Phrase:
     if used == "dark":
         return Phrase("Theme: auto; the background is dark.")
     return Phrase("Theme: auto; the terminal does not report its background colour.")
+
+
+def thoughts(repl: Repl, argument: str) -> None:
+    """Run /thoughts [folded|shown|off]."""
+    if argument:
+        name = one_of(argument, THOUGHTS)
+        repl.prefer(thoughts=name)
+        repl.display.say(
+            {
+                "folded": Phrase("Thoughts are folded into a line."),
+                "shown": Phrase("Thoughts are shown in full."),
+                "off": Phrase("Thoughts are not shown. New sessions do not request them."),
+            }[name]
+        )
+    elif not repl.display.show_thoughts():
+        repl.display.say(Phrase("The model has not shown any thoughts in this session."))
 
 
 def lang(repl: Repl, argument: str) -> None:

@@ -51,8 +51,9 @@ def prompt_bindings(prompt: Prompt) -> KeyBindings:
         if len(event.data) == 1 and event.data.isprintable():
             prompt.press(event.data)
 
-    for chord in sequences("suspend"):
-        bindings.add(*chord, filter=at_keys | at_entry)(actions["suspend"])
+    for name in ("suspend", "thoughts"):
+        for chord in sequences(name):
+            bindings.add(*chord, filter=at_keys | at_entry)(actions[name])
     bindings.add(Keys.BracketedPaste, filter=at_line)(_paste(prompt))
     return bindings
 
@@ -111,6 +112,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
         "take_back": take_back,
         "complete": complete,
         "mode": lambda event: controls.repl.switch_mode(),
+        "thoughts": lambda event: controls.repl.switch_thoughts(),
         "editor": lambda event: _spawn(prompt, _edit_line(prompt)),
         "paste_image": lambda event: _spawn(prompt, _paste_image(prompt)),
         "clear": lambda event: event.app.renderer.clear(),

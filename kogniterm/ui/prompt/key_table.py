@@ -61,6 +61,8 @@ KEYS = (
     Key("prompt", "mode", "s-tab",
         Phrase("change the mode: ask, accept edits, auto in sandbox, plan only"),
         shown="Shift-Tab"),
+    Key("prompt", "thoughts", "c-o",
+        Phrase("show or fold the model's thoughts"), shown="Ctrl-O"),
     Key("prompt", "editor", "c-x c-e",
         Phrase("edit the line in your editor"), shown="Ctrl-X Ctrl-E"),
     Key("prompt", "paste_image", "c-v", Phrase("attach the image from the clipboard"),

@@ -120,20 +120,20 @@ class Answer(Markdown):
     }
 
 
-def markdown(source: str, theme: Theme) -> Any:
+def markdown(source: str, theme: Theme, style: str = "none") -> Any:
     """Return a renderable of `source`; links show their address, control characters are gone."""
     return Answer(
         clean(source),
         code_theme=theme.code,
         hyperlinks=False,
         inline_code_theme=None,
-        style="none",
+        style=style,
     )
 
 
-def markdown_lines(source: str, painter: Painter, columns: int) -> list[str]:
+def markdown_lines(source: str, painter: Painter, columns: int, style: str = "none") -> list[str]:
     """Return markdown as painted lines, without empty ones around it."""
-    lines = painter.lines(markdown(source, painter.theme), columns)
+    lines = painter.lines(markdown(source, painter.theme, style), columns)
     while lines and not lines[-1].strip():
         lines.pop()
     while lines and not lines[0].strip():

@@ -25,7 +25,9 @@ from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
 from kogniterm.ui.screen.status_line import Retry, Status, again, left_texts
 from kogniterm.ui.screen.surface import Attention, Surface
+from kogniterm.ui.screen.thoughts import Thoughts
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
+from kogniterm.ui.screen_preferences import ThoughtsName
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
@@ -52,12 +54,15 @@ class ScreenOptions:
     """Options of a screen. `fold` is in lines, `notify_after` in seconds.
 
     Without `answers` the last response of a turn is left out: it is printed elsewhere.
+    `unfold_key` is what the user can press or type to unfold thoughts, if anything.
     """
 
     fold: int = 16
     live: bool = True
     notify_after: float = 20.0
     answers: bool = True
+    thoughts: ThoughtsName = "folded"
+    unfold_key: str = ""
 
 
 @dataclass(slots=True)
@@ -91,6 +96,7 @@ class ScreenSink:
         self.running = False
         self.folders: dict[str, str] = {}
         self.agents = AgentLines()
+        self.thoughts = Thoughts(clock, self.options.thoughts, self.options.unfold_key)
         self._attention = attention
         self._clock = clock
         self._status = Status(clock)
@@ -121,6 +127,20 @@ class ScreenSink:
         if self.frame is not None:
             rows, columns = self.surface.size()
             self.surface.commit(self.frame.handed_over(self.painter, columns, rows - 6))
+
+    def use_thoughts(self, name: ThoughtsName) -> None:
+        """Show thoughts in this way from now on; "shown" unfolds the last ones."""
+        self.thoughts.name = name
+        if name == "shown" and self.thoughts.folded:
+            self.show_thoughts()
+        self.surface.refresh()
+
+    def show_thoughts(self) -> bool:
+        """Write the last thoughts whole; return False if there are none."""
+        text = self.thoughts.last(self.painter, self._columns())
+        if text:
+            self.surface.commit(text)
+        return bool(text)
 
     def settle(self) -> None:
         """Leave no spinner and no frame behind, however the turn ended."""
@@ -153,6 +173,7 @@ class ScreenSink:
             ev.TurnStarted: self._turn_started,
             ev.ModelCalled: self._model_called,
             ev.AnswerDelta: self._answer_delta,
+            ev.ThoughtDelta: self._thought_delta,
             ev.ModelRetried: self._model_retried,
             ev.ModelLoading: self._model_loading,
             ev.ModelAnswered: self._model_answered,
@@ -192,7 +213,12 @@ class ScreenSink:
             self._status.now(_("Understanding the task") if planning else _("Thinking"))
         self.surface.refresh()
 
+    def _thought_delta(self, event: ev.ThoughtDelta) -> None:
+        self.thoughts.feed(event.text)
+        self.surface.refresh()
+
     def _answer_delta(self, event: ev.AnswerDelta) -> None:
+        self._end_thoughts()
         self._turn.streamed += event.text
         for source in self._stream.feed(event.text):
             self._write_response(source)
@@ -387,7 +413,13 @@ class ScreenSink:
 
     # --- pieces --------------------------------------------------------------------------------
 
+    def _end_thoughts(self) -> None:
+        over = self.thoughts.end(self.painter, self._columns())
+        if over:
+            self.surface.commit(over)
+
     def _finish_block(self) -> None:
+        self._end_thoughts()
         rest = self._stream.finish()
         if rest:
             self._write_response(rest)
@@ -417,7 +449,7 @@ class ScreenSink:
             return self.frame.live(self.painter, columns, rows)
         source = self._stream.open_tail(rows)
         if not source.strip():
-            return []
+            return self.thoughts.live(self.painter, columns, rows)
         return markdown_lines(source, self.painter, columns)[-rows:]
 
     def _set_running(self, on: bool) -> None:
