@@ -48,7 +48,8 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         r"|network is unreachable|name or service not known|failed to establish a new connection"
         r"|getaddrinfo (?:enotfound|eai_again) ?([\w.-]*)|no route to host|could not connect to"
         r" server|connection refused|ECONNREFUSED|connect: cannot assign requested address"
-        r"|unable to access '([^']+)'|ENETUNREACH")),
+        r"|unable to access '([^']+)'|ENETUNREACH"
+        r"|\(from versions: none\)")),
     ("process", Phrase(
         "Could not connect to a local service: the sandbox blocks such connections."
     ), re.compile(
@@ -76,8 +77,29 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
 """Patterns of refusals, the most certain first, with the path or host that they name."""
 
 
-def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None:
-    """Return the cause when a command's `output` and status look like the sandbox stopped it."""
+_ADDRESS = re.compile(r"(?i)\b(?:https?|ftp|git|ssh)://(?:[^\s/@'\"]+@)?([\w.-]+)")
+_INDEXES = (
+    (re.compile(r"\b(?:pip3?|pipx|uv|poetry)\b"), "pypi.org"),
+    (re.compile(r"\b(?:npm|npx|pnpm|yarn)\b"), "registry.npmjs.org"),
+    (re.compile(r"\bcargo\b"), "index.crates.io"),
+    (re.compile(r"\b(?:gem|bundle)\b"), "rubygems.org"),
+)
+"""The hosts that programs contact unless their settings name another, which they usually print."""
+
+
+def _host(output: str, command: str) -> str:
+    """Return the host that a command needed: its output names it, else the command itself."""
+    for text, pattern in ((output, _HOST), (command, _ADDRESS)):
+        if found := pattern.search(text):
+            return next(filter(None, found.groups()), "")
+    return next((host for program, host in _INDEXES if program.search(command)), "")
+
+
+def sandbox_failure(output: str, exit_code: int | None, command: str = "") -> SandboxFailure | None:
+    """Return the cause when a command's `output` and status look like the sandbox stopped it.
+
+    The `command` tells the host where the output does not.
+    """
     if exit_code in {0, None}:
         return None
     for widen, reason, pattern in _CAUSES:
@@ -85,8 +107,8 @@ def sandbox_failure(output: str, exit_code: int | None) -> SandboxFailure | None
         if found is None or (reason is _NOT_PERMITTED and exit_code == 126):
             continue
         target = next(filter(None, found.groups()), "")
-        if widen == "network" and not target and (host := _HOST.search(output[-20_000:])):
-            target = next(filter(None, host.groups()), "")
+        if widen == "network" and not target:
+            target = _host(output[-20_000:], command)
         values = {"path": target or "…"} if "{path}" in reason.template else {}
         return SandboxFailure(widen, target, Phrase(reason.template, values))
     return None

@@ -181,7 +181,7 @@ class SandboxService:
         ]
 
     def _stopped(self, command: str, result: CommandResult, *, asks: bool) -> list[str]:
-        failure = approval.sandbox_failure(result.text, result.exit_code)
+        failure = approval.sandbox_failure(result.text, result.exit_code, command)
         if failure is None or command in self.stopped:
             return []
         self.stopped[command] = failure

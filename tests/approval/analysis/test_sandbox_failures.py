@@ -43,3 +43,26 @@ def test_the_file_is_named_and_not_the_program(output: str, path: str) -> None:
     assert failure is not None
     assert failure.target == path
     assert path in str(failure.text)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "host"),
+    [
+        ("curl https://a.example.org/x", "Could not resolve host: pypi.org", "pypi.org"),
+        ("python3 -c 'get(\"https://a.example.org/x\")'", "", "a.example.org"),
+        ("git clone https://me:word@git.example.org/x", "", "git.example.org"),
+        ("pip download idna", "", "pypi.org"),
+        ("pip download idna --retries 0", "ERROR: No idna (from versions: none)", "pypi.org"),
+        ("pip download -i https://p.example.org/simple idna", "", "p.example.org"),
+        ("npm ci", "", "registry.npmjs.org"),
+        ("make fetch", "", ""),
+    ],
+)
+def test_the_host_is_named_where_output_or_command_tell_it(
+    command: str, output: str, host: str
+) -> None:
+    told = output or "[Errno -3] Temporary failure in name resolution"
+    failure = sandbox_failure(told, 1, command)
+    assert failure is not None
+    assert failure.target == host
+    assert f"({host})" in str(failure.refusal) or not host
