@@ -70,6 +70,14 @@ def relative(unified: str, folder: str) -> str:
     return "\n".join(lines)
 
 
+def named_apart(unified: str) -> str:
+    """Return `unified` without the lines that name its file."""
+    lines = unified.split("\n")
+    while lines and lines[0].startswith(("--- ", "+++ ")):
+        del lines[0]
+    return "\n".join(lines)
+
+
 def words(old: str, new: str) -> tuple[Text, Text]:
     """Return both lines with the words that differ marked."""
     left, right = _WORD.findall(old), _WORD.findall(new)

@@ -21,6 +21,7 @@ from kogniterm.ui.locale import _, translate
 from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
+from kogniterm.ui.screen.diffs import diff, named_apart
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
 from kogniterm.ui.screen.status_line import Retry, Status, again, left_texts
@@ -95,6 +96,7 @@ class ScreenSink:
         self.finished: list[Finished] = []
         self.running = False
         self.folders: dict[str, str] = {}
+        self._unasked: dict[str, str] = {}
         self.agents = AgentLines()
         self.thoughts = Thoughts(clock, self.options.thoughts, self.options.unfold_key)
         self._attention = attention
@@ -286,6 +288,8 @@ class ScreenSink:
             self.write(begun)
         if event.verdict.kind == "ask":
             self._status.wait()
+        if event.verdict.kind == "allow" and event.request.detail:
+            self._unasked[event.request.id] = event.request.detail
         if event.verdict.kind != "deny":
             return
         line = Text()
@@ -364,10 +368,14 @@ class ScreenSink:
     def _action_ended(self, event: ev.ActionEnded) -> None:
         if event.tool == "ask_user" and not event.failed:
             return  # whoever asked has shown question and answer
+        change = self._unasked.pop(event.request_id, "")
         ended = event.tool, event.arguments, event.observation
         folder = self.folders.get(event.request_id, "")
         line = tool_line(self.painter, *ended, failed=event.failed, folder=folder)
         self.write(self.agents.inside_action(event.request_id, line))
+        if change and not event.failed:  # nobody has seen it at a question
+            limit, columns = self.options.fold, self._columns()
+            self.write(diff(named_apart(change), limit=limit, columns=columns))
 
     def _notice(self, event: ev.Notice) -> None:
         self._finish_block()

@@ -446,3 +446,24 @@ def test_messages_and_plans_end_at_a_readable_width() -> None:
     begin(sink)
     sink(ev.PlanChanged(Plan("goal", (PlanStep("1", "a long step " * 18),))))
     assert max(map(len, stream.getvalue().splitlines())) in range(85, 101)
+
+
+@pytest.mark.parametrize(("kind", "diffs"), [("allow", 1), ("ask", 0)])
+def test_an_edit_that_was_not_asked_about_shows_its_diff(kind: Any, diffs: int) -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    change = "--- /w/a.py\n+++ /w/a.py\n@@ -7,2 +7,2 @@\n keep\n-total = 1\n+count = 1\n"
+    edit = request("edit /w/a.py", tool="edit_file", effect="edit", detail=change)
+    sink(ev.ActionProposed(edit, report("edit /w/a.py"), Verdict(kind, ()), "/w"))
+    sink(ev.ActionEnded("1-1", "edit_file", "Wrote /w/a.py (+1 -1 lines)."))
+    shown = "7  keep\n8 -total = 1\n8 +count = 1\n"
+    assert stream.getvalue() == "• Wrote a.py (+1 -1 lines)\n" + shown * diffs
+
+
+def test_the_diff_of_an_edit_that_failed_is_not_shown() -> None:
+    sink, stream, _clock = lines()
+    begin(sink)
+    edit = request("edit /w/a.py", tool="edit_file", effect="edit", detail="+a")
+    sink(ev.ActionProposed(edit, report("edit /w/a.py"), Verdict("allow", ()), "/w"))
+    sink(ev.ActionEnded("1-1", "edit_file", "The file changed meanwhile.", failed=True))
+    assert "+a" not in stream.getvalue()
