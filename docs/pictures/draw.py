@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
-from rich.terminal_theme import MONOKAI
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
@@ -47,6 +47,19 @@ ENVIRONMENT = {
 }
 """Variables that a terminal of the tests takes over from its surroundings."""
 KEY = "an-invented-key.Z9-for-the-recording"
+THEME = TerminalTheme(
+    (13, 17, 23),
+    (230, 237, 243),
+    [
+        (72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34),
+        (88, 166, 255), (188, 140, 255), (57, 197, 207), (177, 186, 196),
+    ],
+    [
+        (139, 148, 158), (255, 161, 152), (86, 211, 100), (227, 179, 65),
+        (121, 192, 255), (210, 168, 255), (86, 212, 221), (240, 246, 252),
+    ],
+)  # fmt: skip
+"""Colours of a dark terminal in which muted text can be read too."""
 PICTURES = {"approval": "tour", "answer": "tour"}
 """The pictures by the marker that they show, with the name of the cast."""
 
@@ -189,7 +202,7 @@ def picture(cast: str, marker: str) -> str:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
         console.print(Text.from_ansi(screen))
         return console.export_svg(
-            title="kogniterm tour", theme=MONOKAI, unique_id=f"kogniterm-{marker}"
+            title="kogniterm tour", theme=THEME, unique_id=f"kogniterm-{marker}"
         )
 
 
