@@ -204,9 +204,15 @@ def _only_edits(report: RiskReport) -> bool:
 _EDITS = frozenset({"create", "write", "overwrite"})
 
 
+def _loses_files(report: RiskReport) -> bool:
+    """Return whether a file is deleted that is not written elsewhere, as one that is moved is."""
+    kept = {one.source for one in report.effects if one.kind in _EDITS}
+    return any(one.kind == "delete" and one.target not in kept for one in report.effects)
+
+
 def _in_auto(report: RiskReport, now: Circumstances) -> tuple[Choice, Phrase]:
     safe = report.label == "safe_readonly"
-    if now.small_model and any(effect.kind == "delete" for effect in report.effects):
+    if now.small_model and _loses_files(report):
         return "ask", Phrase("A small local model cannot delete anything without approval.")
     if now.small_model and not safe and not (now.sandboxed and report.label == "workspace_write"):
         return "ask", ONLY_WORKSPACE if now.sandboxed else ONLY_READS

@@ -275,9 +275,12 @@ def _ending(command: str, output: str, code: int | None, message: BaseMessage) -
 def _only_complaints(command: str, output: str) -> bool:
     """Return whether the output is nothing but error messages of the command's own programs.
 
-    A pipe ends with the exit code of its last program, however the first one failed.
+    A pipe ends with the exit code of its last program, however the first one failed. A zero beside
+    them is the count of what that one did not print.
     """
     lines = [line for line in output.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[-1].strip() == "0":
+        lines.pop()
     if not lines or len(lines) > _FAILURE_LINES:
         return False
     said = [_COMPLAINT.match(line) for line in lines]
@@ -301,7 +304,8 @@ def _block(ran: Ran, request: str) -> str:
     language = language_of(request)
     empty = not ran.output.strip()
     if ran.ending == "ok" and empty and wants_output(request):
-        sentence = say("nothing", language, command=ran.command, code=ran.code)
+        name = "nothing" if _SEARCHES.search(ran.command) else "silent"
+        sentence = say(name, language, command=ran.command, code=ran.code)
     elif ran.ending == "ok":
         sentence = say("done" if empty else "gave", language, command=ran.command)
     elif ran.ending == "unfinished":

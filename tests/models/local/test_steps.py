@@ -155,6 +155,13 @@ def test_errors_behind_a_pipe_are_a_failure() -> None:
     assert answer(turn).startswith("`find -depth=1 | sort` gave no valid result")
 
 
+@pytest.mark.parametrize(("count", "over"), [("0", False), ("3", True)])
+def test_a_count_of_nothing_behind_an_error_is_a_failure(count: str, over: bool) -> None:
+    shown = f"grep: b.txt: No such file or directory\n{count}\n[exit 0]"
+    turn = turn_so_far([asked("count a"), *ran("grep a b.txt | wc -l", shown, code=0)])
+    assert (turn.part is None) is over
+
+
 def test_output_that_mentions_errors_is_output() -> None:
     shown = "app.log: error: disk not found\n[exit 0]"
     turn = turn_so_far([asked("show errors"), *ran("grep error *.txt", shown, code=0)])
@@ -167,6 +174,9 @@ def test_output_that_mentions_errors_is_output() -> None:
 def test_silence_is_no_answer_to_a_question() -> None:
     turn = turn_so_far([asked("which files are empty?"), *ran("find -empty", "[exit 0]", code=0)])
     assert answer(turn) == "Nothing found: `find -empty` printed nothing (exit code 0)."
+    summed = ran("awk '{s += $1}' a", "[exit 0]", code=0)  # which did not search for anything
+    turn = turn_so_far([asked("what is the total of a?"), *summed])
+    assert answer(turn) == "`awk '{s += $1}' a` printed nothing (exit code 0)."
 
 
 def test_command_that_was_told_is_known_to_the_next_turn() -> None:
