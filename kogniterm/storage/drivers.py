@@ -384,7 +384,8 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
         import psycopg
     except ImportError as error:
         raise StorageError(
-            "PostgreSQL needs the package psycopg; install it with: pip install 'psycopg[binary]'"
+            "PostgreSQL needs the package psycopg, which is not installed. `kogniterm doctor` "
+            "shows the command that installs it."
         ) from error
     with storage_errors(url):
         connection = psycopg.connect(

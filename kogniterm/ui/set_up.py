@@ -37,6 +37,14 @@ LATER = "later"
 TOUR = "tour"
 
 
+def _folder() -> str:
+    """Return the folder that KogniTerm runs in; the root where it was removed meanwhile."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return "/"
+
+
 class Lend(Protocol):
     """Gives the terminal without anything drawn on it."""
 
@@ -144,7 +152,7 @@ class SetUp:
         command = missing_package(provider)
         if not command:
             return True
-        program = installer(provider.distribution or "", folder=str(Path.cwd()))
+        program = installer(provider.distribution or "", folder=_folder())
         if program is not None:
             title = _("{provider} needs the package {package}. Install it now?").format(
                 provider=translate(Phrase(provider.label)), package=provider.distribution

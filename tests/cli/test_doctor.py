@@ -90,17 +90,22 @@ def test_every_optional_package_is_named_and_those_of_this_environment_are_found
 ) -> None:
     required = metadata("kogniterm").get_all("Requires-Dist") or ()
     by_extra: dict[str, set[str]] = {}
+    always = set()
     for one in required:
+        name = re.split(r"[\[<>=; ]", one)[0]
         extra = re.search(r"extra == ['\"](\w+)['\"]", one)
         if extra and extra[1] not in ("all", "dev"):
-            by_extra.setdefault(extra[1], set()).add(re.split(r"[\[<>=; ]", one)[0])
+            by_extra.setdefault(extra[1], set()).add(name)
+        elif not extra:
+            always.add(name)
     found = findings(shell.run("doctor", "--json").stdout)
     named = {match[1] for what in found if (match := re.match(r"package (\S+): installed", what))}
     # The tests' environment has every extra. An extra of several packages is reported by the one
     # that it cannot work without.
-    assert len(by_extra) == 6
-    assert [len(packages & named) for packages in by_extra.values()] == [1] * 6
-    assert named <= set().union(*by_extra.values())
+    assert set(by_extra) == {"local", "postgres", "vectors"}
+    assert [len(packages & named) for packages in by_extra.values()] == [1] * 3
+    providers = {"langchain-openai", "langchain-anthropic", "langchain-ollama"}
+    assert named - set().union(*by_extra.values()) == providers & always
 
 
 def test_the_sandbox_is_tried(shell: Shell, tmp_path: Path) -> None:
