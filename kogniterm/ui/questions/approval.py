@@ -380,6 +380,11 @@ class ApprovalQuestion(Question[Approval]):
             return [letter("approve")]
         return [str(number) for number in range(1, len(self._offers) + 1)]
 
+    def _listed_key(self, said: str) -> str:
+        """Return the key of the permission whose number was entered; else what was entered."""
+        numbers = [str(number) for number in range(1, len(self._offers) + 1)]
+        return dict(zip(numbers, self._offer_keys, strict=True)).get(said, said)
+
     def _answers(self) -> list[tuple[str, str, str]]:
         """Return the offered actions, each with its words in the panel and on plain lines."""
         answers = [
@@ -462,7 +467,7 @@ class ApprovalQuestion(Question[Approval]):
                     return Answered(Approval(decision))
                 return replace(back, note=_("Nothing changed."))
             case "allow_session" | "allow_project":
-                step = self.press(text.strip())
+                step = self.press(self._listed_key(text.strip()))
                 return step if isinstance(step, Answered) else back
         return self
 

@@ -371,6 +371,15 @@ async def test_lines_a_lease_is_granted_with_the_approval() -> None:
         assert ('command = "make"' in saved_text) is saved
 
 
+@pytest.mark.parametrize("said", ["1", "y"])
+async def test_lines_the_only_permission_is_granted_by_its_number_too(said: str) -> None:
+    user = User("a", said)
+    user.session.policy.offered = (Offer("exact", Phrase("this command")),)
+    assert (await user.decide("make")).kind == "approve"
+    assert user.session.granted == [("exact", False)]
+    assert "1. this command" in user.shown
+
+
 async def test_lines_words_and_yes_grant_nothing() -> None:
     for words in ("a now", "always", "allow", "p please", "y"):
         user = User(words, "", "y")
