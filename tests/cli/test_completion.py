@@ -82,6 +82,8 @@ def test_bash_completes_verbs_actions_options_and_values(shell: Shell) -> None:
     assert category == ["constraint"]
     assert completed(shell, "kogniterm", "completion", "z") == ["zsh"]
     assert completed(shell, "kogniterm", "--lang", "e") == ["en", "es"]
+    # The names that help and screens use, not those that settings and rules have in addition.
+    assert completed(shell, "kogniterm", "--mode", "") == ["ask", "accept-edits", "auto", "plan"]
 
 
 def test_the_value_of_an_option_is_no_verb(shell: Shell) -> None:

@@ -19,6 +19,7 @@ from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.types import APPROVAL_MODES, MODE_NAMES
 from kogniterm.ui.commands.help_topics import TOPICS
 from kogniterm.ui.locale import _, mark
 
@@ -127,6 +128,8 @@ def _setting_values(dest: str) -> tuple[str, ...]:
     names = {option.dest: option.field for option in (*GENERAL, *SESSION)}
     field = Settings.model_fields.get(names.get(dest, ""))
     values = get_args(field.annotation) if field is not None else ()
+    if set(values) == set(APPROVAL_MODES):
+        return tuple(MODE_NAMES)
     return values if all(isinstance(value, str) for value in values) else ()
 
 
