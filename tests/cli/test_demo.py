@@ -98,6 +98,7 @@ def test_the_demo_announces_what_it_downloads(shell: Shell) -> None:
 
     assert "MB of packages" in said()
     assert f"{CATALOGUE[0].size // 1_000_000} MB to download" in said()
+    assert max(map(len, said().splitlines())) < 80
     (shell.home / "installed").touch()
     weights = resolve(shell.environ).weights
     weights.mkdir(parents=True)
