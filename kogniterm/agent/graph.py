@@ -163,7 +163,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             _say_again(attempt, problem.for_user)
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
-    raise no_usable_reply(problem.for_model if problem is not None else "")
+    raise no_usable_reply(problem.short if problem is not None else Phrase(""))
 
 
 def _say_again(attempt: int, reason: Phrase) -> None:
@@ -188,10 +188,9 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
         if _must_plan(context):
             raise _no_plan(MAX_MALFORMED_ROUNDS)
         raise ModelReplyError(
-            "The model made invalid tool calls {count} times in a row (last: "
-            "{problem}); try again or choose another model with --model.",
+            "The model made invalid tool calls {count} times in a row. Try again, or choose "
+            "another model with /model or --model.",
             count=MAX_MALFORMED_ROUNDS,
-            problem=messages[-1].text.rstrip(". "),
         )
     if repeated(messages) >= STOP_AFTER:
         raise LoopError(
@@ -202,18 +201,25 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
         )
 
 
+_WITHOUT_PLAN = Phrase("a plan was requested, and it made none")
+
+
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """The reason why a reply cannot be used: with instructions `for_model`, short `for_user`."""
+    """The reason why a reply cannot be used.
+
+    `for_model` may name tools, `for_user` is a sentence without them, `short` its reason alone.
+    """
 
     for_model: str
     for_user: Phrase
+    short: Phrase
 
 
-def _unusable(why: str) -> _Problem:
-    problem = Phrase(why.rstrip(". "))
+def _unusable(why: str, short: Phrase | None = None) -> _Problem:
+    told = short or Phrase(why.rstrip(". "))
     return _Problem(
-        why, Phrase("The model's reply could not be used: {problem}.", {"problem": problem})
+        why, Phrase("The model's reply could not be used: {problem}.", {"problem": told}), told
     )
 
 
@@ -225,7 +231,7 @@ def _problem(
     if message.tool_calls:
         return None
     if _must_plan(context):
-        return _unusable(str(Phrase("only a plan was requested and make_plan was not called")))
+        return _unusable("only a plan was requested and make_plan was not called", _WITHOUT_PLAN)
     left = () if context.model.info.one_command else steps_left_open(plan, history)
     if not left:
         return None
@@ -233,7 +239,8 @@ def _problem(
     answered_early = Phrase(
         "The model answered while plan steps were open: {steps}.", {"steps": steps}
     )
-    return _Problem(open_steps_text(left), answered_early)
+    short = Phrase("it answered while plan steps were open")
+    return _Problem(open_steps_text(left), answered_early, short)
 
 
 def _plan_missing(
@@ -248,7 +255,7 @@ def _plan_missing(
         return None
     if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:
         return None
-    return _unusable(str(Phrase("a plan was requested and make_plan was not called")))
+    return _unusable("a plan was requested and make_plan was not called", _WITHOUT_PLAN)
 
 
 async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:

@@ -22,7 +22,7 @@ from kogniterm.agent.replies import (
 )
 from kogniterm.errors import KognitermError, ToolError, UsageError
 from kogniterm.text.bounded_regex import Pattern
-from kogniterm.types import Reply, ToolSpec
+from kogniterm.types import Phrase, Reply, ToolSpec
 
 MAX_TOOL_ROUNDS = 12
 """Model calls one model node may make with its tools."""
@@ -188,7 +188,7 @@ class Runner:
             if problem is not None:
                 unusable += 1
                 if unusable == MAX_UNUSABLE:
-                    raise no_usable_reply(problem)
+                    raise no_usable_reply(Phrase(problem.rstrip(". ")))
                 messages += sent_back(message, problem)
                 continue
             messages.append(message)

@@ -69,13 +69,13 @@ def is_unusable(message: AIMessage) -> str | None:
     return None
 
 
-def no_usable_reply(problem: str) -> ModelReplyError:
+def no_usable_reply(problem: Phrase) -> ModelReplyError:
     """Return the error of a model whose replies could not be used again and again."""
     return ModelReplyError(
         "The model gave no usable reply {count} times in a row (last: "
         "{problem}); try again or choose another model with --model.",
         count=MAX_UNUSABLE,
-        problem=Phrase(problem.rstrip(". ")),
+        problem=problem,
     )
 
 

@@ -225,8 +225,9 @@ async def test_what_cannot_run_is_answered_as_an_error(
 
 async def test_unusable_calls_end_after_three_rounds(tmp_path: Path) -> None:
     drive = Driver(tmp_path, "replies: [{calls: [{tool: nope}], repeat: forever}]")
-    with pytest.raises(ModelReplyError, match="3 times in a row"):
+    with pytest.raises(ModelReplyError, match="3 times in a row") as failed:
         await drive(HumanMessage("go"))
+    assert "execute_command" not in str(failed.value)
 
 
 async def test_empty_replies_end_after_three(tmp_path: Path) -> None:

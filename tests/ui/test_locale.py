@@ -158,4 +158,4 @@ def test_why_a_reply_could_not_be_used_is_told_in_spanish() -> None:
     use_language("es")
     problem = is_unusable(AIMessage(""))
     assert problem == "it was empty"
-    assert "(la última: estaba vacía)" in translate(no_usable_reply(problem).text)
+    assert "(la última: estaba vacía)" in translate(no_usable_reply(Phrase(problem)).text)

@@ -407,7 +407,7 @@ class ScreenSink:
             self.write(proved)
         seconds = answer.seconds or self._status.turn_seconds
         usage = answer.usage if answer.usage.calls else self._turn.usage
-        self.write(status_line.last_line(answer, self.painter, usage, seconds))
+        self.write(Readable(status_line.last_line(answer, self.painter, usage, seconds)))
         if self._attention is not None and seconds >= self.options.notify_after:
             self._attention.call(_("KogniTerm: turn finished"))
 

@@ -46,7 +46,7 @@ def tool_line(
     if not failed and name in EDITS:
         return line.append(one_line(edit_words(observation, folder), 160), "muted")
     line.append(tool_label(name))
-    given = tool_words(name, arguments) if arguments else ""
+    given = tool_words(name, arguments, strict=malformed) if arguments else ""
     if given:
         line.append(f" {given}", "muted")
     if failed or not arguments:
@@ -157,19 +157,24 @@ _UNTOLD = frozenset({"purpose", "quote"})
 Given = Mapping[str, Any]
 
 
-def tool_words(name: str, arguments: str) -> str:
-    """Return `arguments`, a JSON object, of the tool `name` on one line; empty without any."""
+def tool_words(name: str, arguments: str, *, strict: bool = False) -> str:
+    """Return `arguments`, a JSON object, of the tool `name` on one line; empty without any.
+
+    In a `strict` call they are empty unless they are what the tool takes.
+    """
+    if strict and name not in _WORDS:
+        return ""
     try:
         given = json.loads(arguments)
     except ValueError:
-        return _shown(arguments)
+        given = None
     if not isinstance(given, dict):
-        return _shown(arguments)
+        return "" if strict else _shown(arguments)
     words = _WORDS.get(name, _named)
     try:
         return words(given)
     except (KeyError, TypeError, ValueError):
-        return _named(given)
+        return "" if strict else _named(given)
 
 
 def _shown(value: object) -> str:

@@ -467,3 +467,11 @@ def test_the_diff_of_an_edit_that_failed_is_not_shown() -> None:
     sink(ev.ActionProposed(edit, report("edit /w/a.py"), Verdict("allow", ()), "/w"))
     sink(ev.ActionEnded("1-1", "edit_file", "The file changed meanwhile.", failed=True))
     assert "+a" not in stream.getvalue()
+
+
+def test_the_reason_of_an_early_end_wraps_at_a_readable_width() -> None:
+    sink, stream, _clock = lines(160)
+    begin(sink)
+    reason = Phrase(" ".join(["The model made invalid tool calls."] * 6))
+    sink(ev.TurnEnded(Answer("", stop="model_failed", reason=reason)))
+    assert max(map(len, stream.getvalue().splitlines())) <= 100

@@ -102,7 +102,19 @@ def test_a_malformed_call_is_told_without_the_names_of_tools_and_parameters() ->
     begin(sink)
     problem = "Invalid arguments for find_files: wrong: Extra inputs are not permitted."
     sink(ev.ToolRan("find_files", '{"glob": "*"}', problem, failed=True, malformed=True))
-    assert stream.getvalue() == "✗ Find files *: invalid call, sent back to the model\n"
+    calls = {
+        "read_file": '{"pth": "a.py"}',
+        "make_plan": '{"goal": "Tidy", "steps": [{"tools": ["read_file"]}]}',
+        "search_text": "no JSON",
+    }
+    for name, given in calls.items():
+        sink(ev.ToolRan(name, given, problem, failed=True, malformed=True))
+    assert stream.getvalue() == (
+        "✗ Find files *: invalid call, sent back to the model\n"
+        "✗ Read: invalid call, sent back to the model\n"
+        "✗ Make a plan: invalid call, sent back to the model\n"
+        "✗ Search for: invalid call, sent back to the model\n"
+    )
 
 
 def test_every_tool_has_a_label_in_both_languages() -> None:
