@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kogniterm.types import Phrase
-from kogniterm.ui.locale import language
+from kogniterm.ui.locale import language, translate
 
 FIX = Phrase("fix it in the editor")
 DISCARD = Phrase("discard the changes")
@@ -190,8 +190,29 @@ def table(where: Where, spoken: str = "") -> list[tuple[str, Phrase]]:
     return [(_shown(key, spoken), key.help) for key in KEYS if key.where == where]
 
 
+_NAMES = {
+    "Space": Phrase("Space"),
+    "Page-Up/Down": Phrase("Page-Up/Down"),
+    "arrows": Phrase("arrows"),
+    "Arrows": Phrase("Arrows"),
+    "Up": Phrase("Up"),
+    "Down": Phrase("Down"),
+    "Left": Phrase("Left"),
+    "Right": Phrase("Right"),
+}
+"""The keys whose names on a keyboard are words of a language."""
+
+
+def _named(shown: str) -> str:
+    """Return keys with their names in the language in use."""
+    parts = shown.split(", ")
+    return ", ".join(translate(_NAMES[part]) if part in _NAMES else part for part in parts)
+
+
 def _shown(key: Key, spoken: str) -> str:
     shown = key.shown or key.keys
+    if spoken and spoken == language():
+        shown = _named(shown)
     if not key.spanish or spoken == "en":
         return shown
     if spoken == "es":

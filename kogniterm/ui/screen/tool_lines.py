@@ -268,6 +268,8 @@ def _one(key: str, shown: Callable[[object], str]) -> Callable[[Given], str]:
 
 _WORDS: Mapping[str, Callable[[Given], str]] = {
     "read_file": _read_file,
+    "write_file": _one("path", _shown),
+    "edit_file": _one("path", _shown),
     "read_output": _read_output,
     "search_text": _search_text,
     "find_files": _find_files,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kogniterm.ui.prompt.bindings import prompt_actions
-from kogniterm.ui.prompt.key_table import BUILT_IN, KEYS
+from kogniterm.ui.prompt.key_table import BUILT_IN, KEYS, table
+from tests.support.language import in_spanish
 
 
 def test_every_key_of_the_table_does_something_and_nothing_else_is_bound() -> None:
@@ -18,3 +19,10 @@ def test_keys_and_chords_are_named_once_in_each_place() -> None:
     for where in ("prompt", "question"):
         chords = [chord for key in KEYS if key.where == where for chord in key.sequences]
         assert len(chords) == len(set(chords))
+
+
+def test_the_keys_have_their_names_in_the_language_in_use() -> None:
+    with in_spanish():
+        spanish = [shown for shown, _help in table("question", "es")]
+    assert "Espacio, RePág/AvPág, flechas" in spanish
+    assert "Space, Page-Up/Down, arrows" in [shown for shown, _help in table("question", "en")]

@@ -106,6 +106,7 @@ def test_a_malformed_call_is_told_without_the_names_of_tools_and_parameters() ->
         "read_file": '{"pth": "a.py"}',
         "make_plan": '{"goal": "Tidy", "steps": [{"tools": ["read_file"]}]}',
         "search_text": "no JSON",
+        "edit_file": '{"path": "a.py", "old": "x", "new": "y"}',
     }
     for name, given in calls.items():
         sink(ev.ToolRan(name, given, problem, failed=True, malformed=True))
@@ -114,6 +115,7 @@ def test_a_malformed_call_is_told_without_the_names_of_tools_and_parameters() ->
         "✗ Read: invalid call, sent back to the model\n"
         "✗ Make a plan: invalid call, sent back to the model\n"
         "✗ Search for: invalid call, sent back to the model\n"
+        "✗ Edit a.py: invalid call, sent back to the model\n"
     )
 
 
