@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from kogniterm.cli.options import GENERAL, TASK, Example, VerbGroup, add_options
 from kogniterm.errors import UnusableValueError, UsageError
+from kogniterm.text.spelling import meant
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _
 
@@ -76,35 +77,10 @@ _SYNONYMS = {
 
 def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the name that `word` was probably meant to be."""
-    from difflib import get_close_matches
-
     known = list(names)
     if _SYNONYMS.get(word) in known:
         return _SYNONYMS[word]
-    mistakes = max(2, len(word) // 3)
-    close = [
-        name
-        for name in get_close_matches(word, known, n=3, cutoff=cutoff)
-        if name.startswith(word) or _distance(word, name) <= mistakes
-    ]
-    # Of two at the same distance, the one with the same letters: --modle is --model, not --mode.
-    return min(
-        close, key=lambda one: (_distance(word, one), sorted(one) != sorted(word)), default=None
-    )
-
-
-def _distance(one: str, other: str) -> int:
-    """Return how many letters to add, drop, replace or swap with the next make `one` the other."""
-    rows = [list(range(len(other) + 1))]
-    for n, letter in enumerate(one, 1):
-        row = [n]
-        for m, wanted in enumerate(other, 1):
-            best = min(rows[-1][m] + 1, row[-1] + 1, rows[-1][m - 1] + (letter != wanted))
-            if n > 1 and m > 1 and one[n - 2 : n] == wanted + other[m - 2]:
-                best = min(best, rows[-2][m - 2] + 1)
-            row.append(best)
-        rows.append(row)
-    return rows[-1][-1]
+    return meant(word, known, cutoff=cutoff)
 
 
 def _name_of(action: argparse.Action) -> str:

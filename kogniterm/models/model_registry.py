@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,6 +27,7 @@ from kogniterm.models.catalog import (
 )
 from kogniterm.protocols import Model
 from kogniterm.storage.folders import named
+from kogniterm.text.spelling import meant
 from kogniterm.types import ModelInfo, Phrase
 
 
@@ -78,10 +78,10 @@ def _unknown(name: str, start: str, has_colon: bool) -> UsageError:
                     name=name,
                     guess=f"{provider}:{name}",
                 )
-    close = get_close_matches(start, names, n=1, cutoff=0.7)
+    close = meant(start, names, cutoff=0.7)
     if close:
         return UsageError(
-            "Unknown provider {start}. Did you mean {guess}?", start=start, guess=close[0]
+            "Unknown provider {start}. Did you mean {guess}?", start=start, guess=close
         )
     return UsageError(
         "Unknown provider {start}. Known providers: {names}; example: "

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -40,6 +39,7 @@ from kogniterm.errors import (
     UsageError,
     why,
 )
+from kogniterm.text.spelling import meant
 from kogniterm.types import ModelPurpose, Phrase
 
 if TYPE_CHECKING:
@@ -223,8 +223,8 @@ class Part(BaseModel):
             raise ValueError(f"must be a mapping of {', '.join(known)}.")
         for name in value:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}."
+                near = meant(name, known)
+                hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}."
                 raise _key_error(name, f"unknown key; {hint}")
         return value
 

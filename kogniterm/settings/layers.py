@@ -198,12 +198,12 @@ def reject_unknown(
 
 def _nearest(name: str, candidates: tuple[str, ...]) -> str | None:
     """Return the candidate most like `name`, compared without the prefix that all share."""
-    from difflib import get_close_matches
+    from kogniterm.text.spelling import meant
 
     like_name = sorted(candidates, key=lambda c: c.startswith(PREFIX) == name.startswith(PREFIX))
     bare = {candidate.removeprefix(PREFIX): candidate for candidate in like_name}
-    near = get_close_matches(name.removeprefix(PREFIX), list(bare), n=1, cutoff=0.6)
-    return bare[near[0]] if near else None
+    near = meant(name.removeprefix(PREFIX), bare)
+    return bare[near] if near else None
 
 
 def save_setting(file: Path, name: str, value: str | bool | int | float) -> None:

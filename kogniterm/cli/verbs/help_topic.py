@@ -61,13 +61,13 @@ def _command_help(words: list[str]) -> None:
 
 
 def _unknown(word: str) -> UsageError:
-    from difflib import get_close_matches
+    from kogniterm.text.spelling import meant
 
     names = {name: topic.name for topic in TOPICS for name in (topic.name, *topic.also)}
     names |= {verb.name: verb.name for verb in options.VERBS}
-    near = get_close_matches(word, list(names), n=1)
+    near = meant(word, names)
     if near:
         return UsageError(
-            "Help topic {word} not found. Did you mean {near}?", word=word, near=names[near[0]]
+            "Help topic {word} not found. Did you mean {near}?", word=word, near=names[near]
         )
     return UsageError("Help topic {word} not found; kogniterm help lists the topics.", word=word)

@@ -80,7 +80,7 @@ class Registry:
 
     def find(self, name: str) -> Command:
         """Return the command called `name`, or the only one that begins so. Raises `UsageError`."""
-        from difflib import get_close_matches
+        from kogniterm.text.spelling import meant
 
         if name in self._by_name:
             return self._by_name[name]
@@ -93,11 +93,9 @@ class Registry:
                 name=name,
                 names=", ".join(f"/{other}" for other in close),
             )
-        near = get_close_matches(name, list(self._by_name), n=1)
+        near = meant(name, self._by_name)
         if near:
-            raise UsageError(
-                "Unknown command /{name}. Did you mean /{near}?", name=name, near=near[0]
-            )
+            raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
         raise UsageError("Unknown command /{name}; /help lists the commands.", name=name)
 
 
@@ -161,16 +159,16 @@ _Word = TypeVar("_Word", bound=str)
 
 def one_of(value: str, allowed: Sequence[_Word]) -> _Word:
     """Return `value` if it is one of the `allowed` words. Raises `UsageError`."""
-    from difflib import get_close_matches
+    from kogniterm.text.spelling import meant
 
     for word in allowed:
         if word == value:
             return word
     if not value:
         raise UsageError("Specify one of: {allowed}.", allowed=", ".join(allowed))
-    near = get_close_matches(value, allowed, n=1)
+    near = meant(value, allowed)
     if near:
-        raise UsageError("Unknown value: {value}. Did you mean {near}?", value=value, near=near[0])
+        raise UsageError("Unknown value: {value}. Did you mean {near}?", value=value, near=near)
     raise UsageError(
         "Unknown value: {value}. Use one of: {allowed}.", value=value, allowed=", ".join(allowed)
     )
