@@ -77,9 +77,7 @@ class LineQuestions:
             return await self._reply(question)
         reason = ""
         while True:
-            reply = await self._lines.read_line(
-                f"{_('Your decision')} [{', '.join(question.menu())}]: "
-            )
+            reply = await self._decision(question)
             if reply is None:
                 return question.ended()
             said = reply.strip()
@@ -101,6 +99,15 @@ class LineQuestions:
                 question = question.noted("")
             if self._text(question) != shown:
                 shown = await self._show(question, again=True)
+
+    async def _decision(self, question: Question[Any]) -> str | None:
+        """Read a decision behind the choices, which are wrapped between words."""
+        choices = Text(f"{_('Your decision')} [{', '.join(question.menu())}]:")
+        columns = self._lines.size()[1]
+        *above, last = self._lines.painter.lines(choices, max(columns - 2, 1))
+        if above:
+            self._say("\n".join(above))
+        return await self._lines.read_line(f"{last} ")
 
     def renew(self, change: Callable[[Question[Any]], Question[Any]]) -> None:
         """Change nothing: a question that was written stays as it is."""
