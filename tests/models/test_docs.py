@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,13 @@ def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:
 
 def test_every_provider_is_documented_with_its_key_and_package() -> None:
     text = (DOCS / "models.md").read_text()
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())["project"]
+    included = {re.split(r"[<>=\[]", one)[0] for one in project["dependencies"]}
     for provider in PROVIDERS:
         assert f"`{provider.name}" in text
         assert provider.key is None or provider.key in text
-        assert provider.distribution is None or f"pip install {provider.distribution}" in text
+        package = provider.distribution
+        assert package is None or package in included or f"`{package}`" in text
         assert provider.default_model in text
 
 

@@ -274,7 +274,8 @@ def test_without_the_package_the_way_out_is_named(tmp_path: Path) -> None:
         "open_store('postgresql://ana@localhost/x', user='ana', version='1.0')"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'psycopg[binary]'" in result.stderr
+    assert "needs the package psycopg" in result.stderr
+    assert "kogniterm doctor" in result.stderr
 
 
 def test_the_same_key_twice_is_told_apart(postgres_url: str) -> None:
