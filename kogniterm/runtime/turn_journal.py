@@ -217,9 +217,7 @@ class JournalLookup:
         )
 
     def _entries(self, first: int = 1) -> Iterator[tuple[int, str]]:
-        for record in self.journal.records(first):
-            if not self.journal.state.in_force(record.seq):
-                continue
+        for record in self.journal.state.conversation(self.journal.records(first)):
             text = "\n".join(filter(None, map(_text, _messages(record))))
             if text:
                 yield record.seq, text

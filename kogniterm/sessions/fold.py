@@ -219,6 +219,10 @@ class SessionState:
         """Return whether the record `seq` is part of the conversation: nothing went behind it."""
         return not any(first <= seq < back for first, back in self.rewound)
 
+    def conversation(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield those of `records` that are part of the conversation."""
+        return (record for record in records if self.in_force(record.seq))
+
     @property
     def open_turn(self) -> bool:
         """True when the last turn has begun and not ended."""

@@ -84,7 +84,7 @@ class PastTurns:
 def past_turns(session: LiveSession) -> PastTurns:
     """Return the last turns of an open session."""
     store = session.archive.store
-    starts = [seq for seq in store.inputs(session.id) if session.state.in_force(seq)]
+    starts = session.archive.inputs()
     items = _items(session, starts[-MOST_TURNS:][0]) if starts else []
     turns: list[list[Item]] = []
     for item in items:
@@ -102,7 +102,7 @@ def _items(session: LiveSession, first: int) -> list[Item]:
     late = state.seq - MOST_RECORDS
     head = [next(journal.records(first))] if late > first else []
     found = [*head, *journal.records(max(first, late))]
-    records = without_repeats(record for record in found if state.in_force(record.seq))
+    records = without_repeats(state.conversation(found))
     reader = _Reader(session.id, session.model.name, session.folder)
     return [item for record in records for item in reader.read(record)]
 

@@ -61,6 +61,11 @@ class SessionArchive:
         else:
             log.info("%d old sessions were deleted", len(gone))
 
+    def inputs(self) -> list[int]:
+        """Return the numbers of the records that begin a turn of the conversation, in order."""
+        state = self.journal.state
+        return [seq for seq in self.store.inputs(state.session_id) if state.in_force(seq)]
+
     def project_commands(self) -> tuple[tuple[str, str], ...]:
         """Return name and text of the custom commands of the session's folder, if it is trusted."""
         store = TrustStore(self.paths.trust_file)

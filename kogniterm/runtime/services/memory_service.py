@@ -158,9 +158,8 @@ class MemoryService:
         Turns that the conversation went behind are left out.
         """
         said: list[Message] = []
-        for record in self.journal.records(max(1, self.context.cursor - BEFORE)):
-            if not self.journal.state.in_force(record.seq):
-                continue
+        records = self.journal.records(max(1, self.context.cursor - BEFORE))
+        for record in self.journal.state.conversation(records):
             match record.body:
                 case InputReceived(input=given) if given.source != "shell":
                     said.append(Message(record.seq, "person", given.text, record.time))

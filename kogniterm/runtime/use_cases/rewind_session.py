@@ -127,12 +127,8 @@ def _inside(session: LiveSession, paths: Sequence[str]) -> list[str]:
 
 
 def _points(session: LiveSession) -> list[Point]:
-    state = session.state
-    inputs = [seq for seq in session.archive.store.inputs(session.id) if state.in_force(seq)]
-    if not inputs:
-        return []
-    first = inputs[-LISTED:][0]
-    return points(state, session.journal.records(first))
+    inputs = session.archive.inputs()[-LISTED:]
+    return points(session.state, session.journal.records(inputs[0])) if inputs else []
 
 
 def _images(session: LiveSession, found: Sequence[Point]) -> list[list[Preimage]]:

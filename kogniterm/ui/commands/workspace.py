@@ -46,6 +46,8 @@ def show_changes(repl: Repl, argument: str) -> None:
 
 async def undo(repl: Repl, argument: str) -> None:
     """Run /undo."""
+    from kogniterm.runtime.use_cases.rewind_session import tell_restored
+
     image, differences = repl.session.undo.latest()
     show_differences(repl, differences)
     answer = await repl.choose(
@@ -59,8 +61,6 @@ async def undo(repl: Repl, argument: str) -> None:
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
-    from kogniterm.runtime.use_cases.rewind_session import tell_restored
-
     restored = repl.session.undo.restore(image)
     tell_restored(repl.session, restored)
     paths = [seen_from(repl.session.folder, path) for path in restored]
