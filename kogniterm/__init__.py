@@ -1,3 +1,17 @@
-"""KogniTerm: a terminal agent that plans, asks, runs commands in a real PTY, and remembers."""
+"""KogniTerm: a terminal agent that plans, asks, runs commands in a real PTY, and remembers.
+
+`open_agent` runs tasks from a Python program; `__init__.pyi` has its types.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "open_agent"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the agent on first use: every module imports this package, and few need the agent."""
+    if name == "open_agent":
+        return import_module("kogniterm.runtime.library.open_agent").open_agent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ again with the observations in the state.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -306,19 +306,45 @@ RECURSION_LIMIT = 1_000_000_000
 @cache
 def compiled() -> Any:
     """Return the graph, compiled once per process."""
-    graph = StateGraph(GraphState, context_schema=ThinkContext)
-    graph.add_node("create_plan", create_plan)
-    graph.add_node("decide_action", decide_action)
-    graph.add_node("execute_tool", execute_tool)
+    return _build(context=None)
+
+
+def graph_with(context: ThinkContext) -> Any:
+    """Return the same graph for a caller that gives it messages as JSON and no context.
+
+    LangGraph's own tools do so, and keep the state of a thread between inputs: what an input left
+    behind, such as its answer, is cleared when the next one begins.
+    """
+    return _build(replace(context, think=think))
+
+
+def _build(context: ThinkContext | None) -> Any:
+    graph: Any = StateGraph(GraphState, context_schema=ThinkContext if context is None else None)
+    for node in (create_plan, decide_action, execute_tool):
+        graph.add_node(node.__name__, node if context is None else _bound(node, context))
     graph.add_node("final_response", final_response)
     graph.add_conditional_edges(
         START, route_entry, ["create_plan", "decide_action", "execute_tool"]
     )
-    for node in ("create_plan", "decide_action"):
-        graph.add_conditional_edges(node, route_decision, ["execute_tool", "final_response", END])
+    for name in ("create_plan", "decide_action"):
+        graph.add_conditional_edges(name, route_decision, ["execute_tool", "final_response", END])
     graph.add_conditional_edges("execute_tool", route_observed, ["decide_action", END])
     graph.add_edge("final_response", END)
     return graph.compile(name="kogniterm")
+
+
+_Node = Callable[[GraphState, Runtime[ThinkContext]], Awaitable[GraphState]]
+
+
+def _bound(node: _Node, context: ThinkContext) -> _Node:
+    """Return `node` with a context of its own, in whose update nothing is left of before."""
+
+    async def run(state: GraphState, runtime: Runtime[ThinkContext]) -> GraphState:
+        update: GraphState = {"pending": [], "answer": None, "failure": None, "halt": False}
+        update.update(await node(state, runtime.override(context=context)))
+        return update
+
+    return run
 
 
 async def think(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, TypedDict
 
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages import (
+    BaseMessage,
+    MessageLikeRepresentation,
+    SystemMessage,
+    convert_to_messages,
+)
 
 from kogniterm.agent.compaction import Window
 from kogniterm.protocols import Model, Tool
@@ -24,10 +28,17 @@ from kogniterm.types import (
 )
 
 
+def _appended(
+    before: Sequence[BaseMessage], new: Sequence[MessageLikeRepresentation]
+) -> list[BaseMessage]:
+    """Return the messages with `new` at the end, which LangGraph's own tools give as JSON."""
+    return [*before, *convert_to_messages(new)]
+
+
 class GraphState(TypedDict, total=False):
     """The session as the nodes see it. `messages` only ever grows."""
 
-    messages: Annotated[list[BaseMessage], operator.add]
+    messages: Annotated[list[BaseMessage], _appended]
     plan: Plan | None
     pending: list[ActionRequest]
     answer: str | None

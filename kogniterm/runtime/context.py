@@ -90,7 +90,7 @@ class ContextService:
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         """Return the tools the model may call."""
-        return offered_tools(self._graph_context(_never_stopped))
+        return offered_tools(self.unlimited_context())
 
     def recall(self, user_input: UserInput) -> Attached:
         """Return what the files named in this input hold, and what memory adds to it."""
@@ -149,6 +149,10 @@ class ContextService:
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
         return self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
+
+    def unlimited_context(self) -> ThinkContext:
+        """Return the ports of the graph for a caller that has no limits and no turn."""
+        return self._graph_context(_never_stopped)
 
     def _graph_context(
         self, may_continue: Callable[[str], Awaitable[Phrase | None]]

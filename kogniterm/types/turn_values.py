@@ -145,7 +145,7 @@ class Answer:
     Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
     others: from the plan's evidence alone, whatever the text claims. `seconds` is how long the turn
     worked, `waited` how long it waited for the user beside that. `refused_by` is who refused what
-    ended it so: `person`, `policy` or `unattended`.
+    ended it so: `person`, `policy`, `program` or `unattended`.
     """
 
     text: str

@@ -65,6 +65,25 @@ with open_executor(".") as executor:
     assert terminal.run("python3 example.py")[1].endswith("0 test in src")
 
 
+def test_an_agent_of_a_program_is_a_session_of_the_user(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, "replies: [{run: touch made.txt}, {text: Kept., repeat: forever}]")
+    program = f"""import asyncio, kogniterm
+async def main():
+    async with kogniterm.open_agent(model="{model}", sandbox="off") as agent:
+        answer = await agent.run("make a file")
+        print(answer.exit_code, answer.refused_by)
+asyncio.run(main())
+"""
+    put(terminal.folder, "program.py", program)
+    assert terminal.run("python3 program.py")[1].endswith("3 unattended")
+    assert terminal.run("test -e made.txt")[0] == 1
+    shown = terminal.run("kogniterm sessions list")[1]
+    assert "make a file" in shown
+
+
 @pytest.mark.postgres
 def test_a_postgresql_server_keeps_the_same(
     open_terminal: OpenTerminal,

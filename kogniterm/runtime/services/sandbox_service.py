@@ -17,7 +17,7 @@ from kogniterm import approval
 from kogniterm.approval import SandboxFailure
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import Planted, State, planted
-from kogniterm.types import CommandResult, Decision, Phrase, RiskReport
+from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, events
 
 READERS_OF_TABLES = frozenset({
     "ps", "pgrep", "pidof", "pstree", "top", "htop", "ss", "netstat", "ip", "ifconfig", "route",
@@ -92,7 +92,8 @@ class SandboxService:
         as the user would run it; what policy approved by itself runs confined. What only reads the
         process and network tables reads those of the machine.
         """
-        if self.box is None or ((outside or decision.by == "person") and not self.always):
+        outside = outside or decision.by in ("person", events.BY_PROGRAM)
+        if self.box is None or (outside and not self.always):
             return None
         if report.label == "safe_readonly" and _programs(report) & READERS_OF_TABLES:
             return self.box.sharing_tables()

@@ -1,0 +1,1 @@
+"""The agent for other Python programs, and its graph for LangGraph's own tools."""
