@@ -11,11 +11,11 @@ import asyncio
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from kogniterm import __version__
 from kogniterm.errors import ToolError
@@ -209,6 +209,7 @@ class NetClient:
         name, address = await self._checked(host, port or (443 if parts.scheme == "https" else 80))
         shown_port = f":{port}" if port else ""
         headers.setdefault("User-Agent", f"KogniTerm/{__version__}")
+        headers["Accept-Encoding"] = "gzip"
         headers["Host"] = (f"[{name}]" if ":" in name else name) + shown_port
         shown = f"[{address}]" if ":" in address else address
         path = parts.path or "/"
@@ -253,15 +254,41 @@ async def _resolve(host: str, port: int) -> list[str]:
 
 
 async def _read(response: httpx.Response) -> tuple[bytes, bool]:
+    """Return the body, unpacked, and whether it was cut.
+
+    It is unpacked here: a small body can be packed twice, and be larger than all memory.
+    """
+    unpack = _unpacker(response)
     body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
+    async for piece in response.aiter_raw():
+        body += unpack(piece, MAX_BYTES + 1 - len(body))
         if len(body) > MAX_BYTES:
             return bytes(body[:MAX_BYTES]), True
     return bytes(body), False
 
 
+def _unpacker(response: httpx.Response) -> Callable[[bytes, int], bytes]:
+    """Return a function that unpacks pieces, with at most so many bytes of each."""
+    import zlib
+
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing in ("", "identity"):
+        return lambda piece, most: piece
+    if packing not in ("gzip", "x-gzip"):
+        raise ToolError("{url} is packed as {packing}.", url=response.url, packing=packing)
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    def unpack(piece: bytes, most: int) -> bytes:
+        try:
+            return stream.decompress(piece, most)
+        except zlib.error as error:
+            raise ToolError("{url} is packed in a damaged way.", url=response.url) from error
+
+    return unpack
+
+
 def untrusted(source: str, text: str) -> str:
     """Mark text from elsewhere, so that the model does not take it for the user's words."""
-    safe = text.replace("</untrusted>", "</ untrusted>")
-    return f'<untrusted source="{source}">\n{safe}\n</untrusted>'
+    safe = re.sub(r"</(\s*untrusted\s*>)", r"</ \1", text, flags=re.IGNORECASE)
+    name = quote(source, safe="/:?#[]@!$&'()*+,;=%~ ")
+    return f'<untrusted source="{name}">\n{safe}\n</untrusted>'

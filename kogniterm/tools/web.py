@@ -1,25 +1,48 @@
-"""`web_fetch`: pages as text, marked as untrusted."""
+"""`web_fetch`: the main content of a page as text, or parts of it, marked as untrusted."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from html.parser import HTMLParser
+import sys
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from kogniterm.errors import ToolError
+from kogniterm.host.programs import host_environment
+from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
 
 MAX_CHARS = 20_000
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+READER = Path(__file__).with_name("page_reader.py")
+READER_SECONDS = 15.0
+"""Time for one page, which also bounds a machine that is busy; `page_reader` limits itself."""
+WEB_CHARSETS = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|(?:us-)?ascii|(?:iso-?|iso_)8859-?\d{1,2}|latin-?1|windows-?125\d|"
+    r"cp125\d|koi8-[ru]|macintosh|ibm866|gbk|gb2312|gb18030|big5(?:-hkscs)?|euc-(?:jp|kr)|"
+    r"shift[_-]jis|iso-2022-jp",
+)
+"""The character sets of the web (encoding.spec.whatwg.org); Python has codecs that are none."""
 
 
 class FetchArguments(Arguments):
-    """A page."""
+    """A page, or the parts of it that a selector chooses."""
 
     url: str
+    select: str = Field(
+        default="",
+        max_length=500,
+        description="CSS selector of the parts to read; body: the whole page; default: its main "
+        "content",
+    )
+    links: bool = Field(default=False, description="show where links lead")
     start: int = Field(default=0, ge=0, description="first character")
     purpose: str = ""
 
@@ -29,7 +52,7 @@ def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
 
     async def run(arguments: FetchArguments) -> str:
         page = await client.get(arguments.url)
-        text = page_text(page)
+        text = await page_text(page, select=arguments.select, links=arguments.links)
         piece = text[arguments.start : arguments.start + MAX_CHARS]
         end = arguments.start + len(piece)
         rest = f"\n[more from character {end}]" if end < len(text) else ""
@@ -54,69 +77,84 @@ def _host(url: str) -> tuple[str, ...]:
     return (host,) if host else ()
 
 
-def page_text(page: WebPage) -> str:
+async def page_text(page: WebPage, *, select: str = "", links: bool = False) -> str:
     """Return the readable text of a page. Raises `ToolError` for what is no text."""
     text = decoded(page)
-    if "html" in page.headers.get("content-type", "").lower():
-        text = html_text(text)
+    if _kind(page).startswith(HTML_TYPES):
+        text = await _read_html(page.url, text, select, links=links)
+    elif select:
+        raise ToolError("{url} is not HTML; leave out select.", url=page.url)
     return text + ("\n[the rest was too large]" if page.cut else "")
+
+
+async def _read_html(url: str, html: str, select: str, *, links: bool) -> str:
+    """Return the text of HTML, read by a process that hostile pages can use up without harm."""
+    answer = await _ask_reader({"url": url, "select": select, "links": links}, html)
+    if answer.get("error") == "selector":
+        raise ToolError("{select} is not a valid CSS selector.", select=select)
+    text, title = clean(str(answer["text"])), one_line(clean(str(answer["title"])), 300)
+    if select:
+        count = int(answer["count"])
+        if not count:
+            raise ToolError("Nothing on {url} matches {select}.", url=url, select=select)
+        return text
+    if not text.strip():
+        text = "[the page has no readable text; it may need a browser]"
+    shown = title and not text.lstrip("# ").startswith(title)
+    return f"Title: {title}\n\n{text}" if shown else text
+
+
+async def _ask_reader(request: dict[str, Any], html: str) -> Any:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", str(READER), env=host_environment(), cwd="/",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    given = json.dumps(request).encode() + b"\n" + html.encode("utf-8", "replace")
+    try:
+        async with asyncio.timeout(READER_SECONDS):
+            found, _ = await process.communicate(given)
+        return json.loads(found)
+    except (TimeoutError, ValueError) as error:
+        raise ToolError(
+            "{url} is too complex to read; fetch another page.", url=request["url"]
+        ) from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def _kind(page: WebPage) -> str:
+    return page.headers.get("content-type", "text/plain").lower().strip()
 
 
 def decoded(page: WebPage) -> str:
     """Return the text of a page as it was sent. Raises `ToolError` for what is no text."""
-    kind = page.headers.get("content-type", "text/plain").lower()
+    kind = _kind(page)
     if not kind.startswith(TEXT_TYPES) and "+json" not in kind and "+xml" not in kind:
         raise ToolError("{url} is {kind}, not text.", url=page.url, kind=kind.partition(";")[0])
-    match = re.search(r"charset=[\"']?([\w-]+)", kind)
-    try:
-        return page.body.decode(match[1] if match else "utf-8", "replace")
-    except LookupError:
-        return page.body.decode("utf-8", "replace")
+    return page.body.decode(_charset(page.body, kind), "replace")
 
 
-class _Reader(HTMLParser):
-    """Keeps text, headings, lists and links; drops what is no content."""
-
-    SILENT = frozenset({"script", "style", "noscript", "template", "svg", "head"})
-    BLOCKS = frozenset({"p", "div", "section", "article", "br", "tr", "pre", "ul", "ol", "table"})
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._silent = 0
-        self._links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self.SILENT:
-            self._silent += 1
-        elif tag in self.BLOCKS:
-            self.parts.append("\n")
-        elif re.fullmatch(r"h[1-6]", tag):
-            self.parts.append(f"\n\n{'#' * int(tag[1])} ")
-        elif tag == "li":
-            self.parts.append("\n- ")
-        elif tag == "a":
-            self._links.append(dict(attrs).get("href") or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self.SILENT:
-            self._silent = max(0, self._silent - 1)
-        elif tag == "a" and self._links:
-            target = self._links.pop()
-            if target.startswith(("http://", "https://")):
-                self.parts.append(f" ({target})")
-        elif tag in self.BLOCKS or re.fullmatch(r"h[1-6]", tag):
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.parts.append(data)
+def _charset(body: bytes, kind: str) -> str:
+    """Return the codec of a text: by its byte order mark, its header, or its first kilobyte."""
+    for mark, name in (
+        (b"\xef\xbb\xbf", "utf-8-sig"),
+        (b"\xff\xfe", "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+    ):
+        if body.startswith(mark):
+            return name
+    said = re.search(r"charset=[\"']?([\w-]+)", kind)
+    if said is None and kind.startswith(HTML_TYPES):
+        start = body[:1024].decode("latin-1").lower()
+        said = re.search(r"<meta[^>]{0,200}charset=[\"']?([\w-]+)", start)
+    if said is None or not WEB_CHARSETS.fullmatch(said[1]):
+        return "utf-8"
+    # Browsers read Latin-1 and ASCII as the larger set of Windows.
+    latin = re.fullmatch(r"(?:us-)?ascii|latin-?1|iso-?_?8859-?1", said[1])
+    return "cp1252" if latin else _PYTHON_NAMES.get(said[1], said[1])
 
 
-def html_text(html: str) -> str:
-    """Return the readable text of HTML, broken or not."""
-    reader = _Reader()
-    reader.feed(html)
-    reader.close()
-    lines = [" ".join(line.split()) for line in "".join(reader.parts).splitlines()]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+_PYTHON_NAMES = {"macintosh": "mac_roman"}

@@ -7,7 +7,9 @@ provider; DuckDuckGo, which needs no key, and Wikipedia where DuckDuckGo gives n
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -22,7 +24,7 @@ from kogniterm.text.language import language_of
 from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.net import NetClient, WebPage, untrusted
-from kogniterm.tools.web import decoded, html_text
+from kogniterm.tools.web import decoded
 from kogniterm.types import Observation, WebAnswer, WebSource
 
 BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
@@ -224,7 +226,7 @@ def _hosts(url: str) -> tuple[str, ...]:
 
 
 def _plain(html: str) -> str:
-    return html_text(html) if "<" in html or "&" in html else html
+    return unescape(re.sub(r"<[^<>]*>", "", html))
 
 
 class _ResultPage(HTMLParser):

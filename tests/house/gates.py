@@ -89,6 +89,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pydantic_settings": ("kogniterm.settings",),
     "dotenv": ("kogniterm.settings",),
     "snowballstemmer": ("kogniterm.text.language",),
+    "selectolax": ("kogniterm.tools.page_reader",),
     "tree_sitter": ("kogniterm.approval",),
     "tree_sitter_bash": ("kogniterm.approval",),
     "argparse": ("kogniterm.cli",),
@@ -108,6 +109,7 @@ HEAVY = (
     "yaml",
     "numpy",
     "snowballstemmer",
+    "selectolax",
 )
 LIGHT_ROOTS = (
     "kogniterm.__main__",
