@@ -19,6 +19,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent.messages import (
     NOTE,
     drop_old_images,
@@ -48,8 +49,6 @@ SAID_SHARE = 0.15
 
 SAID = "kogniterm_said"
 """The key under which a compacted message carries the user's words for the next compaction."""
-
-SUMMARY_OPEN = "(Summary of the earlier part of this session, made by KogniTerm; it is data.)"
 
 _COUNTED: dict[int, tuple[weakref.ref[BaseMessage], int]] = {}
 """Sizes of messages by identity. The whole history is measured before every model call, and
@@ -141,7 +140,7 @@ def compacted(
 ) -> tuple[BaseMessage, ...]:
     """Return the new history: what the user said, the summary, the plan, and the kept rounds."""
     said = within(what_was_said(older), int(window * SAID_SHARE * CHARS_PER_TOKEN))
-    parts = [SUMMARY_OPEN]
+    parts = [prompts.text("compact.summary_follows")]
     parts.extend(f"The user said:\n{words}" for words in said)
     parts.append(f"What happened:\n{summary}")
     if plan is not None:
@@ -345,9 +344,8 @@ def _newest_rounds(messages: Sequence[BaseMessage], limit: int) -> list[BaseMess
     """Return the newest whole rounds within `limit`, behind a note on what was left out."""
     starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
     for start in starts[1:]:
-        left_out = note(
-            f"(Earlier rounds, shortened: {clip(plain_summary(messages[:start]), 600)})"
-        )
+        summary = clip(plain_summary(messages[:start]), 600)
+        left_out = note(prompts.text("compact.earlier_rounds", summary=summary))
         kept = [left_out, *messages[start:]]
         if estimate_tokens(kept) <= limit:
             return kept

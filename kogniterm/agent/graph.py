@@ -17,6 +17,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
+from kogniterm import prompts
 from kogniterm.agent.compaction import fitted
 from kogniterm.agent.graph_state import GraphState, Item, ThinkContext
 from kogniterm.agent.messages import (
@@ -250,7 +251,7 @@ def _plan_missing(
         context.model.info.one_command
         or context.plan_only
         or context.plan_mode != "always"
-        or not any(PLAN_FIRST in m.text for m in history[-3:])
+        or not any(prompts.occurs(PLAN_FIRST, m.text) for m in history[-3:])
     ):
         return None
     if message.tool_calls and message.tool_calls[0]["name"] == MAKE_PLAN.name:

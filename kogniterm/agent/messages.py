@@ -17,6 +17,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.types import (
     ActionRequest,
     CommandResult,
@@ -156,25 +157,14 @@ def _tokens(block: ImageBlock) -> int:
 Observed = ToolMessage
 """A request's outcome as the model sees it."""
 
-PLAN_FIRST = "(Make a plan with make_plan before anything else.)"
-
-PLAN_ONLY = (
-    "(Make a plan with make_plan: only the plan is wanted. You may read and search for it; "
-    "nothing else can be done.)"
-)
-
-PLAN_MODE = (
-    "(Plan mode: read and search only; nothing can be changed now. If the task needs changes, call "
-    "make_plan with all of them; the user decides whether it starts. Answer a question directly.)"
-)
-
-PLAN_MODE_OVER = "(Plan mode is over: you can act again.)"
+PLAN_FIRST = "create_plan.plan_first"
+PLAN_ONLY = "create_plan.plan_only"
+PLAN_MODE = "create_plan.plan_mode"
+PLAN_MODE_OVER = "create_plan.plan_mode_over"
+GIVEN_PLAN = "create_plan.given_plan"
+"""Names of prompts that are looked for in a history later."""
 
 ONLY_A_PLAN = Phrase("only a plan was requested; add this action to the plan instead.")
-
-GIVEN_PLAN = "(Work on this plan, which is accepted already. Close each step with complete_step.)"
-
-LOOKED_AT = "(The images from the tool results above, in order.)"
 
 NOTE = "kogniterm_note"
 """Marks a human message that the user did not write: a hint, a repair, a command they ran."""
@@ -193,18 +183,12 @@ MOST_FILES = 20
 
 def files_restored(names: Sequence[str]) -> str:
     """Return what the model is told of files that the user restored."""
-    return (
-        f"(The user restored these files to an earlier state: {_listed(names)}. Read them again "
-        "before you use what you know of them.)"
-    )
+    return prompts.text("decide_action.files_restored", files=_listed(names))
 
 
 def files_kept(names: Sequence[str]) -> str:
     """Return what the model is told of changes whose turns the user took back."""
-    return (
-        "(The user went back to this point of the conversation. Later changes of these files were "
-        f"kept: {_listed(names)}.)"
-    )
+    return prompts.text("decide_action.files_kept", files=_listed(names))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -214,7 +198,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def steering_message(text: str) -> HumanMessage:
     """Return the user's words given while the turn ran; they steer the turn and begin none."""
-    return note(f"(Meanwhile the user says this; follow it from now on:)\n{text}")
+    return note(prompts.text("decide_action.user_said", text=text))
 
 
 def is_input(message: BaseMessage) -> bool:
@@ -238,11 +222,11 @@ def human_message(
     if context:
         parts.append(context)
     if plan_only:
-        parts.append(PLAN_ONLY)
+        parts.append(prompts.text(PLAN_ONLY))
     elif in_plan_mode:
-        parts.append(PLAN_MODE)
+        parts.append(prompts.text(PLAN_MODE))
     elif plan_mode == "always":
-        parts.append(PLAN_FIRST)
+        parts.append(prompts.text(PLAN_FIRST))
     return human_content("\n\n".join(part for part in parts if part), images)
 
 
@@ -254,9 +238,9 @@ def told_to_plan(messages: Sequence[BaseMessage]) -> bool:
     for message in reversed(messages):
         if not isinstance(message, HumanMessage):
             continue
-        if PLAN_MODE in message.text:
+        if prompts.occurs(PLAN_MODE, message.text):
             return True
-        if PLAN_MODE_OVER in message.text or is_input(message):
+        if prompts.occurs(PLAN_MODE_OVER, message.text) or is_input(message):
             return False
     return False
 
@@ -274,10 +258,14 @@ def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
                 looked_at.extend(images)
                 message = message.model_copy(update={"content": message.text})
         elif looked_at:
-            shown.append(note(LOOKED_AT, looked_at))
+            shown.append(_looked_at(looked_at))
             looked_at = []
         shown.append(message)
-    return [*shown, note(LOOKED_AT, looked_at)] if looked_at else shown
+    return [*shown, _looked_at(looked_at)] if looked_at else shown
+
+
+def _looked_at(images: Sequence[ImageBlock]) -> HumanMessage:
+    return note(prompts.text("decide_action.images_shown"), images)
 
 
 def drop_old_images(
@@ -293,7 +281,13 @@ def drop_old_images(
 
 def shell_message(result: CommandResult) -> HumanMessage:
     """Return a command the user ran with `!`, shown to the model as such."""
-    return note(f"I ran this command myself: {result.command}\n{command_text(result)}")
+    return user_ran(result.command, command_text(result))
+
+
+def user_ran(command: str, observation: str) -> HumanMessage:
+    """Return a command the user ran by themselves, and its observation."""
+    said = prompts.text("decide_action.user_ran", command=command)
+    return note(f"{said}\n{observation}")
 
 
 def command_text(result: CommandResult) -> str:
@@ -334,16 +328,14 @@ _WAITS = {
     "network": "{program} was waiting for the network",
     "stopped": "{program} was stopped by a signal",
 }
-_UNANSWERED = (
-    ". Nobody answered: run it non-interactively (with an option, or input from a pipe or a file)"
-)
 
 
 def _diagnosis(waiting: Waiting) -> str:
     """Return why a command that was ended had not ended by itself, and what helps."""
     said = _WAITS[waiting.kind].format(program=waiting.program or "the command")
     evidence = f" ({waiting.evidence})" if waiting.evidence else ""
-    helps = _UNANSWERED if waiting.kind in ("terminal", "password") else ""
+    asked = waiting.kind in ("terminal", "password")
+    helps = f". {prompts.text('execute_tool.needs_input')}" if asked else ""
     return f"at the end {said} for {waiting.seconds:.0f} s{evidence}{helps}"
 
 
@@ -379,16 +371,14 @@ _DECIDERS = {
 def refusal_message(request: ActionRequest, decision: Decision) -> ToolMessage:
     """Return the observation of a request that was refused, with the reason if there is one."""
     why = f": {decision.reason}" if decision.reason else ""
-    text = f"[not run: refused by {_DECIDERS.get(decision.by, decision.by)}{why}] Do not repeat it."
+    who = _DECIDERS.get(decision.by, decision.by)
+    text = prompts.text("execute_tool.refused", who=who, why=why)
     return answer(request, text, failed=True)
 
 
 def changed_message(request: ActionRequest, file: str) -> ToolMessage:
     """Return the observation of an approved request that was not started because `file` changed."""
-    text = (
-        f"[not run: {file} changed after the command was checked. Read the file; if the command "
-        "is still right, propose it again.]"
-    )
+    text = prompts.text("execute_tool.file_changed", file=file)
     return answer(request, text, failed=True)
 
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent.messages import artifact_of, is_input, note, tool_message
 from kogniterm.errors import ModelReplyError
 from kogniterm.text.visible import whole_json
@@ -87,7 +88,7 @@ def sent_back(message: AIMessage, problem: str) -> list[BaseMessage]:
             tool_message(str(c["id"]), c["name"], text, failed=True) for c in message.tool_calls
         ]
         return [message, *answers]
-    nudge = note(f"(Your reply could not be used: {problem}. Reply again.)")
+    nudge = note(prompts.text("decide_action.unusable_reply", problem=problem))
     return [message, nudge] if message.text.strip() else [nudge]
 
 
@@ -95,11 +96,6 @@ HINT_AFTER = 3
 STOP_AFTER = 5
 MAX_MALFORMED_ROUNDS = 3
 _DURATION = re.compile(r" after \d+ s\]")
-
-HINT = (
-    "(The same call gave the same result {count} times. Try something else, "
-    "or answer with what you know.)"
-)
 
 
 def repeated(messages: Sequence[BaseMessage]) -> int:
@@ -118,7 +114,7 @@ def repeated(messages: Sequence[BaseMessage]) -> int:
 def hint(messages: Sequence[BaseMessage]) -> HumanMessage | None:
     """Return a hint for a model that starts to repeat itself, once per loop."""
     if repeated(messages) == HINT_AFTER:
-        return note(HINT.format(count=HINT_AFTER))
+        return note(prompts.text("decide_action.repeated_call", count=HINT_AFTER))
     return None
 
 

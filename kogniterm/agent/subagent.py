@@ -62,17 +62,14 @@ SHORT_TASK = 80
 
 DELEGATE = ToolSpec(
     name="delegate",
-    description=(
-        "Give a task to a sub-agent and get its result. read and search cannot change anything "
-        "and run in parallel; edit changes files, run also runs commands."
-    ),
+    description="",
     parameters={
         "type": "object",
         "properties": {
-            "task": {"type": "string", "description": "all it needs to know"},
+            "task": {"type": "string"},
             "tools": {"type": "string", "enum": list(TOOL_SETS)},
             "tokens": {"type": "integer"},
-            "step": {"type": "string", "description": "id of the plan step it does"},
+            "step": {"type": "string"},
         },
         "required": ["task"],
     },
@@ -216,11 +213,11 @@ class SubAgent:
             for name in TOOL_SETS[self.task.kind]
             if name in self.context.tools
         }
-        prompt = "subagent_acting" if self.task.kind in ACTING else "subagent"
+        acting = self.task.kind in ACTING
         return replace(
             self.context,
             tools=tools,
-            system=SystemMessage(prompts.load(prompt)),
+            system=SystemMessage(prompts.text(f"subagent.{'acting' if acting else 'reading'}")),
             plan_mode="never",
             may_continue=self._may_continue,
             review_plans=lambda: False,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.config import get_stream_writer
 
+from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     GIVEN_PLAN,
@@ -80,8 +81,10 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
     if context.model.info.one_command:
         return specs
     if context.delegates:
-        specs = (*specs, DELEGATE)
-    return specs if context.plan_mode == "never" else (*specs, MAKE_PLAN, COMPLETE_STEP)
+        specs = (*specs, prompts.described(DELEGATE))
+    if context.plan_mode == "never":
+        return specs
+    return (*specs, *map(prompts.described, (MAKE_PLAN, COMPLETE_STEP)))
 
 
 def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[Call]]:
@@ -312,7 +315,7 @@ def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
     """Return whether a plan was made or worked on since the user's last input."""
     for message in reversed(messages):
         if is_input(message):
-            return GIVEN_PLAN in message.text
+            return prompts.occurs(GIVEN_PLAN, message.text)
         if (
             isinstance(message, ToolMessage)
             and message.name in PLAN_TOOLS

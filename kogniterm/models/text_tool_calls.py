@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from kogniterm import prompts
 from kogniterm.models.calling import WrappedModel
 from kogniterm.types import (
     AnswerDelta,
@@ -37,22 +38,6 @@ if TYPE_CHECKING:
 
 OPEN = "<tool_call>"
 CLOSE = "</tool_call>"
-INSTRUCTIONS = """\
-# Tools
-You can use the tools below. To use one, end your reply with
-
-<tool_call>
-{"name": "TOOL", "arguments": {"ARGUMENT": "VALUE"}}
-</tool_call>
-
-with exactly these two keys, valid JSON, and nothing after it. The result comes in the next
-message between <tool_result> and </tool_result>. Never write a result yourself. When you need
-no tool, reply with text alone.
-"""
-REPAIR = (
-    "Your tool call cannot be read: {problem}. Write it again in exactly the form that was "
-    "described, and nothing else."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +175,7 @@ class TextCallModel(WrappedModel):
         from langchain_core.messages import AIMessage, HumanMessage
 
         said = AIMessage(first.message.text)
-        repair = HumanMessage(REPAIR.format(problem=parsed.problem))
+        repair = HumanMessage(prompts.text("text_calls.repair", problem=parsed.problem))
         again = replace(plain, messages=(*plain.messages, said, repair))
         second: Reply | None = None
         async for event in self._model.stream(again):
@@ -239,7 +224,7 @@ class TextCallModel(WrappedModel):
 
 
 def _described(tools: Sequence[ToolSpec]) -> str:
-    lines = [INSTRUCTIONS]
+    lines = [f"{prompts.text('text_calls.tools')}\n"]
     for tool in tools:
         schema = json.dumps(dict(tool.parameters), ensure_ascii=False)
         lines.append(f"## {tool.name}\n{tool.description}\nArguments: {schema}\n")

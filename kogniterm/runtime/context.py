@@ -108,7 +108,7 @@ class ContextService:
         unfit = self.memory.why_not_kept(user_input)
         if unfit is not None:
             notice = Phrase("Not saved to memory: {reason}.", {"reason": unfit})
-            texts.append(f"[{notice} Tell the user that it was not saved.]")
+            texts.append(prompts.text("memory.not_saved", notice=notice))
             notices = (*notices, notice)
         return replace(files, text="\n\n".join(filter(None, texts)), notices=notices)
 
@@ -184,7 +184,7 @@ class ContextService:
         said, planning = self.journal.steering.take(agent), self.modes.in_plan_mode
         if agent or told_to_plan(self.journal.state.messages) == planning:
             return said
-        return (*said, PLAN_MODE if planning else PLAN_MODE_OVER)
+        return (*said, prompts.text(PLAN_MODE if planning else PLAN_MODE_OVER))
 
     def _clean(self, text: str) -> str:
         """Return the observation of a tool inside the graph, redacted and clipped."""
@@ -416,7 +416,7 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
     if model.info.one_command:
         return None, usage
     limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
-    text = f"{prompts.load('compact')}\n\n{compaction.transcript(older, limit)}"
+    text = f"{prompts.text('compact.summarise')}\n\n{compaction.transcript(older, limit)}"
     try:
         async for event in model.stream(ModelRequest((HumanMessage(text),), purpose="compact")):
             if isinstance(event, Reply):
@@ -428,18 +428,16 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
     return None, usage
 
 
-_NEW = "(The project's instruction files, which the user trusts; follow them from now on:)\n"
-_GONE = "(The user no longer trusts the project's instruction files: ignore them.)"
-
-
 def use_instructions(journal: TurnJournal, text: str) -> None:
     """Use `text` as the project's instructions from here on."""
     state = journal.state
     if text == _text_at(journal, state.instructions):
         return
     if state.turn:
-        message = note(f"{_NEW}{text}" if text else _GONE)
-        journal.record(NodeRan(NodeUpdate("instructions", (message,))))
+        said = prompts.text("decide_action.instructions_gone")
+        if text:
+            said = prompts.text("decide_action.instructions", text=text)
+        journal.record(NodeRan(NodeUpdate("instructions", (note(said),))))
     journal.record(Note.INSTRUCTIONS.record(text))
 
 
@@ -448,7 +446,7 @@ def system_message(journal: TurnJournal) -> SystemMessage:
     state = journal.state
     day = datetime.fromtimestamp(next(iter(journal.records())).time, UTC).date().isoformat()
     system = f"{platform.system()} {platform.machine()}, bash"
-    text = prompts.load("system").format(system=system, folder=state.folder, date=day)
+    text = prompts.text("system", system=system, folder=state.folder, date=day)
     instructions = _text_at(journal, state.fixed_instructions)
     return SystemMessage(f"{text}\n\n{instructions}" if instructions else text)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from langchain_core.messages import HumanMessage
 
+from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
 from kogniterm.approval import repeats, same_command
@@ -22,6 +23,7 @@ from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import Intent, Outcome
 from kogniterm.types import ActionRequest, Phrase, events
 
+RUN_AGAIN = "execute_tool.run_again"
 PARTIAL_CHARS = 2_000
 PARTIAL_BYTES = 64 * 1024
 _TRUTH = (
@@ -103,14 +105,14 @@ def _message(
     if partial:
         lines.append(f"Output up to then:\n{partial}")
     if choice == "again":
-        lines.append("The user wants it run again: propose it again.")
+        lines.append(prompts.text(RUN_AGAIN))
     elif choice == "check":
-        lines.append("The user wants you to check what it did before anything else.")
+        lines.append(prompts.text("execute_tool.check_first"))
     else:
-        lines.append("Do not run it again without checking what it did.")
+        lines.append(prompts.text("execute_tool.do_not_repeat"))
     text = "\n".join(lines)
     if request is None:
-        return messages.note(f"I ran this command myself: {intent.command}\n{text}")
+        return messages.user_ran(intent.command, text)
     return messages.answer(request, text, failed=True)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN
 from kogniterm.agent.plan.plan_tools import (
     MAX_STEPS,
@@ -173,7 +174,7 @@ def _with_history(step: PlanStep, before: PlanStep | None, status: StepStatus) -
 def plan_context(given: Plan | None, current: Plan | None) -> str:
     """Return what a new input adds about plans: the one the user gave, or the one still open."""
     if given is not None:
-        return f"{GIVEN_PLAN}\n{plan_as_text(given)}{where_we_are(given)}"
+        return f"{prompts.text(GIVEN_PLAN)}\n{plan_as_text(given)}{where_we_are(given)}"
     if current is not None and open_steps(current):
         return (
             f"(A plan is open: {current.goal}. {where_we_are(current)} Go on with it only if "

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 
+from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.plan.plan_tools import (
     PLAN_TOOLS,
@@ -132,11 +133,8 @@ async def _reviewed(
 def _refusal(review: PlanReview) -> str:
     why = f": {review.reason}" if review.reason else ""
     if review.by == "unattended":
-        return f"[plan refused{why}] Plans need approval here; end your turn and say so."
-    return (
-        f"[the user rejected the plan{why}] Do not work on it. Write another with make_plan, or "
-        "ask what they want."
-    )
+        return prompts.text("plan_steps.refused", why=why)
+    return prompts.text("plan_steps.rejected", why=why)
 
 
 def _observation(request: ActionRequest, text: str, *, failed: bool = False) -> messages.Observed:

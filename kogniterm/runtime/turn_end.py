@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 
+from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan.evaluate import findings
@@ -142,12 +143,6 @@ def _left_over(state: SessionState) -> str:
     return "\n\n".join(parts)
 
 
-_STARTED = (
-    "[outcome unknown: this was started, and then {why}; it may have finished, failed, or done "
-    "part of its work. Do not run it again without checking what it did.]"
-)
-
-
 def cancel_open(journal: TurnJournal, why: str) -> None:
     """End everything that waits, of the main agent and of sub-agents, each with its observation.
 
@@ -182,6 +177,8 @@ def _cancel_pending(journal: TurnJournal, agent: str, why: str) -> None:
         if request.agent != agent:
             continue
         status: OutcomeStatus = "unknown" if request.id in started else "cancelled"
-        text = _STARTED.format(why=why) if request.id in started else f"[not run: {why}]"
+        text = f"[not run: {why}]"
+        if request.id in started:
+            text = prompts.text("execute_tool.outcome_unknown", why=why)
         message = messages.answer(request, text, failed=True)
         journal.record(Outcome(request.id, status, message, agent=agent), durable=True)

@@ -216,7 +216,7 @@ class ModelSearch:
     async def _ask(self, query: str) -> Reply | None:
         from langchain_core.messages import HumanMessage
 
-        text = prompts.load("web_search").format(query=query)
+        text = prompts.text("web_search", query=query)
         request = ModelRequest((HumanMessage(text),), purpose="web_search")
         async for event in self.modes.model.stream(request):
             if isinstance(event, Reply):

@@ -13,6 +13,7 @@ from functools import reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from kogniterm import prompts
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
@@ -129,10 +130,6 @@ class Transcript(Sequence["BaseMessage"]):
 TITLE_LENGTH = 60
 NOTHING_USED = Usage()
 LOST_COMMAND = "(a command whose record is damaged)"
-LOST_OUTCOME = (
-    "[outcome unknown: this was started and has ended, and the record of how is damaged. Do not "
-    "run it again without checking what it did.]"
-)
 
 _Value = TypeVar("_Value")
 
@@ -288,7 +285,11 @@ def _lost_intent(state: SessionState, request_id: str) -> Intent:
 
 def lost_outcome(request: ActionRequest) -> Outcome:
     """Return a replacement for an outcome that cannot be read, with a message to the model."""
-    told = {"content": LOST_OUTCOME, "tool_call_id": request.call_id, "name": request.tool}
+    told = {
+        "content": prompts.text("execute_tool.outcome_damaged"),
+        "tool_call_id": request.call_id,
+        "name": request.tool,
+    }
     message = {"type": "tool", "data": {**told, "status": "error"}}
     plain = {"request_id": request.id, "status": "unknown", "agent": request.agent}
     return codec.from_fields(Outcome, {**plain, "message": message})

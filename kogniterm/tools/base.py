@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kogniterm.errors import ToolError
+from kogniterm.prompts import argument_schema, of_tool
 from kogniterm.types import EffectClass, Observation, ToolSpec
 
 
@@ -21,7 +22,7 @@ A = TypeVar("A", bound=Arguments)
 
 
 class SchemaTool(Generic[A]):
-    """A tool made of an arguments model and plain functions.
+    """A tool made of an arguments model and plain functions; prompts/tools.md describes it.
 
     `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
     effect of a call above the tool's own (a read of a secret file needs approval). `settle` puts
@@ -32,7 +33,6 @@ class SchemaTool(Generic[A]):
     def __init__(
         self,
         name: str,
-        description: str,
         arguments: type[A],
         run: Callable[[A], Awaitable[str | Observation]],
         *,
@@ -50,7 +50,7 @@ class SchemaTool(Generic[A]):
         self._settle = settle
         self._detail = detail
         self._hosts = hosts
-        self._spec = ToolSpec(name, description, compact_schema(arguments), effect)
+        self._spec = ToolSpec(name, of_tool(name)[0], compact_schema(name, arguments), effect)
 
     @property
     def spec(self) -> ToolSpec:
@@ -99,9 +99,12 @@ _BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum", "minItems",
 """Left out of what the model sees: a call beyond them is refused with a sentence that says so."""
 
 
-def compact_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema without titles and defaults that cost tokens and say nothing."""
-    schema = model.model_json_schema()
+def compact_schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, as described in prompts/tools.md.
+
+    It has no titles and defaults, which cost tokens and say nothing.
+    """
+    schema = argument_schema(name, model.model_json_schema())
     schema.pop("description", None)
     schema.pop("title", None)
     compacted = _compact(schema)

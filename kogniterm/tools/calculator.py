@@ -33,7 +33,7 @@ _ONE: Mapping[type[ast.unaryop], Callable[[float], float]] = {
 class Formula(Arguments):
     """A formula to work out."""
 
-    formula: str = Field(max_length=MAX_FORMULA, description="numbers, + - * / // % ** and ( )")
+    formula: str = Field(max_length=MAX_FORMULA)
 
 
 async def _calculate(arguments: Formula) -> str:
@@ -70,4 +70,4 @@ def _refuse_huge(base: float, exponent: float) -> None:
 
 def calculator() -> SchemaTool[Formula]:
     """Return the tool `calculate`, because models make mistakes in arithmetic."""
-    return SchemaTool("calculate", "Work out a formula exactly.", Formula, _calculate)
+    return SchemaTool("calculate", Formula, _calculate)

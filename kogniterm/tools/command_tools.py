@@ -18,9 +18,7 @@ class CommandArguments(Arguments):
     """One shell command and what it is for."""
 
     command: str
-    purpose: str = Field(
-        default="", description="its effect, in one sentence in the user's language"
-    )
+    purpose: str = ""
 
     @field_validator("command")
     @classmethod
@@ -42,8 +40,6 @@ def execute_command() -> SchemaTool[CommandArguments]:
     """Return the tool every session offers."""
     return SchemaTool(
         "execute_command",
-        "Run bash in the user's shell: the smallest command for one purpose. Folder, variables "
-        "and functions carry over. Nobody answers prompts: use non-interactive options.",
         CommandArguments,
         _never,
         effect="command",
@@ -80,8 +76,8 @@ class JobArguments(Arguments):
     """An action on a job."""
 
     action: Literal["list", "read", "wait", "stop", "send", "keep"]
-    id: str = Field(default="", description="job id, such as j1")
-    keys: str = Field(default="", max_length=2000, description="for send; \\n is Enter")
+    id: str = ""
+    keys: str = Field(default="", max_length=2000)
 
     @model_validator(mode="after")
     def _complete(self) -> JobArguments:
@@ -136,8 +132,6 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
 
     return SchemaTool(
         "jobs",
-        "Manage background jobs. wait takes at most 60 s; send types keys. Jobs end with "
-        "KogniTerm unless kept or started with nohup.",
         JobArguments,
         run,
         describe=describe,

@@ -42,7 +42,7 @@ SNIFF = 8_192
 class ReadArguments(PathArguments):
     """Lines of a file."""
 
-    start: int = Field(default=1, ge=1, description="first line")
+    start: int = Field(default=1, ge=1)
     lines: int = Field(default=250, ge=1, le=MAX_LINES)
 
 
@@ -72,7 +72,6 @@ def read_file(
 
     return SchemaTool(
         "read_file",
-        "Read lines of a text file, or view an image.",
         ReadArguments,
         run,
         effect_of=effect_of,
@@ -177,9 +176,9 @@ class WriteArguments(PathArguments):
 class EditArguments(PathArguments):
     """One piece of text and what takes its place."""
 
-    old: str = Field(min_length=1, description="exact text, unique in the file")
+    old: str = Field(min_length=1)
     new: str
-    every: bool = Field(default=False, description="replace every occurrence")
+    every: bool = False
     purpose: str = ""
 
 
@@ -210,14 +209,7 @@ def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any
         versions.check(path, before)
         return path, before, arguments.content
 
-    return _file_tool(
-        "write_file",
-        "Create a file or replace its content.",
-        WriteArguments,
-        plan,
-        cwd,
-        versions,
-    )
+    return _file_tool("write_file", WriteArguments, plan, cwd, versions)
 
 
 def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
@@ -231,12 +223,11 @@ def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]
         text = _decode(path, before)
         return path, before, _replaced(text, arguments, path)
 
-    return _file_tool("edit_file", "Replace text in a file.", EditArguments, plan, cwd, versions)
+    return _file_tool("edit_file", EditArguments, plan, cwd, versions)
 
 
 def _file_tool(
     name: str,
-    description: str,
     model: type[PathArguments],
     plan: Callable[[Any], tuple[Path, bytes | None, str]],
     cwd: Callable[[], str],
@@ -265,7 +256,6 @@ def _file_tool(
 
     return SchemaTool(
         name,
-        description,
         model,
         run,
         effect="edit",

@@ -29,7 +29,7 @@ class GithubArguments(Arguments):
     """A part of a repository to read."""
 
     action: Literal["tree", "file", "issues", "issue"]
-    repo: str = Field(description="owner/name")
+    repo: str
     path: str = ""
     ref: str = "HEAD"
     number: int | None = Field(default=None, ge=1)
@@ -77,7 +77,6 @@ def github(client: NetClient, token: str | None = None, url: str = API_URL) -> S
 
     return SchemaTool(
         "github",
-        "Read a GitHub repository: tree (below path), file, open issues, or an issue by number.",
         GithubArguments,
         run,
         effect="network",

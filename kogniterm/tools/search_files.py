@@ -39,15 +39,15 @@ class TextArguments(Arguments):
     """A search in files."""
 
     pattern: str = Field(min_length=1)
-    path: str = Field(default=".", description="folder or file")
-    glob: str | None = Field(default=None, description="only these files, such as *.py")
+    path: str = "."
+    glob: str | None = None
     ignore_case: bool = False
 
 
 class FindArguments(Arguments):
     """A search for files by name."""
 
-    glob: str = Field(default="*", description="such as *.py or src/*/test_*.py")
+    glob: str = "*"
     path: str = "."
 
 
@@ -75,9 +75,7 @@ def search_text(
                 seconds=SECONDS,
             ) from None
 
-    return SchemaTool(
-        "search_text", "Find lines in files by a regular expression.", TextArguments, run
-    )
+    return SchemaTool("search_text", TextArguments, run)
 
 
 def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArguments]:
@@ -94,7 +92,7 @@ def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArgumen
         ]
         return _listing(sorted(found)[: MAX_RESULTS + 1], "no such file")
 
-    return SchemaTool("find_files", "List files by name.", FindArguments, run)
+    return SchemaTool("find_files", FindArguments, run)
 
 
 def _inside(cwd: str, workspace: str, name: str) -> Path:

@@ -36,14 +36,9 @@ class FetchArguments(Arguments):
     """A page, or the parts of it that a selector chooses."""
 
     url: str
-    select: str = Field(
-        default="",
-        max_length=500,
-        description="CSS selector of the parts to read; body: the whole page; default: its main "
-        "content",
-    )
-    links: bool = Field(default=False, description="show where links lead")
-    start: int = Field(default=0, ge=0, description="first character")
+    select: str = Field(default="", max_length=500)
+    links: bool = False
+    start: int = Field(default=0, ge=0)
     purpose: str = ""
 
 
@@ -60,7 +55,6 @@ def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:
 
     return SchemaTool(
         "web_fetch",
-        "Fetch a web page or file as text.",
         FetchArguments,
         run,
         effect="network",

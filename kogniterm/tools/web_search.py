@@ -71,7 +71,6 @@ def web_search(sources: Sequence[SearchSource]) -> SchemaTool[SearchArguments]:
 
     return SchemaTool(
         "web_search",
-        "Search the web.",
         SearchArguments,
         run,
         effect="network",

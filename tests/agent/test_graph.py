@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent.graph import compiled, think
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import PLAN_FIRST, tool_message
@@ -43,7 +44,7 @@ class Driver:
         self.calls: list[str] = []
         self.tools: list[ToolRan] = []
         self.said: list[str] = []
-        tools = (execute_command(), SchemaTool("echo", "Say it.", Word, echo))
+        tools = (execute_command(), SchemaTool("echo", Word, echo))
         self.context = ThinkContext(
             model=open_scripted(file, ModelOptions()),
             tools={tool.spec.name: tool for tool in tools},
@@ -139,7 +140,7 @@ replies:
   - {text: k, repeat: 2}
 """
     drive = Driver(tmp_path, script, "always")
-    await drive(HumanMessage(f"Do it\n\n{PLAN_FIRST}"))
+    await drive(HumanMessage(f"Do it\n\n{prompts.text(PLAN_FIRST)}"))
     assert drive.plan is not None
     assert any("make_plan was not called" in m.text for m in drive.messages)
 

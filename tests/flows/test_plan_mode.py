@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kogniterm import prompts
 from kogniterm.agent.messages import PLAN_MODE, PLAN_MODE_OVER
 from kogniterm.agent.recipe_schema import read_recipe
 from kogniterm.approval import Unattended
@@ -142,7 +143,7 @@ async def test_a_switch_in_the_middle_of_a_turn_holds_from_the_next_action(
     await session.run(UserInput("go"), approver=user(flow), sink=tell)
     assert acted(flow)
     assert not (flow.folder / "later").exists()
-    assert sum(PLAN_MODE in text for text in flow.shown) == 1
+    assert sum(prompts.text(PLAN_MODE) in text for text in flow.shown) == 1
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ async def test_an_approved_plan_starts_in_ask_mode(make_flow: MakeFlow) -> None:
     assert any("The mode is now ask" in str(notice.text) for notice in flow.of(events.Notice))
     assert flow.session is not None
     assert flow.session.state.mode == "manual"
-    assert sum(PLAN_MODE_OVER in text for text in flow.shown) == 1
+    assert sum(prompts.text(PLAN_MODE_OVER) in text for text in flow.shown) == 1
 
 
 @pytest.mark.parametrize("approval", ["auto", "never"])
@@ -221,8 +222,8 @@ async def test_the_model_is_told_at_the_end_and_only_there(make_flow: MakeFlow) 
     assert flow.session is not None
     flow.session.use_mode("manual")
     await flow.run("two")
-    assert sum(PLAN_MODE in text for text in flow.shown) == 1
-    assert PLAN_MODE not in str(flow.session.context.system.content)
+    assert sum(prompts.text(PLAN_MODE) in text for text in flow.shown) == 1
+    assert prompts.text(PLAN_MODE) not in str(flow.session.context.system.content)
 
 
 async def test_a_small_model_cannot_be_put_into_plan_mode(make_flow: MakeFlow) -> None:

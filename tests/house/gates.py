@@ -125,6 +125,19 @@ LIGHT_ROOTS = (
 READS_ENVIRONMENT = ("kogniterm.settings",)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = ("kogniterm.cli", "kogniterm.ui", "kogniterm.__main__", "kogniterm.logs")
+SPEAKS_TO_MODELS = tuple(
+    f"kogniterm.{part}"
+    for part in ("agent", "execution", "memory", "models", "runtime", "sessions", "tools")
+)
+"""Rooms whose code could hold texts for the model, which belong in `prompts/`."""
+INSTRUCTION = re.compile(
+    r"(?:^|[.:;!?\]]\s+|\(\s*|\n)(?:Answer|Ask|Call|Change|Cite|Close|Complete|Continue|Decide|Delete|"
+    r"Do|Find|Finish|Follow|Give|Hand|Ignore|Inspect|List|Look|Make|Manage|Never|Propose|Read|"
+    r"Remember|Reply|Return|Run|Search|Show|Start|Take|Tell|Treat|Try|Use|Verify|Work|Write|You)\b"
+)
+"""A sentence that begins as an order does; from four words on it is taken for an instruction."""
+MESSAGE_TO_USER = re.compile(r"(?:Error|Phrase|refuse|error|complaint|warn|debug|info)\Z")
+"""Names of calls whose texts are for users, or are errors about one call."""
 BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.tool_dispatch")
 
 
@@ -292,6 +305,42 @@ def tool_message_owner(tree: Tree) -> list[str]:
     ]
 
 
+def instruction_texts(tree: Tree) -> list[str]:
+    """Return instructions to a model that stand in code instead of in `prompts/`.
+
+    Errors about one call, and messages to the user, are none.
+    """
+    return [
+        f"{module.at(node.lineno)}: an instruction to the model belongs in prompts/: {text[:40]!r}"
+        for module in tree
+        if module.within(*SPEAKS_TO_MODELS)
+        for node, text in _plain_texts(module.tree)
+        if INSTRUCTION.search(text) and len(re.findall(r"[a-zA-Z']+", text)) >= 4
+    ]
+
+
+def _plain_texts(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the texts of a module but for docstrings and messages to users, f-strings as one."""
+    left_out: set[int] = set()
+    for node in ast.walk(tree):
+        inner: Iterable[ast.AST] = ()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            inner = (node.value,)
+        elif isinstance(node, ast.Call) and MESSAGE_TO_USER.search(ast.unparse(node.func)):
+            inner = ast.walk(node)
+        elif isinstance(node, ast.JoinedStr):
+            inner = node.values
+        left_out |= {id(one) for one in inner}
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, node.value
+        elif isinstance(node, ast.JoinedStr):
+            parts = (one.value for one in node.values if isinstance(one, ast.Constant))
+            yield node, "".join(map(str, parts))
+
+
 def stream_owners(tree: Tree) -> list[str]:
     """Return calls of print, and uses of standard streams outside of the screens (rule 6)."""
     found = []
@@ -409,6 +458,7 @@ ALL = (
     unused_names,
     environment_owner,
     tool_message_owner,
+    instruction_texts,
     stream_owners,
     broad_except,
     reasons_for_exceptions,

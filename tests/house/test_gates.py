@@ -47,6 +47,13 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
     (gates.tool_message_owner, "runtime/x.py", "m = messages.ToolMessage('x')\n"),
     (gates.stream_owners, "cli/x.py", "print('x')\n"),
     (gates.stream_owners, "runtime/x.py", "import sys\nsys.stderr.write('x')\n"),
+    (gates.instruction_texts, "agent/x.py", "TOLD = 'Do not run it again.'\n"),
+    (
+        gates.instruction_texts,
+        "memory/x.py",
+        "def f(x):\n    return f'{x}. Reply with {x} words alone.'\n",
+    ),
+    (gates.instruction_texts, "tools/x.py", "tool('a', '(Plan mode. Read and search only.)')\n"),
     (gates.broad_except, "runtime/x.py", "try:\n    f()\nexcept Exception:\n    pass\n"),
     (gates.broad_except, "runtime/x.py", "try:\n    f()\nexcept:\n    pass\n"),
     (

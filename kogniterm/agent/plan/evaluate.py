@@ -14,6 +14,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN, is_input
 from kogniterm.agent.plan.judge import Judgement
 from kogniterm.agent.plan.plan_tools import (
@@ -32,8 +33,7 @@ from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, Step
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
 """Judge a step by its outputs alone; None without a judge."""
 
-_OPEN_STEPS = "the plan has open steps:"
-SHOW_IT = " Only the outputs of the step's work count: show the evidence in one."
+STEPS_OPEN = "final_response.steps_open"
 CHANGE_AFTER = 3
 """Failed checks of one step after which repeating is no longer offered."""
 
@@ -100,7 +100,7 @@ async def complete(
             failed = replace(evidence, note=f"{judgement.verdict}: {judgement}")
             again = judgement.verdict == "cannot tell" and step.failed_checks + 1 < CHANGE_AFTER
             plan, text = _check_failed(plan, step, failed, messages)
-            return plan, text + (SHOW_IT if again else "")
+            return plan, f"{text} {prompts.text('plan_steps.show_evidence')}" if again else text
         if judgement is not None:
             proof = replace(evidence, note=judgement.reason, quote=judgement.quote)
     updated = close_step(plan, step.id, "done", proof)
@@ -132,7 +132,7 @@ def _needed(plan: Plan, step: PlanStep) -> str:
     using = [one.id for one in open_steps(plan) if f"steps.{step.id}." in " ".join(one.inputs)]
     if not using:
         return ""
-    return f"{', '.join(using)} would use its result: change the plan with make_plan and a reason. "
+    return prompts.text("plan_steps.result_missing", steps=", ".join(using)) + " "
 
 
 def _check_failed(
@@ -145,26 +145,24 @@ def _check_failed(
     before = "; ".join(dict.fromkeys(one.note for one in step.evidence if one.note))
     step = replace(step, failed_checks=step.failed_checks + 1, evidence=(*step.evidence, attempt))
     plan = with_step(plan, step)
-    text = f"Check failed ({attempt.note}): {step.id} is not done. "
     if step.failed_checks >= FAIL_AFTER:
         summary = f"check failed {step.failed_checks} times: {attempt.note}"
         plan = close_step(plan, step.id, "failed", Evidence(None, None, summary))
-        rest = f"{_needed(plan, step)}{where_we_are(plan, messages)}"
-        return plan, f"{text}It is closed as failed. {rest}"
-    known = f"Before that: {before}. " if before else ""
+        now = f"{_needed(plan, step)}{where_we_are(plan, messages)}"
+        return plan, _failure(step, attempt, prompts.text("plan_steps.given_up", now=now))
     if step.failed_checks < CHANGE_AFTER:
-        return plan, (
-            f"{text}{known}Find the cause, fix it and complete the step again; or change the plan, "
-            "or close the step as failed with a note."
-        )
-    if step.fallback and not step.on_fallback:
+        then = prompts.text("plan_steps.try_again")
+    elif step.fallback and not step.on_fallback:
         plan = _fall_back(plan, step, f"check failed {step.failed_checks} times")
-        return plan, f"{text}{known}Do not repeat it. {where_we_are(plan, messages)}"
-    return plan, (
-        f"{text}{known}That was failure {step.failed_checks}. Do not try the same "
-        "again; change the plan with make_plan and a reason, or close the step as failed with a "
-        "note."
-    )
+        then = prompts.text("plan_steps.use_fallback", now=where_we_are(plan, messages))
+    else:
+        then = prompts.text("plan_steps.change_plan", count=step.failed_checks)
+    known = f"Before that: {before}. " if before else ""
+    return plan, _failure(step, attempt, f"{known}{then}")
+
+
+def _failure(step: PlanStep, attempt: Evidence, then: str) -> str:
+    return prompts.text("plan_steps.check_failed", reason=attempt.note, step=step.id, then=then)
 
 
 def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage) -> str | None:
@@ -188,10 +186,10 @@ def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple
     touched = False
     for message in reversed(messages):
         if message.type == "human":
-            if _OPEN_STEPS in message.text:
+            if prompts.occurs(STEPS_OPEN, message.text):
                 return ()
             if is_input(message):
-                touched = touched or GIVEN_PLAN in message.text
+                touched = touched or prompts.occurs(GIVEN_PLAN, message.text)
                 break
         if isinstance(message, ToolMessage) and message.name in PLAN_TOOLS:
             touched = True
@@ -200,7 +198,7 @@ def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple
 
 def open_steps_text(steps: Sequence[str]) -> str:
     """Return what the model is told of an answer before its `steps` are closed."""
-    return f"{_OPEN_STEPS} {', '.join(steps)}; close each with complete_step, then answer"
+    return prompts.text(STEPS_OPEN, steps=", ".join(steps))
 
 
 def settle_check(

@@ -136,7 +136,7 @@ class Judge:
 
 def _request(case: JudgedCase, space: int) -> ModelRequest:
     text = as_text(case, min(MAX_OUTPUTS, int(space * CHARS_PER_TOKEN / 2)))
-    asked = fitted(SystemMessage(prompts.load("judge")), [HumanMessage(text)], space)
+    asked = fitted(SystemMessage(prompts.text("judge")), [HumanMessage(text)], space)
     return ModelRequest(asked, purpose="judge", schema=SCHEMA)
 
 

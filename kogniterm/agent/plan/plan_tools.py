@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent.compaction import clip
 from kogniterm.agent.messages import artifact_of, is_input
 from kogniterm.errors import ToolError
@@ -42,10 +43,7 @@ KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
 
 MAKE_PLAN = ToolSpec(
     name="make_plan",
-    description=(
-        "Write a plan for work of three or more steps, then work on the first open step. "
-        "To change it, give the reason and the steps still to do."
-    ),
+    description="",
     parameters={
         "type": "object",
         "properties": {
@@ -56,14 +54,10 @@ MAKE_PLAN = ToolSpec(
                 "items": {
                     "type": "object",
                     "properties": {
-                        "id": {"type": "string", "description": "s1, s2, …"},
+                        "id": {"type": "string"},
                         "what": {"type": "string"},
                         "why": {"type": "string"},
-                        "inputs": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "steps.s1.output, session.cwd",
-                        },
+                        "inputs": {"type": "array", "items": {"type": "string"}},
                         "tools": {"type": "array", "items": {"type": "string"}},
                         "expect": {"type": "string"},
                         "check": {
@@ -88,10 +82,7 @@ MAKE_PLAN = ToolSpec(
 
 COMPLETE_STEP = ToolSpec(
     name="complete_step",
-    description=(
-        "Close a plan step once it has evidence: its check runs now, else its last command "
-        "counts. A judgement, failed and skipped need a note."
-    ),
+    description="",
     parameters={
         "type": "object",
         "properties": {
@@ -156,7 +147,7 @@ def with_step(plan: Plan, step: PlanStep) -> Plan:
 
 def accepted(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
     """Return the observation of a plan that is worked on from now on."""
-    return f"Plan accepted. {where_we_are(plan, messages)}"
+    return prompts.text("plan_steps.accepted", now=where_we_are(plan, messages))
 
 
 def where_we_are(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
@@ -166,15 +157,17 @@ def where_we_are(plan: Plan, messages: Sequence[BaseMessage] = ()) -> str:
     """
     step = active_step(plan)
     if step is None:
-        return "All plan steps are closed. Give the final answer: what was verified, what was not."
+        return prompts.text("final_response.steps_closed")
     what = f"{step.fallback} (instead of: {step.what})" if step.on_fallback else step.what
-    how = f"delegate, tools {step.delegate}, step {step.id}"
-    hand = f" Hand it to a sub-agent: {how}." if step.delegate else ""
+    hand = ""
+    if step.delegate:
+        hand = " " + prompts.text("plan_steps.hand_over", kind=step.delegate, step=step.id)
     expect = f" Expected: {step.expect}." if step.expect else ""
     check = f" Check: {step.check.kind} {step.check.value}." if step.check else ""
     parts = "".join(f"\n- {part.what}" for part in step.substeps)
     used = "".join(f"\n{line}" for line in inputs_of(step, plan, messages))
-    return f"Now {step.id}: {what}.{hand}{expect}{check}{parts}{used}"
+    details = f"{hand}{expect}{check}{parts}{used}"
+    return prompts.text("plan_steps.next_step", step=step.id, what=what, details=details)
 
 
 def inputs_of(step: PlanStep, plan: Plan, messages: Sequence[BaseMessage]) -> list[str]:

@@ -271,7 +271,7 @@ class LocalModel:
 
 def _question(turn: TurnSoFar) -> Chat:
     asked = turn.request if turn.data is None else f"{turn.request}\n\n{turn.data}"
-    return [("system", prompts.load("local_prose")), ("user", asked)]
+    return [("system", prompts.text("local_model.answer")), ("user", asked)]
 
 
 def _chat(messages: Sequence[BaseMessage]) -> Chat:

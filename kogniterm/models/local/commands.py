@@ -348,7 +348,7 @@ def command_chat(
     turn: TurnSoFar, part: str, shown: Sequence[Example], *, with_failure: bool = True
 ) -> Chat:
     """Return the chat for `part`: examples, earlier parts, the request, the error."""
-    chat = [("system", prompts.load("local_command"))]
+    chat = [("system", prompts.text("local_model.command"))]
     for example in reversed(shown):
         chat += [("user", example.request), ("assistant", example.command)]
     if turn.previous is not None:
@@ -359,5 +359,6 @@ def command_chat(
     if turn.failed and with_failure:
         said = "\n".join(turn.failed[-1].output.splitlines()[-_ERROR_LINES:])
         chat.append(("assistant", turn.failed[-1].command))
-        chat.append(("user", f"That failed: {said}\nWrite a different command for: {part}"))
+        again = prompts.text("local_model.another_command", output=said, request=part)
+        chat.append(("user", again))
     return chat

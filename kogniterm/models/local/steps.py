@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kogniterm import prompts
 from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
 from kogniterm.text.language import fold_case, language_of
 
@@ -103,7 +104,8 @@ def _resolved(parts: list[str]) -> tuple[str, ...]:
 COMMAND_TOOL = "execute_command"
 TRIES = 2
 """Commands proposed for one part: the first, and one more when it failed."""
-_APPENDED = re.compile(r"\n\n<\w+[^>\n]*>\n|\n\n\(Make a plan ")
+_APPENDED = re.compile(r"\n\n<\w+[^>\n]*>\n")
+_PLAN_NOTES = ("create_plan.plan_first", "create_plan.plan_only", "create_plan.plan_mode")
 _DATA = re.compile(r"<stdin>\n(.*)\n</stdin>", re.DOTALL)
 _NOTE = re.compile(r"\[[^\]\n]*\]")
 _EXIT = re.compile(r"\[exit (\d+)")
@@ -164,7 +166,10 @@ class TurnSoFar:
 
 def words_of_user(text: str) -> str:
     """Return the user's own words in a human message, without what was put behind them."""
-    return _APPENDED.split(f"\n\n{text}" if text.startswith("<stdin>") else text)[0].strip()
+    words = _APPENDED.split(f"\n\n{text}" if text.startswith("<stdin>") else text)[0]
+    for name in _PLAN_NOTES:
+        words = words.partition(f"\n\n{prompts.text(name)}")[0]
+    return words.strip()
 
 
 def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:

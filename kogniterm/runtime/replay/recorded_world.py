@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, SystemMessage
 
+from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     AGAIN,
@@ -37,6 +38,7 @@ from kogniterm.models.catalog import ANY_IMAGES
 from kogniterm.protocols import Executor, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import compacted
+from kogniterm.runtime.crash_recovery import RUN_AGAIN
 from kogniterm.runtime.plan_edits import plan_context, plan_from_text
 from kogniterm.runtime.services.sandbox_service import SandboxFindings
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -127,7 +129,7 @@ class Player:
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """Return the user's recorded choice about a command of unknown outcome."""
         del intent, output
-        return "again" if "propose it again" in self.last_observation else "skip"
+        return "again" if prompts.occurs(RUN_AGAIN, self.last_observation) else "skip"
 
     async def reply(self, agent: str) -> tuple[AIMessage | None, Usage]:
         """Return the next recorded reply to an agent, None for an empty one."""
@@ -556,7 +558,7 @@ class RecordedContext:
         """Return what files and memory added to the recorded input."""
         words, images = words_and_images(self.player.turn.given.message)
         for told in (PLAN_FIRST, PLAN_ONLY, PLAN_MODE):
-            words = words.removesuffix(told)
+            words = words.removesuffix(prompts.text(told))
         whole = words.rstrip("\n")
         rest = whole.removeprefix(human_message(user_input, "never").text)
         planned = plan_context(self.player.turn.plan, self.journal.state.plan)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from tempfile import gettempdir
 
-from kogniterm import approval
+from kogniterm import approval, prompts
 from kogniterm.approval import SandboxFailure
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import Planted, State, planted
@@ -34,21 +34,6 @@ ACTING_ON_MACHINE = frozenset({
 """Programs that act on processes or services of the machine, which the sandbox hides."""
 _MOST_NAMED = 8
 _MARK = "[sandbox: "
-_FIRST = {
-    "bubblewrap": (
-        "this and every other command that the user did not approve runs in a sandbox. It can "
-        "write to the workspace and to a private /tmp of this session only, has no network, and "
-        "sees neither processes nor services of this machine. Propose what needs them alone: the "
-        "user can approve it outside."
-    ),
-    "landlock": (
-        "this and every other command that the user did not approve runs in a sandbox. It can "
-        "write to the workspace and to $TMPDIR only (/tmp is closed), has no network, and cannot "
-        "reach services of this machine. Propose what needs them alone: the user can "
-        "approve it outside."
-    ),
-}
-"""The note of a session's first sandboxed command, by the kind of sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +133,7 @@ class SandboxService:
             )
         if not self.told:
             self.told = True
-            notes.insert(0, _FIRST[box.kind])
+            notes.insert(0, prompts.text(f"sandbox.{box.kind}"))
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
         changed = tuple(f"{one.path} {one.how}" for one in different)
         failure = self.stopped.get(command) if asks and not known and not self.always else None
@@ -156,7 +141,9 @@ class SandboxService:
 
     def was_told(self, texts: Iterable[str]) -> None:
         """Find in the history of a resumed session that the model was told."""
-        self.told = any(_MARK + text[:40] in one for one in texts for text in _FIRST.values())
+        kinds = prompts.shipped()["sandbox"].texts
+        marks = [_MARK + prompts.text(f"sandbox.{kind}")[:40] for kind in kinds]
+        self.told = any(mark in one for one in texts for mark in marks)
 
     def _misled(self, command: str, box: Sandbox, *, asks: bool) -> list[str]:
         """Return what a command may have got wrong; the user is asked about it now or later."""

@@ -154,18 +154,13 @@ START, END = "<!-- found by /init -->", "<!-- end of what /init found -->"
 
 def init_request(profile: ProjectProfile, wanted: str, *, exists: bool) -> str:
     """Return the task by which the model writes AGENTS.md, or improves the one that `exists`."""
-    how = (
-        "Improve AGENTS.md by edits: keep what is right in it and in its author's words, correct "
-        "what is not, add what is missing."
-        if exists
-        else "Propose the whole file in one write; the user sees it before it is written."
-    )
-    text = prompts.load("init").format(
+    text = prompts.text(
+        "init.task",
         task="Improve" if exists else "Write",
         facts=profile.summary() or "nothing: the folder holds no files that are known",
-        how=how,
+        how=prompts.text("init.improve") if exists else prompts.text("init.write"),
     )
-    return f"{text}\n\nThe user asks besides: {wanted}" if wanted else text
+    return f"{text}\n\n{prompts.text('init.besides', wanted=wanted)}" if wanted else text
 
 
 def project_file(before: str, profile: ProjectProfile, name: str, wanted: str = "") -> str:

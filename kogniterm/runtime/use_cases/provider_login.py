@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kogniterm import prompts
 from kogniterm.errors import ModelError, ModelKeyMissingError, SettingsError, UsageError
 from kogniterm.models.catalog import BY_NAME, Provider
 from kogniterm.models.model_registry import default_name, installed, open_model
@@ -121,7 +122,7 @@ async def try_key(settings: Settings, paths: Paths, name: str, key: str) -> bool
     try:
         model = open_model(name, options)
         try:
-            request = ModelRequest((HumanMessage("Reply with the word: ready"),))
+            request = ModelRequest((HumanMessage(prompts.text("check_key")),))
             async for _event in model.stream(request):
                 pass
         finally:

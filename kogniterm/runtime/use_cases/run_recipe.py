@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip, fitted
 from kogniterm.agent.graph import think
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
 
 COMMAND = "execute_command"
-SYSTEM = "You are one step of a recipe. Answer with what is asked for, and nothing else."
 
 
 async def run_in_session(
@@ -161,7 +161,8 @@ class SessionRecipePorts:
         window, model = self.session.modes.window, self.session.modes.model
         attempt = 1
         while True:
-            asked = fitted(SystemMessage(SYSTEM), history, window.room(model.info, tools))
+            system = SystemMessage(prompts.text("recipe"))
+            asked = fitted(system, history, window.room(model.info, tools))
             try:
                 return await self._ask(ModelRequest(asked, tools, "decide_action"))
             except ContextOverflowError:
