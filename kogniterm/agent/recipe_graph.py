@@ -1,17 +1,19 @@
-"""A recipe compiled to a LangGraph graph. Every action goes through its ports."""
+"""The run of a recipe's graph of nodes. Every action goes through its ports."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langgraph.graph import END, START, StateGraph
 
 from kogniterm.agent import recipe_schema as recipes
 from kogniterm.agent.messages import tool_message
+from kogniterm.agent.recipe_order import access_of, follow, side_by_side
 from kogniterm.agent.recipe_schema import REFERENCE, Input, Node, Recipe
 from kogniterm.agent.replies import (
     MAX_UNUSABLE,
@@ -53,28 +55,50 @@ class RecipePorts(Protocol):
     async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
         """Call a tool of the session; one with effects is asked for first."""
 
-    async def ask(self, messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
-        """Ask the session's model."""
+    async def ask(
+        self, key: str, messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]
+    ) -> Reply:
+        """Ask the session's model for the node `key`."""
 
-    async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
-        """Let a sub-agent do a task; without `tokens` its budget is that of its kind."""
+    def note(self, key: str, messages: Sequence[BaseMessage]) -> None:
+        """Add `messages` to what the node `key` said and heard."""
+
+    def question(self, text: str) -> HumanMessage:
+        """Return a question to the model, as it may be kept and sent."""
+
+    def thread(self, name: str) -> AbstractAsyncContextManager[RecipeThread]:
+        """Open the history called `name` for one node at a time."""
+
+    async def agent(self, task: str, tools: str, tokens: int | None, *, alone: bool) -> NodeResult:
+        """Let a sub-agent do a task; without `tokens` its budget is that of its kind.
+
+        `alone` says that no other node acts meanwhile.
+        """
 
 
-class RecipeState(TypedDict, total=False):
-    """Results by node id, and which way a condition chose."""
+class RecipeThread(Protocol):
+    """A history that model nodes share, also over runs."""
 
-    results: Annotated[dict[str, NodeResult], lambda old, new: {**old, **new}]
-    way: str
+    async def make_room(self, tools: tuple[ToolSpec, ...]) -> None:
+        """Compact the history where it nears the model's window."""
+
+    @property
+    def messages(self) -> Sequence[BaseMessage]:
+        """Return the history so far."""
+
+    def keep(self, messages: Sequence[BaseMessage]) -> None:
+        """Add a question with its answer, and everything between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeScope:
-    """The values of references at one place."""
+    """The values of references at one place; `key` names the node, and the item of a map."""
 
     inputs: Mapping[str, Any]
     results: Mapping[str, NodeResult]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     item: Any = None
+    key: str = ""
 
     def value(self, reference: str) -> Any:
         """Return the value of `reference`. Raises `UsageError` for a node that has not run."""
@@ -153,7 +177,8 @@ class Runner:
     async def _agent(self, node: Node, scope: RecipeScope) -> NodeResult:
         task = scope.fill(node.agent or "", _as_text)
         tools = node.tools if isinstance(node.tools, str) else "read"
-        return await self.ports.agent(task, tools, node.tokens)
+        alone = self.recipe.in_order and access_of(node, self.recipe) == "acts"
+        return await self.ports.agent(task, tools, node.tokens, alone=alone)
 
     async def _map(self, node: Node, scope: RecipeScope) -> NodeResult:
         assert node.map is not None
@@ -169,32 +194,57 @@ class Runner:
                 most=node.map.most,
             )
         inner = self.recipe.node(node.map.do)
-        results = [
-            await self.run(inner, RecipeScope(self.inputs, scope.results, scope.arguments, item))
-            for item in items
-        ]
+
+        async def one(at: int, item: Any) -> NodeResult:
+            return await self.run(inner, replace(scope, item=item, key=f"{node.id}/{at + 1}"))
+
+        results = await side_by_side(items, one, node.map.parallel)
         texts = [result.part("value") for result in results]
         return NodeResult("\n".join(map(str, texts)), value=texts)
 
     async def _model(self, node: Node, scope: RecipeScope) -> NodeResult:
         """Ask until the model answers in text; its tools are nodes."""
-        offered = [self.recipe.node(name) for name in node.tools or ()]
-        specs = tuple(_spec(one) for one in offered)
-        messages: list[BaseMessage] = [HumanMessage(scope.fill(node.model or "", _as_text))]
-        unusable = 0
+        question = self.ports.question(scope.fill(node.model or "", _as_text))
+        if node.thread is None:
+            return NodeResult((await self._exchange(node, scope, question, ()))[-1].text)
+        async with self.ports.thread(_thread_name(node, scope)) as thread:
+            await thread.make_room(self._offered(node))
+            said = await self._exchange(node, scope, question, thread.messages)
+            thread.keep(said)
+        return NodeResult(said[-1].text)
+
+    def _offered(self, node: Node) -> tuple[ToolSpec, ...]:
+        return tuple(_spec(one) for one in self.recipe.used_by(node))
+
+    async def _exchange(
+        self,
+        node: Node,
+        scope: RecipeScope,
+        question: HumanMessage,
+        past: Sequence[BaseMessage],
+    ) -> list[BaseMessage]:
+        """Return the question, the answer as the last message, and all between them."""
+        specs, said, unusable = self._offered(node), list[BaseMessage](), 0
+
+        def add(*messages: BaseMessage) -> None:
+            self.ports.note(scope.key, messages)
+            said.extend(messages)
+
+        add(question)
         for _ in range(MAX_TOOL_ROUNDS):
-            message = clean_reply(await self.ports.ask(messages, specs)).message
+            reply = await self.ports.ask(scope.key, [*past, *said], specs)
+            message = clean_reply(reply).message
             problem = is_unusable(message)
             if problem is not None:
                 unusable += 1
                 if unusable == MAX_UNUSABLE:
                     raise no_usable_reply(Phrase(problem.rstrip(". ")))
-                messages += sent_back(message, problem)
+                add(*sent_back(message, problem))
                 continue
-            messages.append(message)
+            add(message)
             if not message.tool_calls:
-                return NodeResult(message.text)
-            messages += await self._answers(message, offered, scope)
+                return said
+            add(*await self._answers(message, self.recipe.used_by(node), scope))
         raise KognitermError(
             "The recipe stopped at node {id}: the model called tools {count} "
             "times without a final reply.",
@@ -216,7 +266,7 @@ class Runner:
                         "Unknown tool {name}; call one of the offered tools.", name=call["name"]
                     )
                 arguments = _checked(node, call["args"])
-                result = await self.run(node, RecipeScope(self.inputs, scope.results, arguments))
+                result = await self.run(node, replace(scope, arguments=arguments))
                 text, failed = result.text, False
             except ToolError as error:
                 text = str(error)
@@ -227,6 +277,18 @@ class Runner:
         assert node.condition is not None
         holds = _holds(node.condition, scope.filled(node.condition.value))
         return NodeResult(str(holds).lower(), value=holds)
+
+
+def _thread_name(node: Node, scope: RecipeScope) -> str:
+    """Return the name of the node's thread. Raises `UsageError` for one that cannot be used."""
+    name = " ".join(scope.fill(node.thread or "", _as_text).split())
+    if not 0 < len(name) <= recipes.MAX_THREAD:
+        raise UsageError(
+            "Node {id} of the recipe needs a thread name of 1 to {most} characters.",
+            id=node.id,
+            most=recipes.MAX_THREAD,
+        )
+    return name
 
 
 def _holds(condition: recipes.Condition, value: Any) -> bool:
@@ -302,38 +364,6 @@ def _typed(name: str, wanted: Input, value: Any) -> Any:
     return value
 
 
-def _compiled(runner: Runner) -> Any:
-    """Return the LangGraph graph of the recipe's main line."""
-    main = runner.recipe.main
-    graph = StateGraph(RecipeState)
-    graph.add_edge(START, main[0].id)
-    for node, after in zip(main, [*main[1:], None], strict=True):
-        default = after.id if after is not None else recipes.END
-        graph.add_node(node.id, _step(runner, node, default))  # type: ignore[call-overload]  # the stubs want a class, a coroutine function is one of the documented forms
-        if node.condition is not None:
-            ways = {node.then or default, node.otherwise or default}
-            targets: dict[Hashable, str] = {way: _target(way) for way in ways}
-            graph.add_conditional_edges(node.id, lambda state: state["way"], targets)
-        else:
-            graph.add_edge(node.id, _target(node.next or default))
-    return graph.compile(name=runner.recipe.name)
-
-
-def _step(runner: Runner, node: Node, default: str) -> Callable[[RecipeState], Any]:
-    async def run(state: RecipeState) -> RecipeState:
-        result = await runner.run(node, RecipeScope(runner.inputs, state.get("results", {})))
-        update: RecipeState = {"results": {node.id: result}}
-        if node.condition is not None:
-            update["way"] = (node.then if result.value else node.otherwise) or default
-        return update
-
-    return run
-
-
-def _target(way: str) -> str:
-    return END if way == recipes.END else way
-
-
 async def run_recipe(
     recipe: Recipe, inputs: Mapping[str, Any], ports: RecipePorts
 ) -> dict[str, Any]:
@@ -342,13 +372,25 @@ async def run_recipe(
     Raises `UsageError` for wrong inputs, and whatever a node raises.
     """
     runner = Runner(recipe, checked_inputs(recipe, inputs), ports)
-    limit = {"recursion_limit": recipes.MAX_NODES + 5}
-    state: RecipeState = await _compiled(runner).ainvoke({"results": {}}, limit)
-    results: dict[str, NodeResult] = state.get("results", {})
+    results: dict[str, NodeResult] = {}
+    after = dict(pairwise([*(node.id for node in recipe.main), recipes.END]))
+
+    async def run(node: Node) -> None:
+        scope = RecipeScope(runner.inputs, results, key=node.id)
+        results[node.id] = await runner.run(node, scope)
+
+    def leads_to(node: Node) -> str:
+        if node.condition is None:
+            return node.next or after[node.id]
+        chosen = node.then if results[node.id].value else node.otherwise
+        return chosen or after[node.id]
+
+    await follow(recipe, run, leads_to)
     scope = RecipeScope(runner.inputs, results)
     if recipe.outputs:
         return {name: scope.filled(text) for name, text in recipe.outputs.items()}
-    return {"result": list(results.values())[-1].part("text")}
+    last = [node.id for node in recipe.main if node.id in results][-1]
+    return {"result": results[last].part("text")}
 
 
 def checked_inputs(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Recipes as data: the schema of a graph of nodes, and what is checked before anything runs.
 
-The nodes of the main line run in the order they stand in, unless `next` or a condition leads
+The main line leads through the nodes in the order they stand in, unless `next` or a condition leads
 further down; never back up, so a recipe always ends. A node that a map repeats or that a model
 is offered as a tool is not in the main line. `{{…}}` refers to values: `inputs.NAME`,
 `nodes.ID.text`, `.exit_code`, `.lines`, `.value`, `item` in a map, `arguments.NAME` in a tool.
+A node starts when the nodes it waits for have ended (`agent.recipe_order`); the others run side by
+side.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ NAME = r"^[a-z][a-z0-9_-]{0,39}$"
 ID = r"^[a-z][a-z0-9_]{0,23}$"
 END = "end"
 MAX_NODES = 50
+MAX_PARALLEL = 32
+MAX_THREAD = 60
+"""Characters of a thread's name."""
 REFERENCE = re.compile(
     r"\{\{\s*(inputs\.\w+|arguments\.\w+|item|nodes\.\w+\.(?:text|exit_code|lines|value))\s*\}\}"
 )
@@ -83,15 +88,23 @@ class Condition(_Model):
 
 
 class Over(_Model):
-    """The list a map goes over, and the node it runs for each `item`."""
+    """The list a map goes over, and the node it runs for each `item`.
+
+    At most `parallel` items run at the same time.
+    """
 
     over: str
     do: str = Field(pattern=ID)
     most: int = Field(default=100, ge=1, le=1000)
+    parallel: int = Field(default=1, ge=1, le=MAX_PARALLEL)
 
 
 class Node(_Model):
-    """One node: exactly one of command, tool, model, agent, condition and map."""
+    """One node: exactly one of command, tool, model, agent, condition and map.
+
+    `thread` names the history that a model node continues. A `parallel` node changes nothing that
+    others rely on; with `after` a node waits for these nodes instead of those before it.
+    """
 
     id: str = Field(pattern=ID)
     command: str | None = None
@@ -107,6 +120,9 @@ class Node(_Model):
     tools: list[str] | DelegateKind | None = None
     tokens: int | None = Field(default=None, gt=0, le=400_000)
     parameters: dict[str, Input] = Field(default_factory=dict)
+    thread: str | None = Field(default=None, min_length=1, max_length=200)
+    parallel: bool = False
+    after: list[str] | None = None
     next: str | None = None
     then: str | None = None
     otherwise: str | None = Field(default=None, alias="else")
@@ -126,6 +142,13 @@ class Node(_Model):
             raise UnusableValueError("else belongs to a condition")
         if self.condition is not None and self.next is not None:
             raise UnusableValueError("a condition continues with then and else, not with next")
+        if self.thread is not None and kinds[0] != "model":
+            raise UnusableValueError("thread belongs to a model")
+        if self.parallel and kinds[0] not in ORDERED:
+            raise UnusableValueError(
+                "parallel belongs to {kinds}; a map has it inside map, as a number",
+                kinds=", ".join(ORDERED),
+            )
         return self
 
     @field_validator("tool")
@@ -135,7 +158,7 @@ class Node(_Model):
 
     def texts(self) -> Iterator[str]:
         """Every text of this node that may hold references."""
-        for text in (self.command, self.model, self.agent):
+        for text in (self.command, self.model, self.agent, self.thread):
             if text is not None:
                 yield text
         if self.condition is not None:
@@ -146,6 +169,8 @@ class Node(_Model):
 
 
 KINDS = ("command", "tool", "model", "agent", "condition", "map")
+ORDERED = ("command", "tool", "agent")
+"""The kinds that may change something and keep the order of the file."""
 
 
 class Recipe(_Model):
@@ -165,6 +190,27 @@ class Recipe(_Model):
 
     def node(self, node_id: str) -> Node:
         return next(node for node in self.nodes if node.id == node_id)
+
+    def used_by(self, node: Node) -> tuple[Node, ...]:
+        """Return the node that a map repeats, or those that a model may call."""
+        return tuple(self.node(name) for name in _names_used(node))
+
+    def needs(self, node: Node) -> set[str]:
+        """Return the nodes whose results `node`, or a node that it uses, refers to."""
+        texts = [text for one in (node, *self.used_by(node)) for text in one.texts()]
+        return {
+            match[1].split(".")[1]
+            for text in texts
+            for match in REFERENCE.finditer(text)
+            if match[1].startswith("nodes.")
+        }
+
+    @property
+    def in_order(self) -> bool:
+        """Return whether nothing that changes something runs beside anything else that acts."""
+        maps = (node.map.parallel for node in self.nodes if node.map is not None)
+        released = (node.parallel or node.after is not None for node in self.nodes)
+        return not any(released) and all(most == 1 for most in maps)
 
     def _aside(self) -> set[str]:
         maps = {node.map.do for node in self.nodes if node.map is not None}
@@ -189,6 +235,7 @@ def _problems(recipe: Recipe) -> Iterator[Phrase]:
     for node in recipe.nodes:
         yield from _bad_ways(node, main)
         yield from _bad_uses(node, recipe, ids)
+        yield from _bad_order(node, recipe, ids, main)
         for text in node.texts():
             yield from _bad_references(text, Phrase("node {node}", {"node": node.id}), recipe, ids)
         if node.command is not None and _quoted_references(node.command):
@@ -222,26 +269,53 @@ def _bad_ways(node: Node, main: list[str]) -> Iterator[Phrase]:
 
 
 def _bad_uses(node: Node, recipe: Recipe, ids: list[str]) -> Iterator[Phrase]:
-    used = [node.map.do] if node.map is not None else []
-    if node.model is not None:
-        if isinstance(node.tools, str):
-            yield Phrase("node {node}: tools of a model is a list of nodes", {"node": node.id})
-        else:
-            used += node.tools or []
-    for name in used:
+    if node.model is not None and isinstance(node.tools, str):
+        yield Phrase("node {node}: tools of a model is a list of nodes", {"node": node.id})
+    for name in _names_used(node):
         if name not in ids:
             yield Phrase(
                 "node {node} uses {name}, which does not exist", {"node": node.id, "name": name}
             )
-        elif recipe.node(name).kind in ("condition", "map", "model"):
+        elif recipe.node(name).kind not in (*ORDERED, *(("model",) if node.map else ())):
             yield Phrase(
-                "node {node} cannot use {name}: only command, tool and agent nodes",
-                {"node": node.id, "name": name},
+                "node {node} cannot use {name}: only {kinds} nodes",
+                {
+                    "node": node.id,
+                    "name": name,
+                    "kinds": ", ".join((*ORDERED, "model") if node.map else ORDERED),
+                },
             )
     if node.agent is not None and not isinstance(node.tools, str | None):
         yield Phrase(
             "node {node}: tools of an agent is read, search, edit or run", {"node": node.id}
         )
+
+
+def _bad_order(node: Node, recipe: Recipe, ids: list[str], main: list[str]) -> Iterator[Phrase]:
+    """Yield what `node` waits for or refers to and what does not run before it."""
+    if node.after is not None and node.id not in main:
+        yield Phrase("node {node}: after belongs to a node of the main line", {"node": node.id})
+    if node.id not in main or any(one not in ids for one in _names_used(node)):
+        return
+    before = main[: main.index(node.id)]
+    for name in node.after or ():
+        if name not in before:
+            yield Phrase(
+                "node {node} cannot run after {name}: name an earlier node of the main line",
+                {"node": node.id, "name": name},
+            )
+    for name in sorted(recipe.needs(node)):
+        if name in ids and name not in before:
+            yield Phrase(
+                "node {node} refers to the result of {name}, which does not run before it",
+                {"node": node.id, "name": name},
+            )
+
+
+def _names_used(node: Node) -> list[str]:
+    if node.map is not None:
+        return [node.map.do]
+    return node.tools if node.model is not None and isinstance(node.tools, list) else []
 
 
 def _bad_references(text: str, where: Phrase, recipe: Recipe, ids: list[str]) -> Iterator[Phrase]:

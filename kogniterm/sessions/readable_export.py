@@ -25,6 +25,7 @@ from kogniterm.sessions.session_search import content_of, is_image
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate, Phrase, Plan, PlanStep, events
+from kogniterm.types.turn_values import RECIPE_NODE
 
 _MARKS = {"done": "x", "failed": "!", "skipped": "-"}
 _DECIDED = {
@@ -144,7 +145,11 @@ def _of_agent(update: NodeUpdate, say: Say) -> Iterator[str]:
     """Yield the messages of a sub-agent, without its answer, which is the result of its task."""
     for message in update.messages:
         text = content_of(message).strip()
-        if message.type == "human" and text:
+        if update.node == RECIPE_NODE and text:
+            asks = Phrase("Question to the model in the node {node}:", {"node": update.agent})
+            asked = f"*{say(asks)}*\n\n{_quoted(text)}"
+            yield (asked if message.type == "human" else text) + "\n\n"
+        elif message.type == "human" and text:
             yield f"*{say(Phrase('Task for a sub-agent:'))}*\n\n{_quoted(text)}\n\n"
         elif text and (message.type != "ai" or getattr(message, "tool_calls", False)):
             yield text + "\n\n"

@@ -160,6 +160,10 @@ class Answer:
     refused_by: str = ""
 
 
+RECIPE_NODE = "recipe"
+"""The node of what a recipe adds; with an `agent` it is the exchange of one of its model nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeUpdate:
     """An addition of one graph node to the session, journaled as the graph streams it.

@@ -1,19 +1,22 @@
 """The run of a recipe in a session: a turn of its own, with the same approval and journal.
 
 Every command and every tool with effects becomes a tool call in the history and an action
-request, so that crashes, refusals and undo work as in any other turn.
+request, so that crashes, refusals and undo work as in any other turn. What nodes request at the
+same time is one message with several calls, settled together. What a model node says and hears is
+journaled like a sub-agent's history.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from kogniterm import prompts
 from kogniterm.agent import messages
@@ -31,6 +34,7 @@ from kogniterm.errors import (
     OutcomeNotWrittenError,
     RefusedError,
     ToolError,
+    TurnInterruptedError,
     UsageError,
 )
 from kogniterm.protocols import Tool
@@ -40,20 +44,25 @@ from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.runtime.turn_end import cancel_open, end_turn, failed, interrupted
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
+from kogniterm.runtime.use_cases.recipe_threads import Thread, Threads
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
     ActionRequest,
     AgentState,
     Answer,
+    CommandResult,
+    Decision,
     EffectClass,
     ModelRequest,
     NodeUpdate,
+    Phrase,
     Reply,
     ToolSpec,
     UserInput,
     events,
 )
+from kogniterm.types.turn_values import RECIPE_NODE
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -82,15 +91,23 @@ async def run_in_session(
         outputs = await run_recipe(recipe, values, ports)
         answer = Answer(_shown(outputs), usage=count.usage)
     except asyncio.CancelledError:
+        await ports.stop()
         cancel_open(journal, "the user stopped the recipe")
         answer = interrupted(count)
     except OutcomeNotWrittenError:
         raise
+    except TurnInterruptedError:
+        await ports.stop()
+        cancel_open(journal, "the user stopped the recipe")
+        answer = interrupted(count)
     except KognitermError as error:
+        await ports.settled()
         cancel_open(journal, "the recipe ended early")
         answer = failed(error, count)
+    finally:
+        ports.threads.close()
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
-    journal.record(NodeRan(NodeUpdate("recipe", (said,), answer=answer.text)))
+    journal.record(NodeRan(NodeUpdate(RECIPE_NODE, (said,), answer=answer.text)))
     return end_turn(journal, answer, io)
 
 
@@ -128,6 +145,20 @@ class SessionRecipePorts:
     extra: Mapping[str, Tool] = field(
         default_factory=lambda: {tool.spec.name: tool for tool in (calculator(),)}
     )
+    threads: Threads = field(init=False)
+    _actions: _Actions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.threads = Threads(self.session, self.count)
+        self._actions = _Actions(self.session, self.io, self.count)
+
+    async def stop(self) -> None:
+        """End the actions that run, because the user stopped the recipe."""
+        await self._actions.stop()
+
+    async def settled(self) -> None:
+        """Let the actions that run end."""
+        await self._actions.settled()
 
     async def command(self, command: str, purpose: str) -> NodeResult:
         """Run a command, once it is approved."""
@@ -156,15 +187,17 @@ class SessionRecipePorts:
         self.io.sink(events.ToolRan(name, self.session.journal.redact(shown), text, code != 0))
         return NodeResult(text, code)
 
-    async def ask(self, history: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]) -> Reply:
+    async def ask(
+        self, key: str, messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]
+    ) -> Reply:
         """Ask the session's model; counted and reported like any other call."""
         window, model = self.session.modes.window, self.session.modes.model
         attempt = 1
         while True:
             system = SystemMessage(prompts.text("recipe"))
-            asked = fitted(system, history, window.room(model.info, tools))
+            asked = fitted(system, messages, window.room(model.info, tools))
             try:
-                return await self._ask(ModelRequest(asked, tools, "decide_action"))
+                return await self._ask(ModelRequest(asked, tools, "decide_action", agent=key))
             except ContextOverflowError:
                 if attempt == MAX_UNUSABLE:
                     raise
@@ -180,26 +213,47 @@ class SessionRecipePorts:
                 reply = event
                 relay(event, self.io.sink, self.count)
         assert reply is not None
-        self.session.journal.record(NodeRan(NodeUpdate("recipe", usage=reply.usage)))
+        self.session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, usage=reply.usage)))
         return reply
 
-    async def agent(self, task: str, tools: str, tokens: int | None) -> NodeResult:
-        """Delegate a task to a sub-agent, as the model would."""
+    def question(self, text: str) -> HumanMessage:
+        """Return a question to the model, with secrets replaced."""
+        return HumanMessage(self.session.journal.redact(text))
+
+    def note(self, key: str, messages: Sequence[BaseMessage]) -> None:
+        """Journal what a model node said and heard."""
+        self.session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, tuple(messages), agent=key)))
+
+    @asynccontextmanager
+    async def thread(self, name: str) -> AsyncIterator[Thread]:
+        """Open the history called `name` for one node at a time."""
+        thread = self.threads.open(name)
+        async with thread.used:
+            yield thread
+
+    async def agent(self, task: str, tools: str, tokens: int | None, *, alone: bool) -> NodeResult:
+        """Delegate a task to a sub-agent, as the model would.
+
+        Its call stands open in the history while it works `alone`. Otherwise other calls may come
+        meanwhile, and it is added together with the answer.
+        """
         await self._may_continue()
         arguments: dict[str, Any] = {"task": task, "tools": tools}
         if tokens is not None:
             arguments["tokens"] = tokens
-        delegated, key, session = parse_task(arguments), _call_id(), self.session
+        delegated, key, journal = parse_task(arguments), _call_id(), self.session.journal
         call = {"name": DELEGATE.name, "args": arguments, "id": key, "type": "tool_call"}
-        session.journal.record(NodeRan(NodeUpdate("recipe", (AIMessage("", tool_calls=[call]),))))
+        asked = (AIMessage("", tool_calls=[call]),)
+        if alone:
+            journal.record(NodeRan(NodeUpdate(RECIPE_NODE, asked)))
         result = await self._run_agent(key, delegated)
         while result.pending:
-            session.journal.record(NodeRan(NodeUpdate("recipe", pending=result.pending)))
-            await settle(session.services, self.io, self.count)
+            await self._actions.settle(_Action(pending=result.pending))
             result = await self._run_agent(key, delegated)
-        text, broken = session.journal.redact(result.text), result.status != "ok"
+        text, broken = journal.redact(result.text), result.status != "ok"
         answer = messages.tool_message(key, DELEGATE.name, text, failed=broken)
-        session.journal.record(NodeRan(NodeUpdate("recipe", (answer,))))
+        told = (answer,) if alone else (*asked, answer)
+        journal.record(NodeRan(NodeUpdate(RECIPE_NODE, told)))
         if broken:
             raise KognitermError("The recipe's sub-agent failed: {why}", why=text)
         return NodeResult(text)
@@ -229,40 +283,119 @@ class SessionRecipePorts:
         effect: EffectClass,
         detail: str = "",
     ) -> NodeResult:
-        """Request an action as the model would, settle the request, and read its outcome."""
+        """Request an action as the model would, and return its outcome."""
         await self._may_continue()
-        session, call_id, refused = self.session, _call_id(), len(self.count.refused)
+        call_id = _call_id()
         call = {"name": tool, "args": dict(arguments), "id": call_id, "type": "tool_call"}
         request = ActionRequest(
-            session.journal.new_id(), call_id, tool, line, purpose, dict(arguments), effect, detail
+            self.session.journal.new_id(),
+            call_id,
+            tool,
+            line,
+            purpose,
+            dict(arguments),
+            effect,
+            detail,
         )
-        message = AIMessage("", tool_calls=[call])
-        session.journal.record(NodeRan(NodeUpdate("recipe", (message,), pending=(request,))))
-        watched = _Watched(self.io)
-        await settle(session.services, watched.io, self.count)
-        if len(self.count.refused) > refused:
-            raise RefusedError("An action was refused: {why}", why=self.count.refused[-1][0])
-        if watched.text is not None:
-            return NodeResult(watched.text, watched.exit_code)
-        observed = session.state.messages[-1]
-        failed_ = isinstance(observed, ToolMessage) and observed.status == "error"
-        return NodeResult(clip(observed.text, 100_000), 1 if failed_ else 0)
+        await self._actions.settle(_Action(call, (request,)))
+        return self._actions.result(call_id)
 
 
 def _call_id() -> str:
     return f"recipe_{uuid4().hex[:12]}"
 
 
-class _Watched:
-    """A `TurnIO` that also keeps the command's result, without the notes to the model."""
+JOINING = 30
+"""Turns of the event loop for which requests are gathered, so that nodes which are ready at the
+same time ask together, and nodes that are cancelled ask no more."""
 
-    def __init__(self, io: TurnIO) -> None:
-        self.text: str | None = None
-        self.exit_code: int | None = None
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Action:
+    """The requests of one node: of a call of its own, or of the sub-agent it runs."""
+
+    call: Mapping[str, Any] | None = None
+    pending: tuple[ActionRequest, ...] = ()
+
+
+class _Actions:
+    """The actions of a recipe's nodes: one batch after the other is settled by the runtime."""
+
+    def __init__(self, session: LiveSession, io: TurnIO, count: TurnCount) -> None:
+        self._session = session
+        self._count = count
         self._sink = io.sink
-        self.io = replace(io, sink=self._tell)
+        self._io = replace(io, sink=self._tell)
+        self._waiting: list[_Action] = []
+        self._next: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._over: Phrase | None = None
+        self._calls: dict[str, str] = {}
+        self._results: dict[str, CommandResult] = {}
+        self._decisions: dict[str, Decision] = {}
+
+    async def settle(self, action: _Action) -> None:
+        """Request and settle an action, with those of other nodes that ask at the same time."""
+        self._waiting.append(action)
+        if self._next is None:
+            self._next = asyncio.create_task(self._settle_next(self._running))
+        batch = self._next
+        try:
+            await asyncio.shield(batch)
+        except asyncio.CancelledError:
+            if action in self._waiting:
+                self._waiting.remove(action)
+            if batch.cancelled():
+                raise TurnInterruptedError("The turn was stopped.") from None
+            raise
+
+    async def _settle_next(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        for _ in range(JOINING):
+            await asyncio.sleep(0)
+        batch, self._waiting = self._waiting, []
+        self._running, self._next = self._next, None
+        if not batch:
+            return
+        calls = [dict(one.call) for one in batch if one.call is not None]
+        said = (AIMessage("", tool_calls=calls),) if calls else ()
+        pending = tuple(request for one in batch for request in one.pending)
+        self._session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, said, pending=pending)))
+        self._over = await settle(self._session.services, self._io, self._count)
 
     def _tell(self, event: events.Event) -> None:
-        if isinstance(event, events.CommandEnded):
-            self.text, self.exit_code = event.result.text, event.result.exit_code
+        if isinstance(event, events.ActionProposed):
+            self._calls[event.request.id] = event.request.call_id
+        elif isinstance(event, events.ActionDecided):
+            self._decisions[event.request.call_id] = event.decision
+        elif isinstance(event, events.CommandEnded) and event.request_id in self._calls:
+            self._results[self._calls[event.request_id]] = event.result
         self._sink(event)
+
+    def result(self, call_id: str) -> NodeResult:
+        """Return how a settled call ended. Raises `RefusedError` and `BudgetError`."""
+        decision, ran = self._decisions.get(call_id), self._results.get(call_id)
+        if decision is not None and decision.kind == "reject":
+            raise RefusedError("An action was refused: {why}", why=decision.why)
+        if ran is not None:
+            return NodeResult(ran.text, ran.exit_code)
+        answered = reversed(self._session.state.messages)
+        answer = next((m for m in answered if getattr(m, "tool_call_id", "") == call_id), None)
+        if not isinstance(answer, ToolMessage) and self._over is not None:
+            raise BudgetError(self._over.template, **dict(self._over.values))
+        if not isinstance(answer, ToolMessage) or call_id not in self._decisions:
+            raise RefusedError("An earlier action of the recipe was refused.")
+        return NodeResult(clip(answer.text, 100_000), int(answer.status == "error"))
+
+    async def settled(self) -> None:
+        """Wait until the batch that runs has ended."""
+        if tasks := [task for task in (self._running, self._next) if task is not None]:
+            await asyncio.wait(tasks)
+
+    async def stop(self) -> None:
+        """Cancel what runs, and wait until it has ended."""
+        for task in (self._running, self._next):
+            if task is not None:
+                task.cancel()
+        await self.settled()

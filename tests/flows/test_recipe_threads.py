@@ -1,0 +1,291 @@
+"""Recipes whose nodes run side by side, and model nodes that keep their own history."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from kogniterm.runtime.services.archive import JournalPurge
+from kogniterm.runtime.use_cases.stored_data import export_parts
+from kogniterm.sessions.records import Compacted, InputReceived
+from kogniterm.types import ActionRequest, Decision, events
+from tests.cli.conftest import Shell, shell
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.program import start
+from tests.flows.test_recipes import cook
+from tests.support.forge import Forge
+
+__all__ = ["shell"]
+
+TWO = """
+name: r
+nodes:
+  - {id: one, model: Say one.}
+  - {id: two, model: Say two.}
+  - {id: both, model: "Join {{nodes.one.text}} {{nodes.two.text}}"}
+"""
+SLOW = """
+delays: true
+replies:
+  - {when: {last_contains: Say one}, text: One., delay: 0.3}
+  - {when: {last_contains: Say two}, text: Two., delay: 0.1}
+  - {when: {last_contains: Join One. Two.}, text: Joined.}
+"""
+
+
+def calls(flow: Flow) -> str:
+    """Return the order of model calls (C) and replies (A)."""
+    kinds = {events.ModelCalled: "C", events.ModelAnswered: "A"}
+    return "".join(kinds.get(type(event), "") for event in flow.events)
+
+
+async def test_model_nodes_that_do_not_depend_on_each_other_are_asked_at_once(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(SLOW)
+    assert (await cook(flow, TWO)).text == "Joined."
+    assert calls(flow) == "CCAACA"
+
+
+async def test_a_map_asks_within_its_bound_and_keeps_the_order(make_flow: MakeFlow) -> None:
+    script = """
+delays: true
+replies:
+  - {when: {last_contains: Name a}, text: A., delay: 0.4}
+  - {when: {last_contains: Name b}, text: B., delay: 0.1}
+  - {when: {last_contains: Name c}, text: C., delay: 0.1}
+"""
+    recipe = """
+name: r
+inputs: {words: {type: list}}
+nodes:
+  - {id: each, map: {over: "{{inputs.words}}", do: name, parallel: 2}}
+  - {id: name, model: "Name {{item}}"}
+outputs: {names: "{{nodes.each.value}}"}
+"""
+    flow = make_flow(script)
+    assert (await cook(flow, recipe, words="a,b,c")).text == '["A.", "B.", "C."]'
+    assert calls(flow) == "CCACAA"
+
+
+COMMANDS = """
+name: r
+nodes:
+  - {id: first, command: echo first}
+  - {id: lint, command: echo lint; exit 3, parallel: true, may_fail: true}
+  - {id: types, command: echo types, parallel: true}
+  - {id: last, command: "echo {{nodes.lint.text}} {{nodes.lint.exit_code}} {{nodes.types.text}}"}
+"""
+
+
+async def test_parallel_commands_are_requested_together_and_asked_one_after_the_other(
+    make_flow: MakeFlow,
+) -> None:
+    waiting: list[int] = []
+
+    def decide(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        waiting.append(len(flow.session.state.pending))
+        return yes(request)
+
+    flow = make_flow(decisions=[decide] * 4)
+    answer = await cook(flow, COMMANDS)
+    assert answer.text == "lint 3 types"
+    assert waiting[:2] == [1, 2]
+    assert flow.session is not None
+    made = [m.tool_calls for m in flow.session.state.messages if getattr(m, "tool_calls", None)]
+    assert [len(calls) for calls in made] == [1, 2, 1]
+
+
+async def test_a_refusal_in_a_group_ends_the_recipe(make_flow: MakeFlow) -> None:
+    recipe = """
+name: r
+nodes:
+  - {id: each, map: {over: "a\\nb\\nc", do: make, parallel: 2}}
+  - {id: make, command: "touch {{item}}"}
+"""
+    flow = make_flow(decisions=[no("not this")])
+    answer = await cook(flow, recipe)
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert "not this" in str(answer.reason)
+    assert list(flow.folder.iterdir()) == []
+
+
+async def test_a_limit_of_commands_holds_for_a_group(make_flow: MakeFlow) -> None:
+    flow = make_flow(max_commands=2)
+    recipe = """
+name: r
+nodes:
+  - {id: each, map: {over: "a\\nb\\nc\\nd", do: make, parallel: 4}}
+  - {id: make, command: "touch {{item}}"}
+"""
+    answer = await cook(flow, recipe)
+    assert (answer.stop, answer.exit_code) == ("budget", 4)
+    assert len(list(flow.folder.iterdir())) == 2
+
+
+async def test_a_failing_node_lets_running_commands_end_and_starts_no_more(
+    make_flow: MakeFlow,
+) -> None:
+    recipe = """
+name: r
+nodes:
+  - {id: bad, command: exit 2, parallel: true}
+  - {id: good, command: echo kept > kept, parallel: true}
+  - {id: never, command: touch never}
+"""
+    flow = make_flow()
+    answer = await cook(flow, recipe)
+    assert str(answer.reason) == "The recipe stopped: node bad ended with exit code 2."
+    assert [file.name for file in flow.folder.iterdir()] == ["kept"]
+
+
+async def test_reading_sub_agents_work_side_by_side_in_a_valid_history(
+    make_flow: MakeFlow,
+) -> None:
+    script = """
+delays: true
+replies:
+  - {when: {last_contains: Colour}, text: Blue., delay: 0.2}
+  - {when: {last_contains: Shape}, text: Round., delay: 0.1}
+"""
+    recipe = """
+name: r
+nodes:
+  - {id: colour, agent: Colour of it}
+  - {id: shape, agent: Shape of it}
+outputs: {both: "{{nodes.colour.text}} {{nodes.shape.text}}"}
+"""
+    flow = make_flow(script)
+    assert (await cook(flow, recipe)).text == "Blue. Round."
+    assert calls(flow) == "CCAA"
+    assert flow.session is not None
+    kinds = [m.type for m in flow.session.state.messages]
+    assert kinds == ["human", "ai", "tool", "ai", "tool", "ai"]
+
+
+# --- threads ---------------------------------------------------------------------------------
+
+TALK = """
+name: talk
+inputs: {word: {}}
+nodes:
+  - {id: tell, model: "Remember {{inputs.word}}.", thread: memo}
+  - {id: other, model: Say hello.}
+  - {id: recall, model: Which words are there, thread: memo}
+"""
+TALKING = """
+replies:
+  - {when: {last_contains: Remember apple}, text: I have apple.}
+  - {when: {last_contains: Say hello}, expect: {last_contains: Say hello}, text: Hello.,
+     repeat: forever}
+  - {when: {last_contains: Which, any_contains: Remember pear}, expect: {any_contains: I have both},
+     text: Apple and pear.}
+  - {when: {last_contains: Which, any_contains: I have apple}, text: Apple.}
+  - {when: {last_contains: Remember pear, any_contains: Apple.}, text: I have both.}
+"""
+
+
+async def test_nodes_share_a_thread_and_the_next_run_continues_it(make_flow: MakeFlow) -> None:
+    first = make_flow(TALKING)
+    assert (await cook(first, TALK, word="apple")).text == "Apple."
+    first.close()
+    second = make_flow(TALKING)
+    assert (await cook(second, TALK, word="pear")).text == "Apple and pear."
+    session = second.session
+    assert session is not None
+    store = session.archive.store
+    thread = store.find("thread memo")
+    assert (thread.turns, thread.folder) == (4, str(second.folder))
+    text = "".join(export_parts(store, thread.id, "markdown", str))
+    assert "> Remember apple." in text
+    assert "Apple and pear." in text
+    own = "".join(export_parts(store, session.id, "markdown", str))
+    assert "*Question to the model in the node recall:*\n\n> Which words are there" in own
+    assert store.find("last").id == session.id
+
+
+async def test_another_folder_has_another_thread(make_flow: MakeFlow) -> None:
+    first = make_flow(TALKING)
+    await cook(first, TALK, word="apple")
+    first.close()
+    second = make_flow("replies: [{text: Fine., repeat: forever}]")
+    second.folder = second.folder.parent / "elsewhere"
+    second.folder.mkdir()
+    await cook(second, TALK, word="pear")
+    assert second.session is not None
+    store = second.session.archive.store
+    found = [info for info in store.sessions() if info.title == "thread memo"]
+    assert [info.turns for info in found] == [2, 2]
+
+
+async def test_a_long_thread_is_compacted(make_flow: MakeFlow) -> None:
+    script = """
+model: {context_window: 4000, max_output: 500}
+replies:
+  - {when: {purpose: compact}, text: It said much., repeat: forever}
+  - {when: {any_contains: It said much}, text: Short., repeat: forever}
+  - {text: "%s", repeat: forever}
+""" % ("many words " * 250)
+    recipe = """
+name: r
+nodes:
+  - {id: each, map: {over: "1\\n2\\n3\\n4\\n5", do: ask, parallel: 3}}
+  - {id: ask, model: "Question {{item}}", thread: long}
+"""
+    flow = make_flow(script)
+    answer = await cook(flow, recipe)
+    assert answer.stop == "done", answer.reason
+    assert flow.session is not None
+    store = flow.session.archive.store
+    journal = store.hold(store.find("thread long").id)
+    try:
+        bodies = [record.body for record in journal.records()]
+    finally:
+        journal.close()
+    assert any(isinstance(body, Compacted) and body.summary == "It said much." for body in bodies)
+    asked = [body.input.text for body in bodies if isinstance(body, InputReceived)]
+    assert asked == [f"Question {n}" for n in range(1, 6)]
+
+
+async def test_forgetting_reaches_a_thread(make_flow: MakeFlow) -> None:
+    flow = make_flow(TALKING)
+    await cook(flow, TALK, word="apple")
+    session = flow.session
+    assert session is not None
+    purged = JournalPurge(session.archive.store, {session.id: session.archive.journal})
+    assert purged.purge(["apple"]).removed > 0
+    text = "".join(export_parts(session.archive.store, "thread memo", "markdown", str))
+    assert "apple" not in text.lower()
+
+
+RECIPE = "replies: [{text: Hello., repeat: forever}]"
+
+
+def test_a_thread_is_listed_and_deleted_like_a_session(shell: Shell) -> None:
+    (shell.project / "r.yaml").write_text(TALK)
+    model = shell.script(RECIPE)
+    done = shell.run("recipe", "run", "r.yaml", "word=x", "--model", model)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(shell.run("sessions", "list", "--json").stdout)
+    assert sorted(one["title"] for one in listed) == ["Run the recipe talk word=x", "thread memo"]
+    gone = shell.run("sessions", "delete", "thread memo", "--yes")
+    assert gone.returncode == 0, gone.stderr
+    assert "thread memo" not in shell.run("sessions", "list").stdout
+
+
+async def test_a_killed_run_leaves_a_whole_thread(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow("replies: [{text: Noted., repeat: forever}]")
+    (flow.folder / "r.yaml").write_text(TALK.replace("Say hello.}", "Say hello.}\n  - "
+                                                     "{id: act, command: echo hi}"))  # fmt: skip
+    words = ("recipe", "run", "r.yaml", "word=x", "-y", "--no-sandbox", "--model")
+    model = str(flow.flags["model"])
+    killed = start(forge, flow, *words, model, faults="kill:after-intent")
+    assert killed.wait() == -signal.SIGKILL, killed.said
+    again = start(forge, flow, *words, model)
+    assert again.wait() == 0, again.said
+    flow.open()
+    assert flow.session is not None
+    store = flow.session.archive.store
+    assert store.find("thread memo").turns in (2, 3, 4)
+    assert store.condition(store.find("thread memo").id) == "done"
