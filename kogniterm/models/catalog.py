@@ -20,21 +20,55 @@ PRICES_DATE: str = _TABLES["prices_date"]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for a million tokens; `cached` is the part of the input served from a cache."""
+    """US dollars for a million tokens.
+
+    `cached` is the part of the input served from a cache, `written` the part that is stored in one.
+    Of the latter's price, `extra` would not have been paid without the cache. `stored` is the price
+    of a million tokens kept for an hour.
+    """
 
     input: float
     output: float
     cached: float
+    written: float
+    extra: float = 0.0
+    stored: float = 0.0
 
     def cost(self, usage: Usage) -> float:
-        fresh = max(0, usage.input - usage.cached)
-        total = fresh * self.input + usage.cached * self.cached + usage.output * self.output
+        """Return the cost of the calls in US dollars, without those that were reused."""
+        fresh = max(0, usage.input - usage.cached - usage.written)
+        total = fresh * self.input + usage.cached * self.cached + usage.written * self.written
+        total += usage.output * self.output + self._storage(usage)
         return total / 1_000_000
 
+    def saved(self, usage: Usage) -> float:
+        """Return how many US dollars more the same calls would have cost without caches.
 
-FREE = Price(0, 0, 0)
+        Negative where a provider's cache has cost more than it has saved so far.
+        """
+        total = usage.cached * (self.input - self.cached) - usage.written * self.extra
+        total += usage.reused_input * self.input + usage.reused_output * self.output
+        return (total - self._storage(usage)) / 1_000_000
+
+    def _storage(self, usage: Usage) -> float:
+        return usage.stored / 3600 * self.stored
+
+
+FREE = Price(0, 0, 0, 0)
 FREE_PROVIDERS = ("local", "ollama", "scripted", "replay")
-PRICES = {name: Price(*dollars) for name, dollars in _TABLES["prices"].items()}
+
+
+def _price(name: str, dollars: Sequence[float]) -> Price:
+    fresh, output, cached = dollars
+    provider, _colon, model = name.partition(":")
+    write = _fitting(model, _TABLES["cache_writes"].get(provider, {}).items()) or NO_WRITE_PRICE
+    storage = _fitting(model, _TABLES["cache_storage"].get(provider, {}).items()) or 0.0
+    written, extra = (factor * fresh for factor in write)
+    return Price(fresh, output, cached, written, extra, storage)
+
+
+NO_WRITE_PRICE = (1.0, 0.0)
+"""Of a provider that writes to its cache for nothing: the price of any other input."""
 
 
 def price_of(name: str) -> Price | None:
@@ -50,6 +84,11 @@ def cost_of(name: str, usage: Usage) -> float | None:
     """Return what model calls cost in US dollars; None when the price is not known."""
     price = price_of(name)
     return price.cost(usage) if price is not None else None
+
+
+def cached_start(provider: str, model: str) -> int | None:
+    """Return the fewest tokens that a model's provider stores on request; None where it does not."""
+    return _fitting(model, _TABLES["cache_least"].get(provider, {}).items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +192,6 @@ def _fitting(model: str, rows: Iterable[tuple[str, Row]]) -> Row | None:
     name = model.removeprefix("models/")
     found = {start: row for start, row in rows if name.startswith(start)}
     return found[max(found, key=len)] if found else None
+
+
+PRICES = {name: _price(name, dollars) for name, dollars in _TABLES["prices"].items()}

@@ -16,7 +16,7 @@ from kogniterm.text.money import money
 from kogniterm.types import Answer, CommandResult, LimitReached, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
-    from kogniterm.sessions.records import Record
+    from kogniterm.sessions.records import Record, RecordBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,18 +307,86 @@ def parse_amount(name: str, value: str) -> float:
     return int(number) if name in WHOLE else number
 
 
+@dataclass(slots=True)
+class TurnUse:
+    """The model calls of a turn by the model's name, with the turn's input.
+
+    `ended` is whether the turn has ended. What is learned from a turn afterwards counts as part of
+    it.
+    """
+
+    turn: int
+    said: str
+    models: dict[str, Usage] = field(default_factory=dict)
+    ended: bool = False
+
+    def add(self, model: str, usage: Usage) -> None:
+        """Count calls."""
+        if usage != Usage():
+            self.models[model] = self.models.get(model, Usage()) + usage
+
+
+def turn_uses(records: Iterable[Record]) -> list[TurnUse]:
+    """Return the model calls of a session turn by turn; those before the first are turn 0's."""
+    from kogniterm.sessions.fold import Note, usage_of_note
+    from kogniterm.sessions.records import InputReceived, Noted, SessionOpened, TurnEnded
+
+    found, model = [TurnUse(0, "", ended=True)], ""
+    for record in records:
+        match record.body:
+            case SessionOpened(model=name) if name:
+                model = name
+            case Noted(kind=Note.MODEL, data=data):
+                model = str(data.get(Note.MODEL, ""))
+            case Noted(kind=Note.USAGE, data=data) as note:
+                found[-1].add(str(data.get("model") or model), usage_of_note(note))
+            case InputReceived(turn=turn, input=given):
+                found.append(TurnUse(turn, given.typed))
+            case TurnEnded():
+                found[-1].ended = True
+            case body:
+                found[-1].add(model, _usage_of(body))
+    return [one for one in found if one.turn or one.models]
+
+
+def by_model(uses: Iterable[TurnUse]) -> dict[str, Usage]:
+    """Return what turns used together, by the model's name."""
+    total = TurnUse(0, "")
+    for one in uses:
+        for model, usage in one.models.items():
+            total.add(model, usage)
+    return total.models
+
+
+def _usage_of(body: RecordBody) -> Usage:
+    """Return the tokens that a record counts."""
+    from kogniterm.sessions.fold import usage_of_note
+    from kogniterm.sessions.records import Compacted, NodeRan, Noted, Outcome
+
+    match body:
+        case NodeRan(update=update):
+            return update.usage
+        case Compacted(usage=usage) | Outcome(usage=usage):
+            return usage
+        case Noted():
+            return usage_of_note(body)
+        case _:
+            return Usage()
+
+
 def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage]:
     """Return the sums over all turns, by the names of the limits, and the tokens used.
 
     Seconds are those of turns, by the journal's clock; dollars are left to the caller, who knows
     the price.
     """
-    from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, TurnEnded
+    from kogniterm.sessions.records import InputReceived, Outcome, TurnEnded
 
     spent, usage = dict(NOTHING), Usage()
     begun: float | None = None
     last = 0.0
     for record in records:
+        usage += _usage_of(record.body)
         match record.body:
             case InputReceived():
                 if begun is not None:
@@ -327,12 +395,6 @@ def session_spent(records: Iterable[Record]) -> tuple[Mapping[str, float], Usage
             case TurnEnded() if begun is not None:
                 spent["seconds"] += max(record.time - begun, 0)
                 begun = None
-            case NodeRan(update=update):
-                usage += update.usage
-            case Compacted(usage=summary):
-                usage += summary
-            case Outcome(result=None, usage=searched):
-                usage += searched
             case Outcome(result=result) if result is not None:
                 spent["commands"] += 1
                 spent["output_bytes"] += result.output_bytes

@@ -146,6 +146,7 @@ class Note(StrEnum):
     AGAIN = "again"
     UNSETTLED = "unsettled"
     LIMIT = "limit"
+    USAGE = "usage"
 
     def record(self, value: str) -> Noted:
         """Return the note that sets this to `value`."""
@@ -493,6 +494,8 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return replace(state, instructions=seq, fixed_instructions=fixed)
         case Note.LIMIT:
             return replace(state, limit=_limit_of(body.data))
+        case Note.USAGE:
+            return replace(state, usage=state.usage + usage_of_note(body))
         case Note.AGAIN:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:
@@ -504,6 +507,20 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return replace(state, unsettled=(*state.unsettled, *runs))
         case _:
             return state
+
+
+def usage_note(usage: Usage, model: str) -> Noted:
+    """Return the note of calls of a model that no other record counts."""
+    return Noted(Note.USAGE, {Note.USAGE: codec.to_plain(usage), "model": model})
+
+
+def usage_of_note(body: Noted) -> Usage:
+    """Return the usage in a note; nothing for another note, or one that cannot be read."""
+    value = body.data.get(Note.USAGE)
+    if body.kind != Note.USAGE or not isinstance(value, Mapping):
+        return NOTHING_USED
+    known = {name: value.get(name, 0) for name in Usage.__slots__}
+    return Usage(**{name: n if isinstance(n, int) else 0 for name, n in known.items()})
 
 
 def limit_note(reached: LimitReached, choice: LimitChoice | None = None) -> Noted:

@@ -196,6 +196,10 @@ class Settings(BaseSettings):
         "Whether the model takes images. Unset: taken from a table of known models.",
         example="true",
     )
+    prompt_cache: bool = _setting(
+        True,
+        "Ask providers to keep the beginning of requests for some minutes, which costs less.",
+    )
     text_calls: bool = _setting(
         False,
         "Describe tools in the prompt text, for models and endpoints without function calling.",

@@ -87,14 +87,23 @@ def openai_responses(
     ]  # fmt: skip
 
 
-def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> list[bytes]:
-    """Return server-sent events of `{"text": …}` or `{"name": …, "json": …}` blocks."""
+def anthropic_stream(
+    *blocks: dict[str, Any], stop: str | None = "end_turn", read: int = 8, written: int = 0
+) -> list[bytes]:
+    """Return server-sent events of `{"text": …}` or `{"name": …, "json": …}` blocks.
+
+    `read` and `written` are tokens of the provider's cache.
+    """
 
     def event(kind: str, **body: Any) -> bytes:
         data = json.dumps({"type": kind, **body})
         return f"event: {kind}\ndata: {data}\n\n".encode()
 
-    read = {"input_tokens": 4, "cache_read_input_tokens": 8, "cache_creation_input_tokens": 0}
+    counted = {
+        "input_tokens": 4,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
     message = {
         "id": "msg_1",
         "type": "message",
@@ -103,7 +112,7 @@ def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> 
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {**read, "output_tokens": 1},
+        "usage": {**counted, "output_tokens": 1},
     }
     events = [event("message_start", message=message)]
     for index, block in enumerate(blocks):
@@ -120,7 +129,7 @@ def anthropic_stream(*blocks: dict[str, Any], stop: str | None = "end_turn") -> 
         events.append(event("content_block_stop", index=index))
     if stop is not None:
         delta = {"stop_reason": stop, "stop_sequence": None}
-        events.append(event("message_delta", delta=delta, usage={**read, "output_tokens": 3}))
+        events.append(event("message_delta", delta=delta, usage={**counted, "output_tokens": 3}))
         events.append(event("message_stop"))
     return events
 

@@ -236,6 +236,7 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
         ("/budget tokens 200k", "200"),
         ("/budget session dollars 5", "$5"),
         ("/cost", "Model calls: "),
+        ("/cost turns", "Model calls: "),
         ("/plan never", "never"),
         ("!seq -f 'row %g' 1000 1039", "╰ ✓ exit 0"),
         ("/output 1", ""),

@@ -206,17 +206,22 @@ def cleaned(message: AIMessage, problem: str = "") -> AIMessage:
     return message.model_copy(update={"response_metadata": metadata, "additional_kwargs": extras})
 
 
+WRITTEN = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+"""Parts of the input that a provider stored in its cache, as the clients name them."""
+
+
 def usage_of(message: AIMessage) -> Usage:
     """Return the tokens of one call as the provider counted them, or zeros."""
     counted = message.usage_metadata
     if counted is None:
         return Usage(calls=1)
-    details = counted.get("input_token_details") or {}
+    details: Mapping[str, Any] = counted.get("input_token_details") or {}
     return Usage(
         input=counted["input_tokens"],
         output=counted["output_tokens"],
         cached=details.get("cache_read") or 0,
         calls=1,
+        written=sum(details.get(name) or 0 for name in WRITTEN),
     )
 
 

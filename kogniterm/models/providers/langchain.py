@@ -1,5 +1,11 @@
 """Chat models of LangChain as KogniTerm models; clients of OpenAI, Anthropic and Ollama.
 
+Anthropic caches a prompt only where the request says so, up to four times. The marks stand at the
+end of what changes least: the tools, the system text, and the last message, since an append-only
+history makes each request the beginning of the next. A compaction or a sub-agent, with another
+history, still finds the first two. OpenAI caches by itself, and finds a prompt again more often by
+a key that requests with the same beginning share.
+
 A further provider is one entry in `CLIENTS` and a row of `catalog.PROVIDERS`. Their packages agree
 on little about failures but this: an error with a status code and a response, an error that wraps a
 broken connection, or a reply whose finish reason says that it is no answer.
@@ -7,6 +13,7 @@ broken connection, or a reply whose finish reason says that it is no answer.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
@@ -57,6 +64,10 @@ class Client:
     extra: Mapping[str, Any]
 
 
+CACHED: Mapping[str, Any] = {"cache_control": {"type": "ephemeral"}}
+"""Anthropic's mark of the end of a part to be cached, for five minutes after its last use."""
+
+
 class LangChainModel(ProviderModel[Client]):
     """A model behind LangChain's interface."""
 
@@ -70,6 +81,10 @@ class LangChainModel(ProviderModel[Client]):
         key = options.keys.get(info.provider) or "none"
         self._key = checked_key(key, self._title, provider)
         self._bound: tuple[tuple[ToolSpec, ...], Runnable[Any, Any]] | None = None
+        self._marks = options.prompt_cache and info.provider == "anthropic"
+        # A compatible service may refuse a field that it does not know.
+        own = options.base_urls.get(info.provider)
+        self._keyed = options.prompt_cache and info.provider == "openai" and not own
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -94,7 +109,11 @@ class LangChainModel(ProviderModel[Client]):
         extra = dict(client.extra)
         if request.schema is not None:
             extra.update(_schema(self._info.provider, request.schema))
+        if self._keyed:
+            extra["prompt_cache_key"] = _prefix_key(request)
         messages: list[BaseMessage] = list(request.messages)
+        if self._marks:
+            messages = _marked(messages)
         # LangChain calls this an iterator; it is a generator, and closing it ends the request.
         stream = cast("AsyncGenerator[AIMessageChunk, None]", asked.astream(messages, **extra))
         async with aclosing(stream):
@@ -113,6 +132,8 @@ class LangChainModel(ProviderModel[Client]):
             return client.chat
         if self._bound is None or self._bound[0] != tools:
             forms = [tool_form(tool) for tool in tools]
+            if self._marks:
+                forms = [*forms[:-1], {**_anthropic_form(tools[-1]), **CACHED}]
             self._bound = tools, client.chat.bind_tools(forms)
         return self._bound[1]
 
@@ -262,9 +283,31 @@ def _anthropic(info: ModelInfo, key: str, options: ModelOptions, url: str) -> Cl
         stop=None,
         **thinking,
     )
-    # Anthropic caches a prompt's prefix only where it is told to; an append-only history
-    # makes the last block the right place at every call.
-    return Client(chat, own.close, {"cache_control": {"type": "ephemeral"}})
+    return Client(chat, own.close, CACHED if options.prompt_cache else {})
+
+
+def _anthropic_form(tool: ToolSpec) -> dict[str, Any]:
+    """Return `tool` in Anthropic's own form, the only one that a mark can be added to."""
+    schema = dict(tool.parameters)
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+
+
+def _marked(messages: list[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages with a mark at the end of the system text."""
+    from langchain_core.messages import SystemMessage
+
+    if not messages or not isinstance(messages[0], SystemMessage) or not messages[0].text:
+        return messages
+    block = {"type": "text", "text": messages[0].text, **CACHED}
+    return [SystemMessage([block]), *messages[1:]]
+
+
+def _prefix_key(request: ModelRequest) -> str:
+    """Return a key that requests with the same system text and tools share."""
+    system = [message.text for message in request.messages[:1] if message.type == "system"]
+    names = [tool.name for tool in request.tools]
+    digest = hashlib.sha256(json.dumps([system, names]).encode()).hexdigest()
+    return f"kogniterm-{digest[:24]}"
 
 
 LEAST_THINKING = 1_024

@@ -1,4 +1,4 @@
-"""/budget and /cost: limits of turn and session, and what was used."""
+"""/budget: limits of turn and session, and what was used of them."""
 
 from __future__ import annotations
 
@@ -68,8 +68,13 @@ def _limit(held: Budget, name: str, *, of_session: bool = False) -> str:
 
 
 def _session_spent(repl: Repl) -> Mapping[str, float]:
-    spent, usage = session_spent(repl.session.journal.records())
-    return {**spent, "dollars": repl.session.budget.price(usage) or 0.0}
+    from kogniterm.models.catalog import cost_of
+    from kogniterm.runtime.budgets import by_model, turn_uses
+
+    records = list(repl.session.journal.records())
+    spent, _usage = session_spent(records)
+    dollars = [cost_of(name, used) for name, used in by_model(turn_uses(records)).items()]
+    return {**spent, "dollars": sum(filter(None, dollars))}
 
 
 def choices(repl: Repl) -> Iterable[str]:
@@ -77,31 +82,3 @@ def choices(repl: Repl) -> Iterable[str]:
     yield from UNITS
     yield from (f"{name} {OFF}" for name in UNITS)
     yield from (f"{SESSION} {name}" for name in OF_SESSION)
-
-
-def cost(repl: Repl, argument: str) -> None:
-    """Run /cost."""
-    from kogniterm.models.catalog import PRICES_DATE
-    from kogniterm.text.money import money
-    from kogniterm.ui.locale import tokens
-
-    usage = repl.session.state.usage
-    values: dict[str, object] = {
-        "calls": usage.calls,
-        "input": tokens(usage.input),
-        "share": round(100 * usage.cached / usage.input) if usage.input else 0,
-        "output": tokens(usage.output),
-    }
-    repl.display.say(
-        Phrase(
-            "Model calls: {calls}. Tokens: {input} in ({share} % from the cache), {output} out.",
-            values,
-        )
-    )
-    about: dict[str, object] = {"model": repl.session.model.name, "date": PRICES_DATE}
-    text = Phrase("The price of {model} is unknown (price table of {date}).", about)
-    dollars = repl.session.budget.price(usage)
-    if dollars is not None:
-        about["cost"] = money(dollars)
-        text = Phrase("Cost: about {cost} (list prices of {date}).", about)
-    repl.display.say(text)

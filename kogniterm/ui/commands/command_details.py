@@ -67,7 +67,7 @@ DETAILS: Mapping[str, Detail] = {
         Phrase("Instructions, rules and commands of a folder apply only when you trust it.")),
     "budget": Detail("/budget tokens 200k", Phrase("limit the tokens of each turn"),
         Phrase("At a limit, you are asked whether the turn continues. Units: 200k, 15min, 50MB.")),
-    "cost": Detail("/cost", Phrase("show tokens and cost of this session"),
+    "cost": Detail("/cost turns", Phrase("show tokens and cost of each turn"),
         Phrase("Costs are list prices; what you pay may differ.")),
     "memory": Detail("/memory add I use fish", Phrase("remember this"),
         Phrase("Without an action, it lists what is remembered for this project.")),

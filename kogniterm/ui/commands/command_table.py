@@ -5,6 +5,7 @@ from __future__ import annotations
 from kogniterm.types import MODE_NAMES, Phrase
 from kogniterm.ui.commands import (
     budget,
+    cost,
     general,
     memory,
     model,
@@ -62,7 +63,8 @@ COMMANDS = (
             policy.trust, "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,
             "[[session] NAME VALUE|off]", budget.choices),
-    Command("cost", Phrase("show the tokens used by this session, and their price"), budget.cost),
+    Command("cost", Phrase("show this session's tokens, their price, and what caches saved"),
+            cost.cost, "[turns]", cost.choices),
     Command("sessions", Phrase("list the saved sessions"), sessions.show_sessions),
     Command("resume", Phrase("resume another session"), sessions.resume, "[ID]",
             sessions.resume_choices, while_running=False),

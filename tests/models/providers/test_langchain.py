@@ -23,6 +23,7 @@ from kogniterm.errors import (
     SettingsError,
 )
 from kogniterm.models.calling import ModelOptions
+from kogniterm.models.catalog import price_of
 from kogniterm.models.providers.langchain import LangChainModel
 from kogniterm.types import AnswerDelta, ModelInfo, ModelRetried, Usage
 from tests.support.asking import TOOLS, Heard, Pauses, ask, hear, request
@@ -339,6 +340,51 @@ async def test_what_each_provider_is_told(open_one: Opener, fake_gemini: FakeGem
     assert ollama["options"]["num_ctx"] == 20_000
     assert ollama["options"]["num_predict"] == 50
     assert ollama["format"] == schema
+
+
+async def test_anthropic_is_told_to_cache_tools_system_text_and_history(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*spoken("anthropic", "ok"))
+    fake_gemini.raw(*spoken("anthropic", "ok"))
+    model = open_one("anthropic")
+    heard = await ask(model, SystemMessage("Be brief."), "hi", tools=TOOLS)
+    await ask(model, SystemMessage("Be brief."), "hi", heard.message, "go on", tools=TOOLS)
+    mark = {"type": "ephemeral"}
+    first, second = (seen.body for seen in fake_gemini.requests)
+    for body in (first, second):
+        assert [tool.get("cache_control") for tool in body["tools"]] == [None, mark]
+        assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": mark}]
+        assert body["cache_control"] == mark  # the last block of the last message
+        assert json.dumps(body).count("cache_control") == 3
+    assert second["tools"] == first["tools"]
+    assert second["tools"][1]["input_schema"] == dict(TOOLS[1].parameters)
+    assert second["messages"][: len(first["messages"])] == first["messages"]
+
+
+async def test_caching_can_be_switched_off(open_one: Opener, fake_gemini: FakeGemini) -> None:
+    fake_gemini.raw(*spoken("anthropic", "ok"))
+    await ask(open_one("anthropic", prompt_cache=False), SystemMessage("x"), "hi", tools=TOOLS)
+    assert "cache_control" not in json.dumps(fake_gemini.last.body)
+
+
+async def test_tokens_that_anthropic_stores_are_counted(
+    open_one: Opener, fake_gemini: FakeGemini
+) -> None:
+    fake_gemini.raw(*anthropic_stream({"text": "ok"}, read=0, written=2_000))
+    fake_gemini.raw(*anthropic_stream({"text": "ok"}, read=2_000, written=30))
+    model = open_one("anthropic")
+    first = (await ask(model, "hi")).reply.usage
+    second = (await ask(model, "hi")).reply.usage
+    assert first == Usage(2_004, 3, 0, 1, written=2_000)
+    assert second == Usage(2_034, 3, 2_000, 1, written=30)
+    price = price_of("anthropic:claude-sonnet-4-6")
+    assert price is not None
+    fresh, read, write = 3.0, 0.30, 3.75
+    assert price.cost(second) == pytest.approx((4 * fresh + 2_000 * read + 30 * write + 45) / 1e6)
+    assert price.saved(first) == pytest.approx(-2_000 * (write - fresh) / 1e6)
+    saved = 2_000 * (fresh - read) - 30 * (write - fresh)
+    assert price.saved(second) == pytest.approx(saved / 1e6)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -202,15 +202,6 @@ async def test_a_budget_is_set_shown_and_holds_for_the_next_turn(make_flow: Make
         await repl.type("/budget session")
 
 
-async def test_cost_names_the_date_of_its_prices(make_flow: MakeFlow) -> None:
-    flow = make_flow("replies: [{text: Hi.}]")
-    await flow.run()
-    assert flow.session is not None
-    told = await Commanded(flow.session).type("/cost")
-    assert "Model calls: 1." in told
-    assert "Cost: about $0.00 (list prices of 20" in told
-
-
 # --- jobs and the project file -------------------------------------------------------------------
 
 
