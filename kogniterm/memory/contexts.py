@@ -14,7 +14,7 @@ from types import MappingProxyType
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import fact_records, recall
 from kogniterm.memory.extraction import statements
-from kogniterm.memory.extraction.extract import Extraction, Extractor
+from kogniterm.memory.extraction.extract import Extraction, Extractor, Pause
 from kogniterm.memory.extraction.statements import Rejection
 from kogniterm.memory.fact_records import Fact, Message, Mode, Recall
 from kogniterm.memory.learnings import Learnings
@@ -158,13 +158,13 @@ class SessionContext:
         self._shown.clear()
 
     async def end_turn(
-        self, answer: str, messages: Sequence[Message], *, ending: bool = False
+        self, answer: str, messages: Sequence[Message], *, pause: Pause | None = None
     ) -> Extraction | None:
-        """Learn from a finished turn, after the answer; None when nothing was due."""
+        """Learn from finished turns, after the answer or at a pause; None when nothing was due."""
         if self.mode != "full":
             return None
         recall.count_citations(self.memory, answer, self._last)
-        return await self._extractor.after_turn(self.session_id, messages, ending=ending)
+        return await self._extractor.after_turn(self.session_id, messages, pause=pause)
 
     @property
     def learnings(self) -> Learnings | None:

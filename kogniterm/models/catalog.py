@@ -68,7 +68,7 @@ def _price(name: str, dollars: Sequence[float]) -> Price:
 
 
 NO_WRITE_PRICE = (1.0, 0.0)
-"""Of a provider that writes to its cache for nothing: the price of any other input."""
+"""Price of what a provider stores in its cache for nothing: that of any other input."""
 
 
 def price_of(name: str) -> Price | None:
@@ -84,11 +84,6 @@ def cost_of(name: str, usage: Usage) -> float | None:
     """Return what model calls cost in US dollars; None when the price is not known."""
     price = price_of(name)
     return price.cost(usage) if price is not None else None
-
-
-def cached_start(provider: str, model: str) -> int | None:
-    """Return the fewest tokens that a model's provider stores on request; None where it does not."""
-    return _fitting(model, _TABLES["cache_least"].get(provider, {}).items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -339,7 +339,8 @@ def turn_uses(records: Iterable[Record]) -> list[TurnUse]:
             case Noted(kind=Note.MODEL, data=data):
                 model = str(data.get(Note.MODEL, ""))
             case Noted(kind=Note.USAGE, data=data) as note:
-                found[-1].add(str(data.get("model") or model), usage_of_note(note))
+                ended = [one for one in found if one.turn == data.get("turn")]
+                (ended or found)[-1].add(str(data.get("model") or model), usage_of_note(note))
             case InputReceived(turn=turn, input=given):
                 found.append(TurnUse(turn, given.typed))
             case TurnEnded():

@@ -509,9 +509,10 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return state
 
 
-def usage_note(usage: Usage, model: str) -> Noted:
-    """Return the note of calls of a model that no other record counts."""
-    return Noted(Note.USAGE, {Note.USAGE: codec.to_plain(usage), "model": model})
+def usage_note(usage: Usage, model: str, turn: int) -> Noted:
+    """Return the note of calls of a model, for a turn, that no other record counts."""
+    told = {"model": model, "turn": turn}
+    return Noted(Note.USAGE, {Note.USAGE: codec.to_plain(usage), **told})
 
 
 def usage_of_note(body: Noted) -> Usage:

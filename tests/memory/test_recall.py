@@ -166,7 +166,7 @@ async def test_a_session_recalls_learns_and_says_why(memory: Memory) -> None:
     messages = [user(1, "I prefer short answers"), Message(2, "model", "Noted")]
     turn = session.begin_turn("I prefer short answers")
     assert "Ana likes tea" in turn.text
-    await session.end_turn(f"Tea it is [m{tea}]", messages, ending=True)
+    await session.end_turn(f"Tea it is [m{tea}]", messages, pause="end")
     assert memory.get(tea).relevance_count == 1
     assert [one.text for one in memory.facts()] == ["Ana likes tea", "Ana prefers short answers"]
     (pair,) = session.why()
@@ -184,7 +184,7 @@ async def test_the_switch_writes_nothing(memory: Memory, mode: str) -> None:
     turn = session.begin_turn("tea?")
     assert bool(turn.text) == (mode == "session")
     messages = [user(1, "Remember that I like cake")]
-    assert await session.end_turn(f"[m{tea}]", messages, ending=True) is None
+    assert await session.end_turn(f"[m{tea}]", messages, pause="end") is None
     assert session.learnings is None
     assert memory.repository.version() == before
     assert memory.learnings.all() == []

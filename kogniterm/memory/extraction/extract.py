@@ -1,16 +1,19 @@
-"""Learn facts from the user's messages: one model call, after the answer, checked line by line.
+"""Learn facts from the user's messages: one model call for several turns, checked line by line.
 
-The cursor moves in the same transaction as the facts from the messages before it, so a crash
-neither loses nor doubles anything. A model that cannot be reached leaves the cursor where it is;
-after two unusable replies the messages are skipped.
+Finished turns are collected until they fill a request, the session is idle or ends, or the user
+asks to remember something. The cursor moves in the same transaction as the facts from the messages
+before it, so a crash neither loses nor doubles anything: what was not read is read after a resume.
+A model that cannot be reached leaves the cursor where it is; after two unusable replies the
+messages are skipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm import prompts
@@ -24,7 +27,7 @@ from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words, stems_of
-from kogniterm.types import ModelRequest, Phrase, Reply
+from kogniterm.types import ModelRequest, Phrase, Reply, Usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -73,13 +76,22 @@ def _overlap(one: Sequence[str], two: Sequence[str]) -> bool:
     return run.size >= OVERLAP * min(len(one), len(two))
 
 
-EVERY = 4
-"""New messages (of the user or the model) after which facts are extracted."""
+ENOUGH = 4
+"""New messages (of the user or the model) that are read at a pause even where the rules find
+nothing worth reading."""
 
-Reason = Literal["count", "end", "remember", "expiry"]
+BATCH_TOKENS = 3_000
+"""About how many tokens of new messages one request reads; as many are read without a pause."""
+
+CHARS_PER_TOKEN = 3
+
+Reason = Literal["full", "idle", "end", "remember", "expiry"]
+Pause = Literal["idle", "end"]
 
 CONTEXT_MESSAGES = 10
 KNOWN_FACTS = 12
+MOST_KNOWN_FACTS = 30
+"""Known facts that a request of one turn has, and one of many turns, which may concern more."""
 MOST_SUPERSESSIONS = 2
 LONGEST_MESSAGE = 2000
 _ATTEMPTS = 2
@@ -87,19 +99,35 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The result of one extraction. `failure` says why nothing could be read."""
+    """The result of reading new messages. `failure` says why some could not be read.
+
+    `usage` is that of the model calls, `model` the name of the model that was asked.
+    """
 
     changes: tuple[Change, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     failure: Phrase | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+    def followed_by(self, other: Extraction) -> Extraction:
+        """Return the result of both."""
+        return Extraction(
+            self.changes + other.changes,
+            self.rejected + other.rejected,
+            other.failure or self.failure,
+            self.usage + other.usage,
+            other.model or self.model,
+        )
 
 
 def due(
-    notes: SessionNotes, messages: Sequence[Message], now: float, *, ending: bool = False
+    notes: SessionNotes, messages: Sequence[Message], now: float, *, pause: Pause | None = None
 ) -> Reason | None:
     """Return why facts should be extracted now, or None.
 
-    The cursor decides: four new messages since it, whatever the length of the session.
+    The cursor decides: the messages since it, whatever the length of the session. `pause` says that
+    the session is idle, or ends.
     """
     new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
     if not any(one.role == "person" for one in new):
@@ -108,11 +136,22 @@ def due(
         one.role == "person" and statements.memory_request(statements.own_words(one)) for one in new
     ):
         return "remember"
-    if len(new) >= EVERY:
-        return "count"
-    if ending:
-        return "end"
-    return "expiry" if notes.is_expired(now) else None
+    if pause or notes.is_expired(now):
+        return pause or "expiry"
+    return "full" if _tokens(new) >= BATCH_TOKENS else None
+
+
+def _tokens(messages: Iterable[Message]) -> int:
+    """Return about how many tokens the messages take in a request."""
+    return sum(len(_shown(one, "NEW ")) for one in messages) // CHARS_PER_TOKEN
+
+
+def first_batch(new: Sequence[Message]) -> Sequence[Message]:
+    """Return the oldest of the new messages that one request reads: whole turns."""
+    for end in range(1, len(new)):
+        if new[end].role == "person" and _tokens(new[:end]) >= BATCH_TOKENS:
+            return new[:end]
+    return new
 
 
 class Extractor:
@@ -123,12 +162,12 @@ class Extractor:
         self._model = model
 
     async def after_turn(
-        self, session_id: str, messages: Sequence[Message], *, ending: bool = False
+        self, session_id: str, messages: Sequence[Message], *, pause: Pause | None = None
     ) -> Extraction | None:
         """Extract when it is `due`; None when it is not.
 
-        At the end of a session and after an idle hour a model is asked only when the rest looks
-        worth reading by the rules.
+        At a pause and after an idle hour a model is asked only when there is enough to read, or
+        when it looks worth reading by the rules.
 
         `messages` are the session's, oldest first; only the user's own words may have the role
         "person" (no piped data, no expanded files). Model failures are part of the result.
@@ -138,17 +177,25 @@ class Extractor:
         if not notes.last_used:
             # A new session has not been idle since the epoch.
             notes = replace(notes, last_used=now)
-        reason = due(notes, messages, now, ending=ending)
+        reason = due(notes, messages, now, pause=pause)
         notes = replace(notes.fresh(now), last_used=now)
         new = [one for one in messages if one.seq > notes.cursor]
         if self._model is None:
             return self._without_model(notes, messages, new)
-        if reason is None or (reason in ("end", "expiry") and not _worth_reading(new)):
-            # Messages before an idle hour are finished; a session that ended may go on.
+        if reason is None or (reason not in ("remember", "full") and not _worth_reading(new)):
+            # Messages before an idle hour are finished; a session that paused may go on.
             read = _last(notes, new) if reason == "expiry" else notes.cursor
             self._memory.sessions.save(replace(notes, cursor=read))
             return None
-        return await self._with_model(self._model, notes, messages, new)
+        result = Extraction()
+        while new and result.failure is None:
+            batch = first_batch(new)
+            result = result.followed_by(await self._with_model(self._model, notes, messages, batch))
+            new = new[len(batch) :]
+            if reason == "full" and _tokens(new) < BATCH_TOKENS:
+                break
+            notes = replace(self._memory.sessions.load(session_id), last_used=now)
+        return result
 
     def _without_model(
         self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
@@ -241,17 +288,13 @@ class Extractor:
     ) -> Extraction:
         known = self._known_facts(notes, messages, new)
         request = self._request(messages, new, known)
-        try:
-            reading = await _read(model, request)
-        except ModelError as error:
-            self._memory.sessions.save(notes)
-            return Extraction(failure=error.text)
-        except UnusableValueError as error:
-            self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
-            failure = Phrase(
-                "the model's response could not be read: {detail}", {"detail": error.text}
-            )
-            return Extraction(failure=failure)
+        read = await _read(model, request)
+        reading, spent = read.reading, read.spent
+        if reading is None:
+            # What a model could not be asked about is read later; what it cannot read is skipped.
+            cursor = _last(notes, new) if read.unusable else notes.cursor
+            self._memory.sessions.save(replace(notes, cursor=cursor))
+            return spent
         user_messages = [one for one in new if one.role == "person"]
         checked = [
             statements.check(raw, user_messages, notes.session_id, self._memory.project)
@@ -264,12 +307,13 @@ class Extractor:
                 one.seq: {fact.id for fact in self._stated_before(notes, messages, one)}
                 for one in user_messages
             }
-            changes = self._store(proposals, known, stored, stated_before)
+            most = max(MOST_SUPERSESSIONS, len(user_messages))
+            changes = self._store(proposals, known, stored, stated_before, most)
             changes += self._store_missed(notes, messages, user_messages)
             named = notes.with_names(reading.entities, reading.intents)
             self._memory.sessions.save(replace(named, cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]
-        return Extraction(tuple(changes), tuple(rejected))
+        return replace(spent, changes=tuple(changes), rejected=tuple(rejected))
 
     def _stored_from(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Fact]:
         """Return the facts stored from `messages` before this extraction."""
@@ -283,7 +327,9 @@ class Extractor:
         known: Mapping[int, Fact],
         stored: Sequence[Fact],
         stated_before: Mapping[int, Collection[int]],
+        most: int,
     ) -> list[Change]:
+        """Store what the model proposes; it replaces at most so many facts."""
         changes: list[Change] = []
         superseded = 0
         for proposal in proposals:
@@ -303,7 +349,7 @@ class Extractor:
                     known=target or same,
                     relation=relation,
                     who="extraction",
-                    may_supersede=superseded < MOST_SUPERSESSIONS,
+                    may_supersede=superseded < most,
                 )
             except UsageError as error:
                 change = Change("rejected", None, error.text)
@@ -319,17 +365,22 @@ class Extractor:
         A correction seldom names what it corrects: for one, the facts told or cited just before
         come first.
         """
-        found: dict[int, None] = {}
+        told: dict[int, None] = {}
+        near: list[list[int]] = []
         for message in new:
             if message.role != "person":
                 continue
             own = statements.own_words(message)
             if statements.corrections(own):
                 before = self._stated_before(notes, messages, message)
-                found.update(dict.fromkeys(fact.id for fact in before))
-                found.update(dict.fromkeys(self._named_before(messages, message)))
-            found.update(dict.fromkeys(one.id for one in self._memory.search(own, 5)))
-        facts = [self._memory.repository.get(one) for one in list(found)[:KNOWN_FACTS]]
+                told.update(dict.fromkeys(fact.id for fact in before))
+                told.update(dict.fromkeys(self._named_before(messages, message)))
+            near.append([one.id for one in self._memory.search(own, 5)])
+        # In turn, so that each message has its nearest facts.
+        for rank in zip_longest(*near):
+            told.update(dict.fromkeys(one for one in rank if one is not None))
+        most = min(max(KNOWN_FACTS, 3 * len(near)), MOST_KNOWN_FACTS)
+        facts = [self._memory.repository.get(one) for one in list(told)[:most]]
         return dict(enumerate((fact for fact in facts if fact is not None), start=1))
 
     def _named_before(self, messages: Sequence[Message], message: Message) -> list[int]:
@@ -381,28 +432,44 @@ def _may_touch(target: Fact, proposal: Proposal, stated_before: Collection[int])
 
 
 def _worth_reading(new: Sequence[Message]) -> bool:
-    return any(
+    """Return whether there is enough to read, or something that looks worth it by the rules."""
+    return len([one for one in new if one.role != "tool"]) >= ENOUGH or any(
         statements.worth_reading(statements.own_words(one)) for one in new if one.role == "person"
     )
 
 
-async def _read(model: Model, request: ModelRequest) -> statements.Reading:
-    """Ask, and once more with the problem when the reply is unusable. Raises `ValueError`."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The model's reading, None where there is none, and what it took; `unusable` twice."""
+
+    reading: statements.Reading | None
+    spent: Extraction
+    unusable: bool = False
+
+
+async def _read(model: Model, request: ModelRequest) -> _Read:
+    """Ask, and once more with the problem when the reply is unusable."""
     from langchain_core.messages import HumanMessage
 
-    for attempt in range(_ATTEMPTS):
+    spent = Extraction(model=model.info.name)
+    for _ in range(_ATTEMPTS):
         text = ""
-        async for event in model.stream(request):
-            if isinstance(event, Reply):
-                text = str(event.message.text)
         try:
-            return statements.read_reply(text)
+            async for event in model.stream(request):
+                if isinstance(event, Reply):
+                    text = str(event.message.text)
+                    spent = replace(spent, usage=spent.usage + event.usage)
+        except ModelError as error:
+            return _Read(None, replace(spent, failure=error.text))
+        try:
+            return _Read(statements.read_reply(text), replace(spent, failure=None))
         except UnusableValueError as error:
-            if attempt == _ATTEMPTS - 1:
-                raise
+            values = {"detail": error.text}
+            failure = Phrase("the model's response could not be read: {detail}", values)
+            spent = replace(spent, failure=failure)
             hint = HumanMessage(prompts.text("extract_facts.repair", problem=error))
             request = replace(request, messages=(*request.messages, hint))
-    raise UnusableValueError("it was empty")
+    return _Read(None, spent, unusable=True)
 
 
 def _shown(message: Message, mark: str) -> str:

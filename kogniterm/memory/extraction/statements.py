@@ -236,7 +236,7 @@ def _parts(sentence: str) -> Iterator[str]:
 CONFIDENCE_FLOOR = 0.6
 LONGEST = 400
 RELATIONS: tuple[Relation, ...] = ("same", "update", "detail", "other")
-MOST_PER_EXTRACTION = 12
+MOST_PER_EXTRACTION = 20
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

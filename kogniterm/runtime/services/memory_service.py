@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError
+from kogniterm.memory.extraction.extract import Pause
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.project_profile import scan
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Clock
+from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import (
     Decided,
@@ -26,7 +28,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.text.matching import Matcher
-from kogniterm.types import CommandResult, Decision, Phrase, Plan, PlanStep, UserInput
+from kogniterm.types import CommandResult, Decision, Phrase, Plan, PlanStep, Usage, UserInput
 
 if TYPE_CHECKING:
     from kogniterm.memory.contexts import SessionContext
@@ -37,6 +39,9 @@ BEFORE = 40
 
 CLOSING_SECONDS = 8.0
 """Seconds by which the last extraction of a session may delay the exit."""
+
+IDLE_SECONDS = 300.0
+"""Seconds after a turn until its words are read, although they do not fill a request yet."""
 
 
 @dataclass(slots=True)
@@ -54,11 +59,15 @@ class MemoryService:
     examples: LearnedExamples | None = None
     task: str = ""
     seen: int = 0
+    idle_seconds: float = IDLE_SECONDS
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _idle: asyncio.TimerHandle | None = None
 
     def recall(self, user_input: UserInput) -> str:
         """Return what memory adds to this input, as a delimited block; may be empty."""
         self.task = user_input.typed
+        self._stop_waiting()
         try:
             return self.context.begin_turn(user_input.typed).text
         except KognitermError:
@@ -100,9 +109,21 @@ class MemoryService:
         records = list(self.journal.records(first))
         self._keep_plan(plan_lesson(records))
         self._keep_example(approved_command(records))
-        task = asyncio.ensure_future(self._learn(answer, ending=False))
+        self._begin_learning(answer)
+        self._stop_waiting()
+        loop = asyncio.get_running_loop()
+        self._idle = loop.call_later(self.idle_seconds, self._begin_learning, "", "idle")
+
+    def _begin_learning(self, answer: str, pause: Pause | None = None) -> None:
+        task = asyncio.ensure_future(self._learn(answer, pause))
         self._learning.add(task)
         task.add_done_callback(self._learning.discard)
+
+    def _stop_waiting(self) -> None:
+        """Wait no longer for the session to be idle."""
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     def _keep_plan(self, lesson: PlanLesson | None) -> None:
         learnings = self.context.learnings
@@ -128,11 +149,12 @@ class MemoryService:
 
     async def finish(self) -> None:
         """Finish learning, and learn the rest, within a bounded time."""
+        self._stop_waiting()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_SECONDS):
                 if self._learning:
                     await asyncio.gather(*self._learning, return_exceptions=True)
-                await self._learn("", ending=True)
+                await self._learn("", "end")
 
     async def look_at_project(self) -> None:
         """Scan the folder on a thread; bounded on huge trees."""
@@ -144,13 +166,19 @@ class MemoryService:
 
     def close(self) -> None:
         """Release the database."""
+        self._stop_waiting()
         for task in self._learning:
             task.cancel()
         self.context.memory.close()
 
-    async def _learn(self, answer: str, *, ending: bool) -> None:
+    async def _learn(self, answer: str, pause: Pause | None) -> None:
+        """Learn, one after the other: what two read at once they would store twice."""
+        turn = self.journal.state.turn
         with self._quietly("nothing could be learned"):
-            await self.context.end_turn(answer, self._messages(), ending=ending)
+            async with self._one_at_a_time:
+                read = await self.context.end_turn(answer, self._messages(), pause=pause)
+            if read is not None and read.usage != Usage():
+                self.journal.append(usage_note(read.usage, read.model, turn))
 
     def _messages(self) -> list[Message]:
         """Return what was said since the last extraction, with the user's own words marked.

@@ -157,7 +157,9 @@ def _notes(whole: Row) -> Iterator[Phrase]:
             "calls": usage.reused,
             "tokens": tokens(usage.reused_input + usage.reused_output),
         }
-        yield Phrase("Answered from KogniTerm's own cache, free: {calls} ({tokens} tokens).", reused)
+        yield Phrase(
+            "Answered from KogniTerm's own cache, free: {calls} ({tokens} tokens).", reused
+        )
     unknown = [name for name in whole.models if price_of(name) is None]
     about: dict[str, object] = {"model": ", ".join(unknown), "date": PRICES_DATE}
     if unknown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from rich.console import Console
 from rich.theme import Theme
@@ -34,9 +36,9 @@ async def test_cost_shows_the_last_turn_the_session_and_each_model(make_flow: Ma
     assert session is not None
     session.journal.record(Note.MODEL.record(SONNET))
     learned = Usage(10_000, 1_000, 6_000, 1, written=2_000, reused=2, reused_input=500)
-    session.journal.record(usage_note(learned, FLASH))
+    session.journal.record(usage_note(learned, FLASH, 2))
     told = await Commanded(session).type("/cost")
-    rows = {line.split("  ")[0].strip() or line.split()[0]: line.split() for line in told.split("\n")}
+    rows = {re.split(r"  +", line.strip())[0]: line.split() for line in told.split("\n")}
     dollars = f"${cost_of(FLASH, learned):.4f}"
     price = price_of(FLASH)
     assert price is not None
@@ -74,7 +76,7 @@ async def test_the_price_follows_the_model_that_was_used(make_flow: MakeFlow) ->
     told = await Commanded(session).type("/cost")
     assert "$0.00" in told
     assert "unknown" not in told
-    session.journal.record(usage_note(Usage(10, 1, 0, 1), "openai:gpt-99"))
+    session.journal.record(usage_note(Usage(10, 1, 0, 1), "openai:gpt-99", 1))
     told = await Commanded(session).type("/cost")
     assert "The price of openai:gpt-99 is unknown (price table of 20" in told
 
