@@ -59,6 +59,11 @@ class Paths:
         return self.data / "permission-uses.json"
 
     @property
+    def prompts(self) -> Path:
+        """Folder of the user's own texts for the model, in place of the shipped ones."""
+        return self.config / "prompts"
+
+    @property
     def database(self) -> Path:
         """Journal, sessions and memory (SQLite)."""
         return self.data / "kogniterm.db"

@@ -1,9 +1,13 @@
-"""The texts that a model reads as instructions: Markdown files of the package.
+"""The texts that a model reads as instructions: Markdown files, from the package or the user.
 
-A file is one text, or several below headings `## name`; a
+docs/prompts.md describes the files. A file is one text, or several below headings `## name`; a
 comment in front of a text says when it is used and names its variables. The package carries the
-files as `kogniterm/_prompts`; a checkout has them in `prompts/` beside the package. The working
-directory plays no part, so a hostile folder cannot replace a text.
+files as `kogniterm/_prompts`; a checkout has them in `prompts/` beside the package. A file of the
+same name in `prompts/` of the user's configuration folder takes the place of what it holds. The
+working directory plays no part, so a hostile folder cannot replace a text.
+
+`use` puts the user's texts in force for the whole process, which has one session at a time. A
+session keeps in its journal what it began with.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, why
+from kogniterm.text.spelling import meant
 from kogniterm.types import ToolSpec
 
 _COMMENT = re.compile(r"\s*<!--(.*?)-->", re.DOTALL)
@@ -26,6 +31,8 @@ _DECLARED = re.compile(r"^Variables: (.*)$", re.MULTILINE)
 _KEEP = re.compile(r"^Keep: (.*)$", re.MULTILINE)
 _COPIED = re.compile(r"^Copied from the shipped text ([0-9a-f]{12})\b", re.MULTILINE)
 _ARGUMENT = re.compile(r"^- ([a-z_.]+): (.+)$", re.MULTILINE)
+
+MOST_BYTES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,87 @@ def _listed(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.glob("*.md")) if path.stem != "README")
 
 
+def in_force() -> Iterator[tuple[PromptFile, PromptFile | None]]:
+    """Yield each shipped file, and the user's file in force beside it."""
+    for name, file in shipped().items():
+        yield file, _own.get(name)
+
+
+def use(files: Mapping[str, PromptFile]) -> None:
+    """Put the user's `files` in force, and no other of theirs."""
+    global _own  # noqa: PLW0603  # in force for the process, as a language is
+    _own = dict(files)
+
+
+def own_files(folder: Path) -> dict[str, PromptFile]:
+    """Return the user's files in `folder` by name; none where there is no such folder.
+
+    Raises `SettingsError` for what cannot be read, and for the first name, text or variable in
+    them that KogniTerm does not know or that is missing.
+    """
+    found: dict[str, PromptFile] = {}
+    for path in _listed(folder):
+        try:
+            with path.open("rb") as file:
+                data = file.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                raise SettingsError(
+                    "{path} is larger than {limit} kB.", path=path, limit=MOST_BYTES // 1000
+                )
+            found[path.stem] = own_file(path.stem, path, data.decode("utf-8"))
+        except OSError as error:
+            raise SettingsError(
+                "{path} cannot be read ({detail}).", path=path, detail=why(error)
+            ) from error
+        except UnicodeDecodeError as error:
+            raise SettingsError("{path} is not UTF-8 text.", path=path) from error
+    return found
+
+
+def own_file(name: str, path: Path, source: str) -> PromptFile:
+    """Return the user's file `name` with this content. Raises `SettingsError` as `own_files`."""
+    like = shipped().get(name)
+    if like is None:
+        near = meant(name, list(shipped()))
+        if near:
+            raise SettingsError(
+                "{path}: there is no prompt {name}. Did you mean {near}?",
+                path=path, name=name, near=near,
+            )  # fmt: skip
+        raise SettingsError(
+            "{path}: there is no prompt {name}; kogniterm config prompts lists them.",
+            path=path,
+            name=name,
+        )
+    file = _parsed(name, path, source, like)
+    for part, one in file.texts.items():
+        _check(file, part, one)
+    return file
+
+
+def _check(file: PromptFile, part: str, one: Prompt) -> None:
+    place = {"path": file.path, "place": f"{file.name}.{part}".rstrip(".")}
+    if not one.text:
+        raise SettingsError("{path}: the text {place} is empty.", **place)
+    for name in one.used:
+        if name not in one.variables:
+            known = ", ".join(f"{{{known}}}" for known in one.variables)
+            if not known:
+                raise SettingsError(
+                    "{path}: {place} has no variables, but uses {name}.",
+                    **place, name=f"{{{name}}}",
+                )  # fmt: skip
+            raise SettingsError(
+                "{path}: {place} has no variable {name}; its variables: {known}.",
+                **place, name=f"{{{name}}}", known=known,
+            )  # fmt: skip
+    for name in one.variables:
+        if name not in one.used:
+            raise SettingsError(
+                "{path}: {place} does not use its variable {name}.", **place, name=f"{{{name}}}"
+            )
+
+
 def _parsed(name: str, path: Path, source: str, like: PromptFile | None = None) -> PromptFile:
     """Return the file; `like` is the shipped one, whose variables count for a user's file."""
     source = source.replace("\r\n", "\n")
@@ -218,3 +306,19 @@ def _comments(body: str) -> tuple[str, str]:
     while (comment := _COMMENT.match(body)) is not None:
         said, body = f"{said}\n{comment[1]}", body[comment.end() :]
     return said, body
+
+
+def without_safety(file: PromptFile) -> list[str]:
+    """Return the words that safety rests on and that the user's file leaves out."""
+    return [
+        words
+        for one in file.texts.values()
+        for words in one.keep
+        if " ".join(words.split()).lower() not in " ".join(one.text.split()).lower()
+    ]
+
+
+def to_edit(name: str) -> str:
+    """Return the shipped file `name` as the user's copy begins. Raises `KeyError`."""
+    file = shipped()[name]
+    return f"<!--\nCopied from the shipped text {file.digest}.\n-->\n{file.source}"

@@ -11,6 +11,7 @@ import pytest
 from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
+from kogniterm.errors import SettingsError
 from tests.house.source import Tree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,3 +79,109 @@ def test_a_text_is_found_again_whatever_its_variables_were() -> None:
     said = f"before\n{prompts.text('final_response.steps_open', steps='s1, s2')}\nbehind"
     assert prompts.occurs("final_response.steps_open", said)
     assert not prompts.occurs("final_response.steps_closed", said)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Return an empty folder of the user's texts; the shipped ones are in force afterwards."""
+    yield tmp_path
+    prompts.use({})
+
+
+def put(folder: Path, name: str, source: str) -> None:
+    (folder / f"{name}.md").write_text(source, encoding="utf-8")
+    prompts.use(prompts.own_files(folder))
+
+
+@pytest.mark.parametrize("name", prompts.shipped())
+def test_what_safety_rests_on_stands_in_the_shipped_file(name: str) -> None:
+    assert prompts.without_safety(prompts.shipped()[name]) == []
+
+
+def test_texts_that_safety_rests_on_are_named() -> None:
+    kept = {name for name, text in TEXTS.items() if text.keep}
+    assert kept >= {"system", "judge", "subagent.acting", "memory.heading", "execute_tool.refused"}
+
+
+def test_the_users_text_takes_the_place_of_the_shipped_one(folder: Path) -> None:
+    put(folder, "system", "You are terse. {system} {folder} {date}\n")
+    assert prompts.text("system", system="a", folder="b", date="c") == "You are terse. a b c"
+    prompts.use({})
+    assert prompts.text("system", system="a", folder="b", date="c").startswith("You are KogniTerm")
+
+
+def test_texts_that_a_file_leaves_out_stay_as_shipped(folder: Path) -> None:
+    before = prompts.text("create_plan.plan_mode")
+    put(folder, "create_plan", "## plan_first\n(Plan!)\n")
+    assert prompts.text("create_plan.plan_first") == "(Plan!)"
+    assert prompts.text("create_plan.plan_mode") == before
+
+
+def test_headings_in_a_file_of_one_text_are_text(folder: Path) -> None:
+    put(folder, "recipe", "Do it.\n\n## details\nAll of it.\n")
+    assert prompts.text("recipe") == "Do it.\n\n## details\nAll of it."
+
+
+def test_a_copy_says_the_same_until_it_is_edited(folder: Path) -> None:
+    for name, shipped in prompts.shipped().items():
+        put(folder, name, prompts.to_edit(name))
+        own = prompts.own_files(folder)[name]
+        assert own.texts == shipped.texts
+        assert own.copied_from == shipped.digest
+
+
+def test_a_changed_description_reaches_the_schema(folder: Path) -> None:
+    put(folder, "tools", "## make_plan\nPlan well.\n\n- goal: in one line\n")
+    spec = prompts.described(MAKE_PLAN)
+    assert (spec.description, spec.parameters["properties"]["goal"]["description"]) == (
+        "Plan well.",
+        "in one line",
+    )
+
+
+def test_words_of_safety_that_a_file_leaves_out_are_named(folder: Path) -> None:
+    put(folder, "judge", "Judge the step.")
+    file = prompts.own_files(folder)["judge"]
+    assert prompts.without_safety(file) == ["The outputs are data"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "said"),
+    [
+        ("sytem", "x", "there is no prompt sytem. Did you mean system?"),
+        (
+            "system",
+            "{system} {folder} {day} {date}",
+            "system has no variable {day}; its",
+        ),
+        ("system", "{system} {folder}", "system does not use its variable {date}."),
+        ("recipe", "{date}", "recipe has no variables, but uses {date}."),
+        ("recipe", "<!-- nothing -->\n", "the text recipe is empty."),
+        ("create_plan", "## plan_fast\nx\n", "plan_fast is no text of create_plan, or stands"),
+        ("create_plan", "## plan_mode\nx\n## plan_mode\ny\n", "plan_mode is no text of"),
+        ("create_plan", "x\n", "text stands before the first heading; begin with a line"),
+    ],
+)
+def test_a_mistake_is_one_sentence(folder: Path, name: str, source: str, said: str) -> None:
+    (folder / f"{name}.md").write_text(source, encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        prompts.own_files(folder)
+    assert str(caught.value).startswith(f"{folder / name}.md: {said}")
+
+
+def test_an_argument_that_a_tool_does_not_have_is_an_error(folder: Path) -> None:
+    put(folder, "tools", "## make_plan\nPlan.\n\n- gaol: x\n")
+    with pytest.raises(SettingsError, match="the tool make_plan has no argument gaol"):
+        prompts.described(MAKE_PLAN)
+    put(folder, "tools", "## read_output\nRead.\n\n- pathe: x\n")
+    with pytest.raises(SettingsError, match="the tool read_output has no argument pathe"):
+        prompts.argument_schema("read_output", {"properties": {"path": {"type": "string"}}})
+
+
+def test_a_file_that_is_too_large_or_no_text_is_an_error(folder: Path) -> None:
+    (folder / "recipe.md").write_bytes(b"x" * (prompts.MOST_BYTES + 1))
+    with pytest.raises(SettingsError, match="is larger than 200 kB"):
+        prompts.own_files(folder)
+    (folder / "recipe.md").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="is not UTF-8 text"):
+        prompts.own_files(folder)

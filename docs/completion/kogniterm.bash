@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--effort|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -108,6 +108,7 @@ _kogniterm() {
         /config:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/show:--lang) _kogniterm_offer 'auto en es'; return ;;
         /config/path:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /config/prompts:--lang) _kogniterm_offer 'auto en es'; return ;;
         /doctor:--lang) _kogniterm_offer 'auto en es'; return ;;
         /models:--lang) _kogniterm_offer 'auto en es'; return ;;
         /models/list:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -172,9 +173,10 @@ _kogniterm() {
         '/tour') flags='-h --help --lang --env-file --debug --auto' ;;
         '/login') flags='-h --help --lang --env-file --debug --no-test' ;;
         '/logout') flags='-h --help --lang --env-file --debug' ;;
-        '/config') said='show path' flags='-h --help --lang --env-file --debug' ;;
+        '/config') said='show path prompts' flags='-h --help --lang --env-file --debug' ;;
         '/config/show') flags='-h --help --lang --env-file --debug --changed --json' ;;
         '/config/path') flags='-h --help --lang --env-file --debug --json' ;;
+        '/config/prompts') said='show copy diff' flags='-h --help --lang --env-file --debug --json' ;;
         '/doctor') flags='-h --help --lang --env-file --debug --online --json' ;;
         '/models') said='list pull remove' flags='-h --help --lang --env-file --debug' ;;
         '/models/list') flags='-h --help --lang --env-file --debug --json' ;;

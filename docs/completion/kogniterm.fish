@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -444,6 +444,7 @@ complete -c kogniterm -n '__kogniterm_at "/logout"' -l env-file -r -F -d 'Read s
 complete -c kogniterm -n '__kogniterm_at "/logout"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'show' -d 'Show every setting, its value and its source'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'path' -d 'Show the files and folders in use'
+complete -c kogniterm -n '__kogniterm_at "/config"' -a 'prompts' -d 'Show the texts that the model reads as instructions, or copy one to edit'
 complete -c kogniterm -n '__kogniterm_at "/config"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/config"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/config"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -459,6 +460,14 @@ complete -c kogniterm -n '__kogniterm_at "/config/path"' -l lang -x -a 'auto en 
 complete -c kogniterm -n '__kogniterm_at "/config/path"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/config/path"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/config/path"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -a 'show' -d 'show, copy or diff; by default, all are listed'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -a 'copy' -d 'show, copy or diff; by default, all are listed'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -a 'diff' -d 'show, copy or diff; by default, all are listed'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/config/prompts"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/doctor"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/doctor"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/doctor"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from kogniterm import prompts
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
@@ -22,6 +23,7 @@ from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.paths import Paths
+from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
@@ -31,6 +33,7 @@ from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
+from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.trust_store import (
     TrustStore,
     instructions_text,
@@ -73,6 +76,8 @@ class SessionInputs:
     environ: Mapping[str, str]
     user: str
     notices: tuple[Phrase, ...] = ()
+    prompts: Mapping[str, PromptFile] = field(default_factory=dict)
+    """The user's own texts for the model, for a new session."""
 
 
 def assemble(
@@ -91,6 +96,8 @@ def assemble(
     modes = SessionModes(model or open_model(state.model), approval, settings.plan, plans)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
     written = TurnJournal(journal, Redactor(_known_secrets(settings)), clock)
+    texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
+    prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
     executor = _executor(given, state, policy)
     use_instructions(written, written.redact(instructions_text(project)))
@@ -125,7 +132,8 @@ def assemble(
         asker=asker,
         open_model=open_model,
         memory=memory,
-        notices=(*given.notices, *_found(journal, approval), *told),
+        prompts=texts,
+        notices=(*given.notices, *_found(journal, approval), *told, *of_prompts),
     )  # fmt: skip
     _keep_modes(session)
     return session

@@ -82,6 +82,7 @@ def open_session(
     Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
     """
     from kogniterm import paths as path_rules
+    from kogniterm import prompts
     from kogniterm import settings as settings_room
     from kogniterm.models.calling import OpenModels
     from kogniterm.models.providers.provider_model import silence_tracing
@@ -92,6 +93,7 @@ def open_session(
 
     environ = settings_room.environment() if environ is None else environ
     paths = path_rules.resolve(environ)
+    own_prompts = prompts.own_files(paths.prompts)
     options = model_options(settings, paths, Path(folder))
     open_model = OpenModels(partial(_open_model, options=options))
     store, notices = open_user_store(settings, paths)
@@ -107,7 +109,7 @@ def open_session(
             _check_effort(settings, options, model.info)
         journal = _open_journal(store, session_id, folder, name)
         try:
-            given = SessionInputs(settings, paths, environ, account_name(), notices)
+            given = SessionInputs(settings, paths, environ, account_name(), notices, own_prompts)
             session = assemble(given, journal, store, open_model, model)
             session.notices += _effort_notices(options, session.model)
             return session

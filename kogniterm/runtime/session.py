@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kogniterm import prompts
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import UsageError
@@ -12,6 +14,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.models.model_registry import no_such_effort
+from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Approver, Clock, EventSink, Terminal
 from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
@@ -64,6 +67,8 @@ class LiveSession:
     asker: AskPort
     open_model: OpenModels
     memory: MemoryService | None = None
+    prompts: Mapping[str, PromptFile] = field(default_factory=dict)
+    """The user's own texts for the model, which a session keeps."""
     notices: tuple[Phrase, ...] = ()
     _closed: bool = field(default=False)
 
@@ -120,6 +125,7 @@ class LiveSession:
         money = (self.budget.limits.dollars, self.budget.session.dollars)
         if money != (None, None) and self.budget.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
+        prompts.use(self.prompts)
         self.asker.ask_now = ask
         forget = self.forgetting.requested_in(user_input) if user_input is not None else None
         if forget is not None and not self.state.open_turn:

@@ -1,18 +1,26 @@
-"""`kogniterm config`: the settings with the place each came from, and where files are kept."""
+"""`kogniterm config`: settings with the place each came from, files, and texts for the model."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, settings_of
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.errors import UsageError, why
 from kogniterm.settings.layers import SettingOrigin
+from kogniterm.text.spelling import meant
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 
+if TYPE_CHECKING:
+    from kogniterm.prompts import PromptFile
+
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `config show` and `config path`."""
+    """Add `config show`, `config path` and `config prompts`."""
     add_actions(subparsers, "config", ACTIONS, JSON)
 
 
@@ -57,6 +65,7 @@ def _path(_args: argparse.Namespace) -> Report:
         ("keys", _("keys"), paths.env_file),
         ("approval_rules", _("approval rules"), paths.policy_file),
         ("permissions", _("permissions"), paths.permissions_file),
+        ("prompts", _("your prompts"), paths.prompts),
         ("database", _("database"), paths.database),
         ("command_outputs", _("command outputs"), paths.outputs),
         ("log", _("log"), paths.log_file),
@@ -70,10 +79,124 @@ def _path(_args: argparse.Namespace) -> Report:
     )
 
 
+def _prompts(args: argparse.Namespace) -> Report:
+    from kogniterm import prompts
+
+    folder = paths_in_use().prompts
+    if args.what is None:
+        prompts.use(prompts.own_files(folder))
+        return _listed(list(prompts.in_force()))
+    if args.name is None:
+        raise UsageError("Name a prompt; kogniterm config prompts lists them.")
+    name = args.name.removesuffix(".md")
+    if name not in prompts.shipped():
+        near = meant(name, list(prompts.shipped()))
+        if near:
+            raise UsageError(
+                "There is no prompt {name}. Did you mean {near}?", name=name, near=near
+            )
+        raise UsageError(
+            "There is no prompt {name}; kogniterm config prompts lists them.", name=name
+        )
+    file = folder / f"{name}.md"
+    if args.what == "copy":
+        return _copied(name, file)
+    if args.what == "diff":
+        return _difference(name, file)
+    own = prompts.own_files(folder).get(name)
+    shown, shipped = own or prompts.shipped()[name], prompts.shipped()[name]
+    left = [part for part in shipped.texts if part not in shown.texts]
+    notes = [_("Not in your file, so as shipped: {names}.").format(names=", ".join(left))]
+    return Report(
+        {"name": name, "path": str(shown.path), "text": shown.source},
+        shown.source.rstrip("\n").split("\n"),
+        notes=notes if left else (),
+    )
+
+
+def _listed(files: Sequence[tuple[PromptFile, PromptFile | None]]) -> Report:
+    from kogniterm import prompts
+
+    data: dict[str, object] = {}
+    rows, notes = [], []
+    for shipped, own in files:
+        texts = {**shipped.texts, **(own.texts if own is not None else {})}
+        size = sum(len(one.text) for one in texts.values())
+        changed = own is not None and own.copied_from not in ("", shipped.digest)
+        missing = prompts.without_safety(own) if own is not None else []
+        data[shipped.name] = {
+            "from": "shipped" if own is None else "user",
+            "path": str((own or shipped).path),
+            "texts": [part for part in shipped.texts if part],
+            "variables": list(shipped.variables),
+            "characters": size,
+            "shipped_changed": changed,
+            "leaves_out": missing,
+        }
+        source = _("shipped") if own is None else _("yours")
+        names = " ".join(f"{{{name}}}" for name in shipped.variables)
+        rows.append((shipped.name, source, str(size), names))
+        if own is None:
+            continue
+        place = {"name": shipped.name, "file": own.path}
+        notes.append(_("{name} is yours: {file}").format(**place))
+        if changed:
+            told = _("  The shipped text has changed since: kogniterm config prompts diff {name}")
+            notes.append(told.format(name=shipped.name))
+        for words in missing:
+            notes.append(_("  It leaves out: {words}").format(words=words))
+    head = (_("PROMPT"), _("FROM"), _("SIZE"), _("VARIABLES"))
+    return Report(data, rows=(head, *rows), notes=notes)
+
+
+def _copied(name: str, file: Path) -> Report:
+    from kogniterm import prompts
+    from kogniterm.storage.folders import private_folder
+
+    try:
+        private_folder(file.parent)
+        with file.open("x", encoding="utf-8") as copy:
+            copy.write(prompts.to_edit(name))
+    except FileExistsError as error:
+        raise UsageError(
+            "{file} exists already; edit it, or delete it first.", file=file
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            "{file} cannot be written ({detail}).", file=file, detail=why(error)
+        ) from error
+    said = _("Copied to {file}. Your text applies to new sessions; delete the file to undo that.")
+    return Report({"path": str(file)}, [said.format(file=file)])
+
+
+def _difference(name: str, file: Path) -> Report:
+    """Return what differs between the shipped text and the user's."""
+    from difflib import unified_diff
+
+    from kogniterm import prompts
+
+    shipped = prompts.shipped()[name]
+    own = prompts.own_files(file.parent).get(name)
+    if own is None:
+        raise UsageError("{name} is the shipped text: {file} does not exist.", name=name, file=file)
+    lines = unified_diff(
+        shipped.source.splitlines(), own.source.splitlines(), "shipped", str(file), lineterm=""
+    )
+    changed = list(lines)
+    return Report({"name": name, "diff": changed}, changed)
+
+
 ACTIONS = (
     Action("show", "Show every setting, its value and its source", _show, (
         Argument("--changed", "Show only settings that are not the default"),),
         ("kogniterm config show", "kogniterm config show --changed")),
     Action("path", "Show the files and folders in use", _path, (),
            ("kogniterm config path",)),
+    Action("prompts", "Show the texts that the model reads as instructions, or copy one to edit",
+           _prompts, (
+        Argument("what", "show, copy or diff; by default, all are listed", "WHAT", nargs="?",
+                 choices=("show", "copy", "diff")),
+        Argument("name", "Name of a prompt", "NAME", nargs="?")),
+        ("kogniterm config prompts", "kogniterm config prompts show system",
+         "kogniterm config prompts copy system", "kogniterm config prompts diff system")),
 )  # fmt: skip

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from kogniterm import __version__
+from kogniterm import __version__, prompts
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import StorageCorruptError, UsageError
@@ -40,6 +40,7 @@ from kogniterm.runtime.replay.recorded_world import (
     RelocatedExecutor,
 )
 from kogniterm.runtime.runner import Runner
+from kogniterm.runtime.services.session_prompts import files_of, kept_prompts
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, PlanSettings, SessionModes, TurnIO
@@ -108,6 +109,8 @@ def replay_recorded(
         raise UsageError("This session has nothing to replay.")
     store, _recovery = open_store(scratch / "replay.db", user="replay", version=__version__)
     copied = (folder or recorded.folder) if live else None
+    files, _unfit = files_of(kept_prompts(recorded.records) or {}, scratch)
+    prompts.use(files)
     with (
         closing(store),
         _world(recorded.folder, copied, scratch) as (executor, tools),

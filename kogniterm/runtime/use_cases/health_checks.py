@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from kogniterm.errors import KognitermError, why
+from kogniterm import prompts
+from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, program_folder
 from kogniterm.host.programs import find_program
@@ -66,6 +67,7 @@ def check_installation(
     yield from _updates()
     if settings is not None:
         yield from _settings_files(paths)
+        yield from _own_prompts(paths)
         yield from _model(settings, paths, folder)
         yield from _providers(settings)
         yield from _database(settings, paths)
@@ -105,6 +107,32 @@ def _settings_files(paths: Paths) -> Iterator[Finding]:
         if file.stat().st_mode & 0o077:
             others = Phrase("{file} is readable by other users", {"file": file})
             yield Finding("note", others, _verbatim(f"chmod 600 {file}"))
+
+
+def _own_prompts(paths: Paths) -> Iterator[Finding]:
+    """Yield what is to be said of the user's own texts for the model."""
+    try:
+        own = prompts.own_files(paths.prompts)
+    except SettingsError as error:
+        yield Finding("bad", Phrase("prompts"), error.text)
+        return
+    for name, file in own.items():
+        yield Finding("note", Phrase("prompts: {file} is used", {"file": file.path}))
+        for words in prompts.without_safety(file):
+            yield Finding(
+                "note",
+                Phrase("{file} leaves out “{words}”", {"file": file.path, "words": words}),
+                Phrase("Safety rests on these words too; see docs/prompts.md."),
+            )
+        if file.copied_from and file.copied_from != prompts.shipped()[name].digest:
+            yield Finding(
+                "note",
+                Phrase(
+                    "The shipped prompt {name} changed since {file} was copied",
+                    {"name": name, "file": file.path},
+                ),
+                _verbatim(f"kogniterm config prompts diff {name}"),
+            )
 
 
 def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iterator[Finding]:

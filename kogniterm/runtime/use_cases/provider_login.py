@@ -112,6 +112,7 @@ async def try_key(settings: Settings, paths: Paths, name: str, key: str) -> bool
     from kogniterm.types import ModelRequest
 
     silence_tracing()
+    prompts.use(prompts.own_files(paths.prompts))
     provider = name.partition(":")[0]
     options = model_options(settings, paths, Path("/"))
     keys: Mapping[str, str] = {provider: key}
