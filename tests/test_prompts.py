@@ -148,7 +148,7 @@ def test_words_of_safety_that_a_file_leaves_out_are_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "source", "said"),
     [
-        ("sytem", "x", "there is no prompt sytem. Did you mean system?"),
+        ("systemx", "x", "there is no prompt systemx. Did you mean system?"),
         (
             "system",
             "{system} {folder} {day} {date}",

@@ -100,9 +100,9 @@ def test_prompts_tell_that_the_shipped_text_has_changed(shell: Shell) -> None:
 
 
 def test_prompts_of_unknown_names_and_of_none(shell: Shell) -> None:
-    result = shell.run("config", "prompts", "show", "sytem")
+    result = shell.run("config", "prompts", "show", "systemx")
     assert result.returncode == 2
-    assert result.stderr == "kogniterm: There is no prompt sytem. Did you mean system?\n"
+    assert result.stderr == "kogniterm: There is no prompt systemx. Did you mean system?\n"
     assert "lists them" in shell.run("config", "prompts", "copy").stderr
     missing = shell.run("config", "prompts", "diff", "system").stderr
     assert "is the shipped text" in missing

@@ -63,14 +63,16 @@ def unknown_commands(page: Path, text: str) -> Iterator[str]:
     """Yield the calls of kogniterm, in code spans and blocks, with a verb or option it lacks."""
     spans = re.findall(r"`(kogniterm [^`]+)`", prose(text))
     for call in [*spans, *re.findall(r"^(?:.*\| )?(kogniterm [^#|>\n]*)", text, re.MULTILINE)]:
-        path = ""
+        path, chosen = "", None
         for word in re.sub(r"\"[^\"]*\"|'[^']*'", "TEXT", call).split()[1:]:
             place = known_places()[path]
             if path == "/help" and f"/{word}" in known_places():
                 path = f"/{word}"  # the words of a command
             elif f"{path}/{word}" in known_places():
                 path += f"/{word}"
-            elif re.fullmatch(r"[a-z]+", word) and place.words and word not in place.words:
+            elif chosen != path and word in place.words:
+                chosen = path
+            elif re.fullmatch(r"[a-z]+", word) and place.words and chosen != path:
                 yield f"{page.name}: {call}: {word} is no verb or action"
             option = re.match(r"\[?(-[\w-]+)", word)
             names = {name for known in ("", path) for name in option_names(known)}

@@ -268,3 +268,37 @@ def test_a_key_chooses_its_provider(open_terminal: OpenTerminal, user: User) -> 
         "OPENAI_API_KEY=b OPENAI_BASE_URL=http://127.0.0.1:1 kogniterm doctor"
     )
     assert "--model openai:MODEL" in " ".join(said.split())
+
+
+def test_a_prompt_is_copied_used_and_kept(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=140)
+    loud = "{when: {system_contains: SPEAKUP}, text: loud, repeat: forever}"
+    replies = f"replies:\n  - {loud}\n  - quiet\n"
+    put(terminal.folder, "demo.yaml", replies)
+    put(terminal.folder, "prompts/system.md", "SPEAKUP {system} {folder} {date}")
+    run = "kogniterm run --model scripted:demo.yaml"
+    assert "quiet" in terminal.run(f"{run} hello")[1]
+    assert re.search(r"system +shipped +\d+ +{system} {folder} {date}", shown_of(terminal))
+    status, copied = terminal.run("kogniterm config prompts copy system")
+    file = terminal.home / ".config/kogniterm/prompts/system.md"
+    assert (status, str(file) in copied.replace("\n", "")) == (0, True)
+    edit = "sed -i 's/Never invent results/SPEAKUP/' ~/.config/kogniterm/prompts/system.md"
+    terminal.run(edit)
+    assert "It leaves out: Never invent results" in shown_of(terminal)
+    assert "leaves out “Never invent results”" in terminal.run("kogniterm doctor")[1]
+    assert "loud" in terminal.run(f"{run} hello")[1]
+    assert terminal.run("rm ~/.config/kogniterm/prompts/system.md")[0] == 0
+    again = terminal.run(f"{run} --continue hello")[1]
+    assert "loud" in again
+    assert "continues with the prompts it began with" in again.replace("\n", " ")
+    put(terminal.home, ".config/kogniterm/prompts/recipe.md", "Do {it}.")
+    status, wrong = terminal.run(f"{run} hello")
+    assert status == 2
+    assert "recipe has no variables, but uses {it}." in wrong
+
+
+def shown_of(terminal: RealTerminal) -> str:
+    """Return the list of prompts, as the terminal shows it."""
+    status, shown = terminal.run("kogniterm config prompts")
+    assert status == 0, shown
+    return shown
