@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--effort|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -69,6 +69,7 @@ _kogniterm() {
         /memory/list:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/search:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/lessons:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/add:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/add:--category) _kogniterm_offer 'preference requirement constraint feedback project learning fact'; return ;;
         /memory/edit:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -142,10 +143,11 @@ _kogniterm() {
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
         '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
-        '/memory') said='list search show add edit confirm pin undo forget export import prune' flags='-h --help --lang --env-file --debug' ;;
+        '/memory') said='list search show lessons add edit confirm pin undo forget export import prune' flags='-h --help --lang --env-file --debug' ;;
         '/memory/list') flags='-h --help --lang --env-file --debug --all --json --project' ;;
         '/memory/search') flags='-h --help --lang --env-file --debug --limit --json --project' ;;
         '/memory/show') flags='-h --help --lang --env-file --debug --json --project' ;;
+        '/memory/lessons') flags='-h --help --lang --env-file --debug --json --project' ;;
         '/memory/add') flags='-h --help --lang --env-file --debug --category --slot --everywhere --json --project' ;;
         '/memory/edit') flags='-h --help --lang --env-file --debug --json --project' ;;
         '/memory/confirm') flags='-h --help --lang --env-file --debug --json --project' ;;

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -206,6 +206,7 @@ complete -c kogniterm -n '__kogniterm_at "/replay"' -l json -d 'Print the result
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'list' -d 'List what is remembered for this project'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'search' -d 'Search memories by words or meaning'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'show' -d 'Show a memory, its source and its confidence'
+complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'lessons' -d 'List how commands and plans ended, and what worked instead'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'add' -d 'Add a memory'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'edit' -d 'Change the text of a memory; undo restores the old one'
 complete -c kogniterm -n '__kogniterm_at "/memory"' -a 'confirm' -d 'Confirm a memory; a pending one becomes active'
@@ -239,6 +240,12 @@ complete -c kogniterm -n '__kogniterm_at "/memory/show"' -l env-file -r -F -d 'R
 complete -c kogniterm -n '__kogniterm_at "/memory/show"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/memory/show"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/memory/show"' -l project -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Use the memories of the project in FOLDER'
+complete -c kogniterm -n '__kogniterm_at "/memory/lessons"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/memory/lessons"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/memory/lessons"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/memory/lessons"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/memory/lessons"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/memory/lessons"' -l project -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Use the memories of the project in FOLDER'
 complete -c kogniterm -n '__kogniterm_at "/memory/add"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/memory/add"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/memory/add"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

@@ -20,6 +20,7 @@ from kogniterm.memory.fact_records import Fact, Message, Mode, Recall
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.project_profile import ProjectProfile
 from kogniterm.memory.recall import provenance
+from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words
@@ -138,7 +139,8 @@ class SessionContext:
         if self.mode == "off":
             self._last = recall.MemoryContext()
         else:
-            self._last = recall.recall(self.memory, question, self._shown)
+            self.memory.sessions.expire(self.memory.clock.now())
+            self._last = recall.recall(self.memory, question, self._shown, self.session_id)
             self._shown.update(self._last.lines)
         return self._last
 
@@ -163,8 +165,16 @@ class SessionContext:
         """Learn from finished turns, after the answer or at a pause; None when nothing was due."""
         if self.mode != "full":
             return None
+        self.memory.sessions.expire(self.memory.clock.now())
         recall.count_citations(self.memory, answer, self._last)
         return await self._extractor.after_turn(self.session_id, messages, pause=pause)
+
+    def named(self, mentions: Iterable[Mention]) -> None:
+        """Keep for an hour what was named in this session; nothing unless memory is written."""
+        sessions, now = self.memory.sessions, self.memory.clock.now()
+        if self.mode == "full":
+            sessions.expire(now)
+            sessions.mention(self.session_id, mentions, now)
 
     @property
     def learnings(self) -> Learnings | None:

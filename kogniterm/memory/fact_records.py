@@ -161,9 +161,18 @@ class Preference:
     updated: float = 0.0
 
 
+PLAN = "plan: "
+"""The beginning of the shape of a plan; the rest are its steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The outcome of a command or plan. `shape` is the command without its operands."""
+    """The outcome of a command or plan. `shape` is the command without its operands.
+
+    With `failed`, a command that failed, `shape` is the whole command that worked in its place; or
+    the same command again, once `fix` was done. `exit_code` and `note`, the line with the error,
+    are those of the failure. `wording` is the user's own text in place of all this.
+    """
 
     id: int
     task: str
@@ -174,6 +183,45 @@ class Lesson:
     note: str
     created: float
     times: int = 1
+    session_id: str = ""
+    failed: str = ""
+    fix: str = ""
+    wording: str = ""
+
+    @property
+    def label(self) -> str:
+        """The id as users see it: `l3`."""
+        return f"l{self.id}"
+
+    @property
+    def told(self) -> Phrase:
+        """The lesson in one sentence."""
+        if self.wording:
+            return Phrase("{text}", {"text": self.wording})
+        if self.fix:
+            return Phrase(
+                "“{command}” failed; it worked after: {fix}",
+                {"command": self.failed, "fix": self.fix},
+            )
+        if self.failed:
+            return Phrase(
+                "use “{worked}”, not “{failed}”", {"worked": self.shape, "failed": self.failed}
+            )
+        if self.shape.startswith(PLAN):
+            steps = {"steps": self.shape.removeprefix(PLAN)}
+            if self.ok:
+                return Phrase("a plan worked: {steps}", steps)
+            return Phrase("a plan failed: {steps}", steps)
+        if self.ok:
+            return Phrase("“{command}” worked", {"command": self.shape})
+        return Phrase("“{command}” failed", {"command": self.shape})
+
+    @property
+    def evidence(self) -> str:
+        """The exit status and the line with the error of what failed; "" when nothing did."""
+        code = "" if self.exit_code is None or (self.ok and not self.failed) else self.exit_code
+        parts = [f"exit {code}" if code != "" else "", self.note]
+        return ": ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +232,6 @@ class Message:
     role: Literal["person", "model", "tool", "memory"]
     text: str
     time: float = 0.0
-    tool_call_ids: tuple[str, ...] = ()
-    answers_call: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.errors import UsageError
+from kogniterm.memory import learnings
 from kogniterm.memory.extraction.statements import frame
-from kogniterm.memory.fact_records import Fact
+from kogniterm.memory.fact_records import Fact, Lesson, Preference
 from kogniterm.memory.file_purge import Forgettable, Marks, Mention, Purged, scan
+from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.preferences import Preferences
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
@@ -36,11 +39,14 @@ COVERED = 0.6
 sentence to be about this fact."""
 
 BESIDE_FACTS = Phrase("lessons, notes and preferences")
+OWN = (BESIDE_FACTS, Phrase("memory"))
+"""The places in a receipt that are memory's own."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
 _MORE = re.compile(r"[.!?;]\s+\S|\n\s*\S")
 """A further sentence: the text asks for more than to forget."""
 _LABEL = re.compile(r"\s*\[?m(\d{1,18})\]?\s*", re.IGNORECASE)
+_LESSON = re.compile(r"\s*\[?(l\d{1,18})\]?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,27 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """A user's request to forget facts, and words that are removed from every store."""
+    """A user's request to forget memories, and words that are removed from every store.
 
-    facts: tuple[Fact, ...]
+    `beside` are lessons and preferences that go by themselves. With `doubtful` it may be a task
+    for the model as well: the user is to say which.
+    """
+
+    facts: tuple[Fact, ...] = ()
     phrases: tuple[str, ...] = ()
+    beside: tuple[Lesson | Preference, ...] = ()
+    doubtful: bool = False
+
+    @property
+    def labels(self) -> list[str]:
+        """The ids of what is to be forgotten, as the user types them."""
+        named = [fact.label for fact in self.facts]
+        return [*named, *(one.label for one in self.beside if isinstance(one, Lesson))]
+
+    @property
+    def terms(self) -> list[str]:
+        """The texts that forgetting removes from every store."""
+        return terms_of(self.facts, self.phrases, self.beside)
 
 
 class Forgetter:
@@ -83,11 +106,13 @@ class Forgetter:
         repository: FactRepository,
         tombstones: Tombstones,
         clock: Clock,
+        beside: tuple[Learnings, Preferences],
         *,
         stores: Sequence[Forgettable] = (),
         paths: Sequence[Path] = (),
     ) -> None:
         self._repository = repository
+        self._learnings, self._preferences = beside
         self._tombstones = tombstones
         self._clock = clock
         self._stores = tuple(stores)
@@ -100,11 +125,13 @@ class Forgetter:
         return joined
 
     def requested(self, text: str) -> ForgetRequest:
-        """Return the request that the user means by `text`: a fact by its id (m7), or words.
+        """Return the request that the user means by `text`: an id (m7, l3), or words.
 
         Words are removed wherever they are found, also when no fact holds them. Raises `UsageError`
-        for an id that no fact has, and for words that are too short to be told from others.
+        for an id that nothing has, and for words that are too short to be told from others.
         """
+        if (lesson := _LESSON.fullmatch(text)) is not None:
+            return ForgetRequest(beside=(self._learnings.get(lesson[1]),))
         label = _LABEL.fullmatch(text)
         if label is not None:
             facts = self.matches(text)
@@ -120,7 +147,7 @@ class Forgetter:
             raise UsageError(
                 "The text to forget must have at least {count} characters.", count=SHORTEST_TERM
             )
-        return ForgetRequest(found, (text.strip(),))
+        return ForgetRequest(found, (text.strip(),), self._beside(text))
 
     def matches(self, text: str) -> list[Fact]:
         """Return the fact that `text` names (m7), or those with its words, of every status."""
@@ -145,18 +172,33 @@ class Forgetter:
         Like `requested`, but a fact need not hold every word. The words are forgotten as well when
         a fact holds them, or when they are specific enough.
         """
-        facts = self.matches(text) or self._covering(text)
-        if not facts:
+        if (lesson := _LESSON.fullmatch(text)) is not None:
+            named = tuple(one for one in self._learnings.all() if one.label == lesson[1].lower())
+            return ForgetRequest(beside=named) if named else None
+        facts, beside = self.matches(text), self._beside(text)
+        if not facts and not beside:
+            facts = self._covering(text)
+        if not facts and not beside:
             return None
         if _LABEL.fullmatch(text) is not None:
             return ForgetRequest(tuple(facts))
         phrase = text.strip()
         held = Matcher([phrase])
-        telling = len(raw_words(phrase)) >= FEWEST_WORDS or any(
-            held.holds(f"{fact.text}\n{fact.origin.quote}") for fact in facts
-        )
-        return ForgetRequest(
-            tuple(facts), (phrase,) if telling and len(phrase) >= SHORTEST_TERM else ()
+        texts = [f"{fact.text}\n{fact.origin.quote}" for fact in facts]
+        texts += map(_kept_words, beside)
+        telling = len(raw_words(phrase)) >= FEWEST_WORDS or any(map(held.holds, texts))
+        phrases = (phrase,) if telling and len(phrase) >= SHORTEST_TERM else ()
+        return ForgetRequest(tuple(facts), phrases, beside)
+
+    def _beside(self, text: str) -> tuple[Lesson | Preference, ...]:
+        """Return the lessons and preferences that hold every word of `text`."""
+        kept: list[Lesson | Preference] = [*self._learnings.all(), *self._preferences.stored()]
+        phrase = f" {' '.join(raw_words(text))} "
+        words = {id(one): f" {' '.join(raw_words(_kept_words(one)))} " for one in kept}
+        literal = tuple(one for one in kept if phrase.strip() and phrase in words[id(one)])
+        stems = set(stems_of(text))
+        return literal or tuple(
+            one for one in kept if stems and stems <= set(stems_of(words[id(one)]))
         )
 
     def _covering(self, text: str) -> list[Fact]:
@@ -200,20 +242,28 @@ class Forgetter:
 
     def forget(self, facts: Iterable[Fact], *, phrases: Sequence[str] = ()) -> Receipt:
         """Remove `facts` with everything they superseded, and every trace of `phrases`."""
-        return self._forget([(self._repository, list(facts))], phrases=phrases)
+        return self.carry_out(ForgetRequest(tuple(facts), tuple(phrases)))
+
+    def carry_out(self, request: ForgetRequest) -> Receipt:
+        """Remove everything that `request` names, and every trace of it."""
+        return self._forget(
+            [(self._repository, request.facts)], phrases=request.phrases, beside=request.beside
+        )
 
     def _forget(
         self,
         named: Sequence[tuple[FactRepository, Sequence[Fact]]],
         *,
         phrases: Sequence[str] = (),
+        beside: Sequence[Lesson | Preference] = (),
         dropped: int | None = None,
     ) -> Receipt:
         """Forget the facts of each repository; `dropped` rows beside facts are gone already."""
         doomed = [(one, _with_chain(one, facts)) for one, facts in named]
         every = [fact for _, facts in doomed for fact in facts]
-        terms = terms_of(every, phrases)
+        terms = terms_of(every, phrases, beside)
         copies = [mark for one, facts in doomed for mark in _hidden_marks(one, facts)]
+        copies += [mark for one in beside for mark in _row_marks(one)]
         marks = Marks(Matcher(terms), tuple(copies))
         now = self._clock.now()
         sql = self._repository.sql
@@ -222,11 +272,18 @@ class Forgetter:
                 own = terms_of(facts, phrases)
                 self._tombstones.of(repository).add([*own, *phrases], now)
                 repository.delete([fact.id for fact in facts], now=now, who="person")
-            removed = _purge_tables(self._repository, marks.matcher)
-        beside = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
-        parts = [*beside, removed, *(store.purge(terms) for store in self._stores)]
+            gone = self._forget_beside(beside, now)
+            purged = _purge_tables(self._repository, marks.matcher)
+            removed = replace(purged, removed=gone + purged.removed)
+        others = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
+        parts = [*others, removed, *(store.purge(terms) for store in self._stores)]
         sql.scrub()
         return self._receipt(tuple(fact.id for fact in every), parts, marks, phrases)
+
+    def _forget_beside(self, beside: Sequence[Lesson | Preference], now: float) -> int:
+        gone = self._learnings.forget([one for one in beside if isinstance(one, Lesson)], now)
+        keys = {one.key for one in beside if isinstance(one, Preference)}
+        return gone + sum(map(self._preferences.remove, keys))
 
     def _receipt(
         self,
@@ -278,8 +335,8 @@ def _purge_tables(repository: FactRepository, matcher: Matcher) -> Purged:
     removed = 0
     for table, columns in (
         ("preferences", "key, value"),
-        ("outcomes", "task, shape, note"),
-        ("memory_sessions", "entities, intents, variables"),
+        ("outcomes", "task, shape, note, failed, fix, wording"),
+        ("short_term", "name"),
         ("project_profiles", "profile"),
     ):
         rows = sql.execute(f"SELECT {key}, {columns} FROM {table} WHERE user_id = ?", (sql.user,))
@@ -327,8 +384,32 @@ def _spaced(fact: Fact) -> str:
     return f" {' '.join(every)} "
 
 
-def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
-    """Return the words to remove from every store when `facts` and `phrases` are forgotten.
+def _row_marks(one: Lesson | Preference) -> list[bytes]:
+    """Return the bytes that stand side by side in a row of SQLite, so that they name it alone."""
+    mark = f"{one.task}{one.shape}".encode() if isinstance(one, Lesson) else b""
+    return [mark] if len(mark) >= 3 * SHORTEST_TERM else []
+
+
+def _kept_words(one: Lesson | Preference) -> str:
+    """Return the words by which a lesson or a preference is found."""
+    if isinstance(one, Lesson):
+        return f"{one.task} · {one.told} · {one.note}"
+    return f"preference {one.key.replace('_', ' ')} · {one.value}"
+
+
+def _kept_terms(one: Lesson | Preference) -> list[str]:
+    """Return the texts that are copies of a lesson or preference, in blocks and in exports."""
+    if isinstance(one, Lesson):
+        return learnings.terms_of(one)
+    return [f"preference {one.key} {one.value}", f"preference key {one.key} value {one.value}"]
+
+
+def terms_of(
+    facts: Sequence[Fact],
+    phrases: Sequence[str] = (),
+    beside: Sequence[Lesson | Preference] = (),
+) -> list[str]:
+    """Return the words to remove from every store when all this is forgotten.
 
     A fact may have several sentences, and each may have been repeated without the others.
     """
@@ -339,6 +420,7 @@ def terms_of(facts: Sequence[Fact], phrases: Sequence[str] = ()) -> list[str]:
             found[text.strip()] = None
     for text in said:
         found.update(dict.fromkeys(_sentences(text)))
+    found.update(dict.fromkeys(term for one in beside for term in _kept_terms(one)))
     return list(found)
 
 

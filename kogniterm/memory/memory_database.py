@@ -32,6 +32,7 @@ TABLES = (
     "memory_clock",
     "memory_sessions",
     "project_profiles",
+    "short_term",
 )
 
 NUMBERED = ("facts", "outcomes", "memory_audit")
@@ -139,21 +140,46 @@ _LEDGER = (
 )
 
 
+_LESSONS = tuple(
+    f"ALTER TABLE outcomes ADD COLUMN {column} TEXT NOT NULL DEFAULT ''"
+    for column in ("failed", "fix", "wording")
+)
+
+
+_FIRST_TABLES = (*(one for one in TABLES if one != "short_term"), "store_items")
+
+_SHORT_TERM = (
+    """CREATE TABLE short_term (
+        user_id TEXT NOT NULL, project_id TEXT NOT NULL, session_id TEXT NOT NULL,
+        kind TEXT NOT NULL, name TEXT NOT NULL, seen {real} NOT NULL,
+        PRIMARY KEY (user_id, session_id, kind, name))""",
+    *(
+        f"ALTER TABLE memory_sessions DROP COLUMN {column}"
+        for column in ("entities", "intents", "variables")
+    ),
+)
+
+
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """Return all steps for `dialect`, "sqlite" or "postgres"."""
     statements = tuple(statement.format(**_TYPES[dialect]) for statement in _FIRST)
     if dialect == "postgres":
         statements += tuple(
-            rule for table in (*TABLES, "store_items") for rule in own_rows(table, lenient=True)
+            rule for table in _FIRST_TABLES for rule in own_rows(table, lenient=True)
         )
     ledger = tuple(statement.format(**_TYPES[dialect]) for statement in _LEDGER)
     if dialect == "postgres":
         ledger += own_rows(LEDGER, lenient=True)
+    short_term = tuple(statement.format(**_TYPES[dialect]) for statement in _SHORT_TERM)
+    if dialect == "postgres":
+        short_term += own_rows("short_term", lenient=True)
     return (
         Migration(1, "facts, preferences, outcomes and their bookkeeping", statements),
         Migration(2, "store items of a project", _PROJECT_ITEMS[dialect]),
         Migration(3, "ledger of facts", ledger),
         Migration(4, "no store items", ("DROP TABLE store_items",)),
+        Migration(5, "lessons on what worked instead, and their wording", _LESSONS),
+        Migration(6, "names of the last hour, in rows of their own", short_term),
     )
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kogniterm.errors import UsageError
-from kogniterm.memory.fact_records import Fact, Origin, Preference
+from kogniterm.memory.fact_records import Fact, Lesson, Origin, Preference
+from kogniterm.memory.learnings import EXPORTED
 from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase
 from kogniterm.memory.update import Candidate, judge
 from kogniterm.memory.user_memory import Memory
@@ -33,9 +34,16 @@ _COPIED = (
 )  # fmt: skip
 
 
+_OF_LESSON = ("ok", "exit_code", "seconds", "created", "times")
+
+
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The numbers of facts and preferences by what an import does, or would do, with them."""
+    """The numbers of facts, preferences and lessons by what an import does, or would do.
+
+    Session notes and the project profile are in the file for the user to read. They are not
+    imported: they belong to a session, and a folder, that may not be here.
+    """
 
     added: int = 0
     known: int = 0
@@ -44,6 +52,7 @@ class ImportReport:
     forgotten: int = 0
     sensitive: int = 0
     preferences: int = 0
+    lessons: int = 0
 
 
 def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: text) -> list[str]:
@@ -63,7 +72,11 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
         }
         for one in preferences
     ]
+    lessons = memory.learnings.all()
+    records += [_lesson_record(one, number, redact) for number, one in enumerate(lessons, 1)]
+    records += _notes(memory, redact)
     times = [fact.last_confirmed for fact in facts] + [one.updated for one in preferences]
+    times += [one.created for one in lessons]
     header = {
         "type": "header",
         "format": FORMAT,
@@ -71,6 +84,7 @@ def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: 
         "as_of": max(times, default=0.0),
         "facts": len(facts),
         "preferences": len(preferences),
+        "lessons": len(lessons),
     }
     lines = (
         json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in (header, *records)
@@ -126,6 +140,8 @@ class _Import:
         for kind, record in records:
             if kind == "preference":
                 self._preference(record)
+            elif kind == "lesson":
+                self._counts["lessons"] += self._memory.learnings.take_over(_lesson(record))
             elif kind == "fact":
                 stored = self._fact(record)
                 if stored is not None and record.get("superseded_by"):
@@ -235,6 +251,43 @@ def _fact_record(
     return record
 
 
+def _lesson_record(lesson: Lesson, number: int, redact: Callable[[str], str]) -> dict[str, Any]:
+    record: dict[str, Any] = {"type": "lesson", "id": number}
+    record.update((name, redact(getattr(lesson, name))) for name in EXPORTED)
+    record.update((name, getattr(lesson, name)) for name in _OF_LESSON)
+    record["session"] = lesson.session_id
+    return record
+
+
+def _lesson(record: Mapping[str, Any]) -> Lesson:
+    texts: dict[str, Any] = {name: str(record[name]) for name in EXPORTED}
+    others = {name: record[name] for name in _OF_LESSON}
+    if not isinstance(others["ok"], bool):
+        raise ValueError("ok is true or false")
+    return Lesson(id=0, session_id=str(record["session"]), **texts, **others)
+
+
+def _notes(memory: Memory, redact: Callable[[str], str]) -> list[dict[str, Any]]:
+    """Return the notes on sessions and the profile of the project, as records to read."""
+    named = memory.sessions.recent(memory.clock.now())
+    found: list[dict[str, Any]] = []
+    for one in memory.sessions.all():
+        record: dict[str, Any] = {"type": "session_notes", "session": one.session_id}
+        record |= {"read_to": one.cursor, "last_used": one.last_used}
+        own = [mention for mention in named if mention.session_id == one.session_id]
+        record["named"] = [
+            {"kind": mention.kind, "name": redact(mention.name), "seen": mention.seen}
+            for mention in own
+        ]
+        found.append(record)
+    profile = memory.projects.load()
+    if profile is not None:
+        found.append(
+            {"type": "project_profile", "profile": json.loads(redact(json.dumps(asdict(profile))))}
+        )
+    return found
+
+
 def _closing(_lines: int, digest: str) -> dict[str, Any]:
     return {"type": "end", "sha256": digest}
 
@@ -253,7 +306,7 @@ def _scope(project: str) -> str:
 
 _REFERENCES = {"superseded_by", "fact_id"}
 _OWN = "user_id"
-_BOOKKEEPING = ("memory_clock", "memory_sessions")
+_BOOKKEEPING = ("memory_clock", "memory_sessions", "short_term")
 
 
 @dataclass(frozen=True, slots=True)

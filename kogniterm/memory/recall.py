@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kogniterm import prompts
-from kogniterm.memory import fact_records
+from kogniterm.memory import fact_records, short_term
 from kogniterm.memory.fact_records import Category, Fact, Lesson
+from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import Memory
 from kogniterm.types import Phrase
 
@@ -26,6 +27,9 @@ SEARCH_TOKENS = 600
 LESSON_TOKENS = 250
 PROJECT_TOKENS = 200
 PREFERENCE_TOKENS = 150
+RECENT_TOKENS = 200
+RECENT_NAMES = 5
+"""Names of each kind from the last hour that a new session is told."""
 QUESTION_CHARACTERS = 4_000
 """A long input has its question at the beginning or the end; the middle is pasted data."""
 SEARCHED = 20
@@ -37,7 +41,9 @@ HEADING = "memory.heading"
 _BLOCK = re.compile(r"^<memory>\n(.*?)^</memory>$", re.MULTILINE | re.DOTALL)
 _EARLIER_HEADING = re.compile(r"Notes from earlier sessions[.,] ")
 """Begins the heading that is shipped, and those of earlier versions."""
-_SHOWN = re.compile(r"^(?:\[([lm]\d{1,18})\]|((?:project|preference) [^:\n]+):).*$", re.MULTILINE)
+_SHOWN = re.compile(
+    r"^(?:\[([lm]\d{1,18})\]|((?:project|preference|recent) [^:\n]+):).*$", re.MULTILINE
+)
 _LABEL = re.compile(r"m\d{1,18}")
 _CITED = re.compile(r"\[m(\d{1,18})\]")
 
@@ -93,14 +99,21 @@ class _Block:
             self.lines[used.label] = line
 
 
-def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None) -> MemoryContext:
-    """Return the memories for a turn that starts with `question`.
+def recall(
+    memory: Memory, question: str, shown: Mapping[str, str] | None = None, session_id: str = ""
+) -> MemoryContext:
+    """Return the memories for a turn of `session_id` that starts with `question`.
 
     `shown` are the lines of earlier blocks that the model still sees, by label: they are not
-    repeated unless they changed.
+    repeated unless they changed. Names of the last hour are shown when they come from another
+    session of the project, and a question that refers back ("that server") is searched with them.
     """
     question = _ends(question)
     now = memory.clock.now()
+    named = memory.sessions.recent(now)
+    wanted = question
+    if short_term.refers_back(question):
+        wanted = " ".join([question, *(one.name for one in named if one.kind != "request")])
     awake = [one for one in memory.facts("active") if not fact_records.is_dormant(one, now)]
     block = _Block(shown or {})
     block.take(_withdrawn(block.shown, {one.label for one in awake}), STANDING_TOKENS)
@@ -111,7 +124,9 @@ def recall(memory: Memory, question: str, shown: Mapping[str, str] | None = None
     else:
         always = [one for one in awake if one.pinned or one.category in STANDING]
         block.take(_standing(always, now), STANDING_TOKENS)
-        block.take(_searched(memory, question, {one.id: one for one in awake}), SEARCH_TOKENS)
+        block.take(_searched(memory, wanted, {one.id: one for one in awake}), SEARCH_TOKENS)
+    others = [one for one in named if one.session_id != session_id]
+    block.take(_recent(others, block.shown), RECENT_TOKENS)
     block.take(map(_lesson, memory.learnings.similar(question)), LESSON_TOKENS)
     heading = prompts.text(HEADING)
     lines = ["<memory>", heading, *block.lines.values(), "</memory>"] if block.lines else ()
@@ -181,7 +196,11 @@ def provenance(fact: Fact) -> str:
 
 
 def _day(fact: Fact) -> str:
-    return datetime.fromtimestamp(fact.created, UTC).date().isoformat()
+    return _date(fact.created)
+
+
+def _date(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).date().isoformat()
 
 
 def tokens(text: str) -> int:
@@ -203,6 +222,26 @@ def _project(memory: Memory) -> Iterable[tuple[str, Used]]:
         name, _, value = line.partition(": ")
         why = Phrase("it was found in the project folder")
         yield f"project {name}: {_quoted(value)}", Used(f"project {name}", line, why, 1.0)
+
+
+_RECENT: Mapping[str, str] = {
+    "file": "recent files",
+    "server": "recent servers",
+    "name": "recent names",
+    "request": "recent requests",
+}
+
+
+def _recent(named: Sequence[Mention], shown: Mapping[str, str]) -> Iterable[tuple[str, Used]]:
+    """Yield a line for each kind of name from other sessions of the last hour, told once."""
+    for kind, label in _RECENT.items():
+        names = [one.name for one in named if one.kind == kind]
+        names = list(dict.fromkeys(names))[:RECENT_NAMES]
+        if not names:
+            continue
+        line = shown.get(label, f"{label}: {', '.join(map(_quoted, names))}")
+        why = Phrase("it was named here in another session within the last hour")
+        yield line, Used(label, line.partition(": ")[2], why, 1.0)
 
 
 def _preferences(memory: Memory) -> Iterable[tuple[str, Used]]:
@@ -246,19 +285,27 @@ def _standing(facts: Iterable[Fact], now: float) -> Iterable[tuple[str, Used]]:
 
 
 def _line(fact: Fact, now: float) -> str:
-    day = datetime.fromtimestamp(fact.last_confirmed, UTC).date().isoformat()
+    day = _date(fact.last_confirmed)
     sure = "" if fact_records.effective_confidence(fact, now) >= 0.5 else ", unsure"
     return f"[{fact.label}] {fact.category}: {_quoted(fact.text)} ({fact.source}, {day}{sure})"
 
 
 def _lesson(lesson: Lesson) -> tuple[str, Used]:
-    ended = "worked" if lesson.ok else "failed"
-    code = "" if lesson.exit_code is None else f", exit {lesson.exit_code}"
-    note = f": {_quoted(lesson.note)}" if lesson.note else ""
-    task, shape = _quoted(lesson.task), _quoted(lesson.shape)
-    line = f"[l{lesson.id}] earlier {task}: {shape} {ended}{code}{note}"
-    why = Phrase("it comes from a similar task")
-    return line, Used(f"l{lesson.id}", f"{lesson.task}: {lesson.shape}", why, 1.0)
+    where = f", session {lesson.session_id}" if lesson.session_id else ""
+    evidence = [_quoted(lesson.evidence)] if lesson.evidence else []
+    evidence.append(f"{_date(lesson.created)}{where}")
+    said = f"earlier {_quoted(lesson.task)}: {_quoted(str(lesson.told))}"
+    line = f"[{lesson.label}] {said} ({', '.join(evidence)})"
+    return line, Used(lesson.label, str(lesson.told), lesson_source(lesson), 1.0)
+
+
+def lesson_source(lesson: Lesson) -> Phrase:
+    """Return where a lesson comes from, for the user."""
+    values = {"day": _date(lesson.created), "session": lesson.session_id or "-"}
+    if lesson.evidence:
+        values["evidence"] = lesson.evidence
+        return Phrase("from a similar task ({day}, session {session}): {evidence}", values)
+    return Phrase("from a similar task ({day}, session {session})", values)
 
 
 def _quoted(text: str) -> str:

@@ -37,7 +37,9 @@ _CHANGING = (
 )  # fmt: skip
 """The fields of a fact that `FactRepository.change` may write."""
 
-_BESIDE_FACTS = ("preferences", "outcomes", "memory_sessions", "project_profiles")
+_BESIDE_FACTS = (
+    "preferences", "outcomes", "memory_sessions", "project_profiles", "short_term",
+)  # fmt: skip
 """The tables with what a project has beside facts."""
 
 
@@ -236,7 +238,7 @@ class FactRepository:
                     "AND session_id = ?",
                     (*self._bound, session_id),
                 )
-                for table in ("outcomes", "memory_sessions")
+                for table in ("outcomes", "memory_sessions", "short_term")
             )
 
     def projects(self) -> list[str]:

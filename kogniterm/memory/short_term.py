@@ -1,101 +1,174 @@
-"""Short-term memory: the window of a session, its entities, intents and variables.
+"""Short-term memory: how far sessions were read, and what was named in the last hour.
 
-Everything here expires an hour after the session was last used; facts are extracted once more
-before. Time is the injected clock's.
+Names (files, servers, requests) serve the next hour only: they tell a new session in the same
+folder what was worked on, and find facts for "that server" and "the file from before". Their rows
+are deleted after an hour, and the bytes with them. Time is the injected clock's.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from kogniterm.memory.fact_records import Message
+from kogniterm.memory.extraction.statements import frame
+from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
 
 IDLE_SECONDS = 3600.0
-WINDOW = 20
+"""Seconds after which a session counts as idle, and a name is deleted."""
+
 MOST_NAMES = 20
+"""Names of each kind that a session keeps: the newest."""
+
+LONGEST_NAME = 120
+
+NameKind = Literal["file", "server", "name", "request"]
+KINDS: tuple[NameKind, ...] = get_args(NameKind)
+
+_URL = re.compile(r"\bhttps?://(?:[^\s/@]*@)?([\w.-]+)\S*", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?<![\w/.@-])(?:[\w-]+@)?(\d{1,3}(?:\.\d{1,3}){3})(?![\w.])")
+_HOST = re.compile(
+    r"(?<![\w/.-])(?:[\w-]+@)?((?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|es|eu|local|internal|lan))"
+    r"(?![\w-])",
+    re.IGNORECASE,
+)
+_REMOTE = re.compile(
+    r"\b(?:ssh|scp|ping|mosh)\s+(?:-\S+\s+)*(?:[\w-]+@)?([A-Za-z][\w.-]+)(?![\w@-])"
+)
+_PATH = re.compile(
+    r"(?<![\w@:/.~-])((?:~|\.{1,2})?/?(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.[A-Za-z][A-Za-z0-9]{0,9}"
+    r"|(?:~|\.{1,2})?/(?:[\w.+-]+/)*[\w.+-]+)(?![\w/@-])"
+)
+_NO_FILE = re.compile(r"(?:e\.g|i\.e|p\.ej|\d+\.\w|/dev/null)\.?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionNotes:
-    """Notes on a session beside its messages. `cursor` is the last message read."""
+    """The place in a session: `cursor` is its last message that was read for facts."""
 
     session_id: str
     cursor: int = 0
     last_used: float = 0.0
-    entities: tuple[str, ...] = ()
-    intents: tuple[str, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
 
     def is_expired(self, now: float) -> bool:
         """Return whether the session has been idle for an hour."""
         return now - self.last_used >= IDLE_SECONDS
 
-    def fresh(self, now: float) -> SessionNotes:
-        """Return the notes at `now`: empty when expired; the cursor stays, or all is read again."""
-        if not self.is_expired(now):
-            return self
-        return replace(self, entities=(), intents=(), variables={})
 
-    def with_names(self, entities: Sequence[str], intents: Sequence[str]) -> SessionNotes:
-        """Add names: the newest first, each once, the oldest dropped."""
-        return replace(
-            self,
-            entities=tuple(dict.fromkeys((*entities, *self.entities)))[:MOST_NAMES],
-            intents=tuple(dict.fromkeys((*intents, *self.intents)))[:MOST_NAMES],
-        )
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name that came up in a session, and when (seconds since the epoch) it did last."""
 
-
-def window(messages: Sequence[Message], size: int = WINDOW) -> list[Message]:
-    """Return the last `size` messages, or a few more: a tool round is never split.
-
-    A round is a message that calls tools with all the answers to its calls.
-    """
-    start = max(0, len(messages) - size)
-    while start > 0 and messages[start].answers_call is not None:
-        start -= 1
-    return list(messages[start:])
+    kind: NameKind
+    name: str
+    seen: float = 0.0
+    session_id: str = ""
 
 
 class SessionRepository:
     """Notes on the sessions of one user in one project."""
 
-    def __init__(self, sql: MemoryDatabase, project: str) -> None:
+    def __init__(self, sql: MemoryDatabase, project: str, redact: Callable[[str], str]) -> None:
         self._sql = sql
         self._project = project
+        self._redact = redact
 
     def load(self, session_id: str) -> SessionNotes:
         """Return the notes on `session_id`; empty ones for an unknown session."""
-        row = self._sql.one(
-            "SELECT session_id, cursor_seq, last_used, entities, intents, variables "
-            "FROM memory_sessions WHERE user_id = ? AND project_id = ? AND session_id = ?",
-            (self._sql.user, self._project, session_id),
+        found = (one for one in self.all() if one.session_id == session_id)
+        return next(found, SessionNotes(session_id))
+
+    def all(self) -> list[SessionNotes]:
+        """Return the notes on every session of the project."""
+        rows = self._sql.execute(
+            "SELECT session_id, cursor_seq, last_used FROM memory_sessions "
+            "WHERE user_id = ? AND project_id = ? ORDER BY session_id",
+            (self._sql.user, self._project),
         )
-        if row is None:
-            return SessionNotes(session_id)
-        entities, intents, variables = (json.loads(one) for one in row[3:])
-        return SessionNotes(row[0], row[1], row[2], tuple(entities), tuple(intents), variables)
+        return [SessionNotes(*row) for row in rows]
 
     def save(self, notes: SessionNotes) -> None:
         """Store `notes`; a cursor never goes back."""
         self._sql.run(
-            "INSERT INTO memory_sessions (user_id, session_id, project_id, cursor_seq, "
-            "last_used, entities, intents, variables) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (user_id, session_id) DO UPDATE SET "
+            "INSERT INTO memory_sessions (user_id, session_id, project_id, cursor_seq, last_used) "
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (user_id, session_id) DO UPDATE SET "
             "cursor_seq = CASE WHEN excluded.cursor_seq > memory_sessions.cursor_seq "
             "THEN excluded.cursor_seq ELSE memory_sessions.cursor_seq END, "
-            "last_used = excluded.last_used, entities = excluded.entities, "
-            "intents = excluded.intents, variables = excluded.variables",
-            (
-                self._sql.user,
-                notes.session_id,
-                self._project,
-                notes.cursor,
-                notes.last_used,
-                json.dumps(notes.entities),
-                json.dumps(notes.intents),
-                json.dumps(dict(notes.variables)),
-            ),
+            "last_used = excluded.last_used",
+            (self._sql.user, notes.session_id, self._project, notes.cursor, notes.last_used),
         )
+
+    # --- names of the last hour ---
+
+    def mention(self, session_id: str, mentions: Iterable[Mention], now: float) -> None:
+        """Store what was named in `session_id` now; of each kind the newest are kept.
+
+        Secrets are replaced, and what memory does not store is left out.
+        """
+        with self._sql.transaction():
+            for one in mentions:
+                name = " ".join(self._redact(one.name).split())
+                if not name or len(name) > LONGEST_NAME or why_not_kept(name) is not None:
+                    continue
+                row: dict[str, object] = {"project_id": self._project, "session_id": session_id}
+                row |= {"kind": one.kind, "name": name, "seen": now}
+                self._sql.put("short_term", row, key=("session_id", "kind", "name"))
+            for kind in KINDS:
+                old = [one for one in self.recent(now) if one.kind == kind]
+                old = [one for one in old if one.session_id == session_id][MOST_NAMES:]
+                for one in old:
+                    self._sql.run(
+                        "DELETE FROM short_term WHERE user_id = ? AND session_id = ? AND kind = ? "
+                        "AND name = ?",
+                        (self._sql.user, session_id, kind, one.name),
+                    )
+
+    def recent(self, now: float) -> list[Mention]:
+        """Return what was named in this project in the hour before `now`, newest first."""
+        rows = self._sql.execute(
+            "SELECT kind, name, seen, session_id FROM short_term WHERE user_id = ? "
+            "AND project_id = ? AND seen > ? ORDER BY seen DESC, kind, name",
+            (self._sql.user, self._project, now - IDLE_SECONDS),
+        )
+        return [Mention(*row) for row in rows]
+
+    def expire(self, now: float) -> int:
+        """Delete the user's names that are older than an hour, bytes included; returns how many."""
+        if self._sql.read_only:
+            return 0
+        gone = self._sql.run(
+            "DELETE FROM short_term WHERE user_id = ? AND seen <= ?",
+            (self._sql.user, now - IDLE_SECONDS),
+        )
+        if gone:
+            self._sql.scrub("short_term")
+        return gone
+
+
+def named_in(text: str, *, request: bool = False) -> list[Mention]:
+    """Return the files and servers that `text` names, and, with `request`, the text as a request.
+
+    Found by their form ("deploy/a.yaml", "heron.example.org"), or by the word before them ("server
+    heron", "el servidor heron").
+    """
+    found: list[Mention] = []
+    rest = text
+    for pattern in (_URL, _REMOTE, _HOST, _ADDRESS):
+        found += [Mention("server", one[1].rstrip(".")) for one in pattern.finditer(rest)]
+        rest = pattern.sub(" ", rest)
+    for one in frame("named").finditer(rest):
+        kind: NameKind = "server" if frame("servers").fullmatch(one["what"]) else "name"
+        found.append(Mention(kind, one["name"]))
+    paths = (one[1].rstrip(".") for one in _PATH.finditer(rest))
+    found += [Mention("file", path) for path in paths if not _NO_FILE.fullmatch(path)]
+    if request and (first := " ".join(text.split())):
+        short = first if len(first) <= LONGEST_NAME else f"{first[: LONGEST_NAME - 1]}…"
+        found.append(Mention("request", short))
+    return list(dict.fromkeys(found))
+
+
+def refers_back(text: str) -> bool:
+    """Return whether `text` speaks of something named before ("that server", "de antes")."""
+    return frame("refers_back").search(text) is not None

@@ -117,7 +117,8 @@ class Updater:
         """
         candidate = self._cleaned(candidate)
         quote = candidate.origin.quote
-        if candidate.source == "explicit":
+        # What a model found in passing does not undo a request to forget.
+        if candidate.source == "explicit" and who != "extraction":
             self._tombstones.lift(candidate.text)
         elif self._tombstones.holds(candidate.text) or (quote and self._tombstones.holds(quote)):
             return Change("rejected", None, Phrase("it was forgotten on request"))

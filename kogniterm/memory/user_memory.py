@@ -72,12 +72,17 @@ class Memory:
         )
         self.updater = Updater(self.repository, self.tombstones, clock, redact)
         self.searcher = Searcher(self.repository, clock, embedder)
-        self.sessions = SessionRepository(sql, project)
+        self.sessions = SessionRepository(sql, project, redact)
         self.projects = ProjectRepository(sql, project)
         self.preferences = Preferences(sql, project, clock, redact)
-        self.learnings = Learnings(sql, project, clock, redact)
+        self.learnings = Learnings(sql, project, clock, redact, self.tombstones)
         self.forgetter = Forgetter(
-            self.repository, self.tombstones, clock, stores=stores, paths=paths
+            self.repository,
+            self.tombstones,
+            clock,
+            (self.learnings, self.preferences),
+            stores=stores,
+            paths=paths,
         )
 
     def __enter__(self) -> Self:

@@ -178,8 +178,10 @@ class Database:
         rows = self.execute("PRAGMA integrity_check") + self.execute("PRAGMA foreign_key_check")
         return [" ".join(map(str, row)) for row in rows if row != ("ok",)]
 
-    def scrub(self) -> None:
+    def scrub(self, *tables: str) -> None:
         """After deletions: leave nothing of them in the file and its log, or the server's tables.
+
+        On a server only `tables` are rewritten, where some are named.
 
         The server's log, archives and backups are out of reach; docs/storage.md says so.
         """
@@ -187,7 +189,7 @@ class Database:
             if isinstance(self._connection, sqlite3.Connection):
                 drivers.scrub(self._connection, self._schema.indexes)
                 return
-            for table in self._schema.tables:
+            for table in tables or self._schema.tables:
                 self._cursor(f"VACUUM (FULL) {table}")
 
     def close(self) -> None:

@@ -276,3 +276,31 @@ def test_mistakes_are_told(user: User, words: tuple[str, ...]) -> None:
 
 def test_searching_for_nothing_known(user: User) -> None:
     assert user.json("search", "xylophone", code=1) == []
+
+
+def test_lessons_are_listed_shown_edited_and_forgotten(user: User) -> None:
+    assert "No lessons" in user.run("lessons") + user.errors
+    with open_memory(
+        user.data, user=user_name(), project=str(user.project), key_file=user.data / "memory-key"
+    ) as kept:
+        kept.learnings.record_repair(
+            "run the quetzal tests", "make unit", "pytest tests/unit", exit_code=2,
+            output="make: *** No rule to make target 'unit'.", session_id="s1",
+        )  # fmt: skip
+    assert "use “pytest tests/unit”, not “make unit”" in user.run("lessons")
+    (lesson,) = user.json("lessons")
+    assert (lesson["id"], lesson["failed"], lesson["worked"], lesson["exit_code"]) == (
+        "l1", "make unit", "pytest tests/unit", 2,
+    )  # fmt: skip
+    assert user.json("show", "l1") == lesson
+    assert "No rule to make target" in user.run("show", "l1")
+    assert "run tox" in user.run("edit", "l1", "run", "tox")
+    user.run("export", "--to", "all.jsonl")
+    assert "quetzal" in (user.project / "all.jsonl").read_text()
+    receipt = user.json("forget", "l1", "--yes")
+    assert receipt["proved"]
+    assert receipt["facts"] == []
+    assert user.json("lessons") == []
+    assert "quetzal" not in (user.project / "all.jsonl").read_text()
+    user.run("show", "l1", code=2)
+    assert "Lesson l1 not found" in user.errors

@@ -85,13 +85,13 @@ async def test_how_a_plan_ended_is_offered_when_a_similar_task_comes(make_flow: 
     later = make_flow()
     await later.run("please ship the shop again")
     told = recalled(later)
-    assert "plan: Build the shop › Copy it to a stick (failed)" in told
+    assert "a plan failed: Build the shop › Copy it to a stick (failed)" in told
     assert "changed because no network" in told
     assert "Copy it to a stick failed: the stick is full" in told
     assert SECRET not in told
     desk = later.session.memory  # type: ignore[union-attr]
     assert desk is not None
-    assert any("plan: Build the shop" in used.text for used, _fact in desk.context.why())
+    assert any("a plan failed: Build the shop" in used.text for used, _fact in desk.context.why())
 
 
 @pytest.mark.parametrize("memory", ["off", "session"])
@@ -104,7 +104,7 @@ async def test_plans_teach_nothing_where_nothing_may_be_kept(
     flow.close()
     later = make_flow()
     await later.run("please ship the shop again")
-    assert "plan:" not in recalled(later)
+    assert "a plan" not in recalled(later)
 
 
 # --- models without tool calls ---------------------------------------------------------------

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.file_purge import FilePurge, Marks, Purged, scan
 from kogniterm.memory.forgetter import BESIDE_FACTS, forget_request
-from kogniterm.memory.short_term import SessionNotes
+from kogniterm.memory.short_term import Mention
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 from tests.memory.conftest import OpenMemory
@@ -171,11 +171,11 @@ def test_every_project_is_forgotten_with_what_it_has_beside_facts(open_here: Ope
     other = open_here("ben", "shop")
     shop.add("The shop uses Helm")
     blog.learnings.record("look for my xylophone collection", "ls", ok=True)
-    blog.sessions.save(SessionNotes("s1", entities=("xylophone",)))
+    blog.sessions.mention("s1", [Mention("name", "xylophone")], blog.clock.now())
     other.learnings.record("play the xylophone", "ls", ok=True)
     receipt = shop.forgetter.forget_everything()
     assert blog.learnings.all() == []
-    assert blog.sessions.load("s1").entities == ()
+    assert blog.sessions.recent(blog.clock.now()) == []
     assert [lesson.task for lesson in other.learnings.all()] == ["play the xylophone"]
     assert {str(part.place): part.removed for part in receipt.parts}[str(BESIDE_FACTS)] == 2
     assert len(receipt.facts) == 1

@@ -15,6 +15,8 @@ from kogniterm.errors import UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.memory_transfer import ImportReport, export_lines, import_lines
+from kogniterm.memory.project_profile import scan
+from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.update import Candidate
 from kogniterm.text.redact import redact
 from tests.memory.conftest import HandClock, OpenMemory
@@ -171,3 +173,44 @@ def test_lines_end_as_lines_do(tmp_path: Path, memory: Memory) -> None:
     file.write_text("".join(f"{line}\n" for line in export_lines(memory)), encoding="utf-8")
     with file.open(encoding="utf-8") as lines:
         assert import_lines(memory, lines).known == 1
+
+
+def test_an_export_has_lessons_notes_and_the_profile_of_the_project(
+    open_here: OpenMemory, clock: HandClock, tmp_path: Path
+) -> None:
+    ana, ben = open_here("ana"), open_here("ben")
+    fill(ana, clock)
+    ana.learnings.record("list all", "ls -l", ok=True, session_id="s1")
+    ana.learnings.record_repair(
+        "run the tests", "make unit", "tox", exit_code=2, output="error: no rule", session_id="s1"
+    )
+    ana.learnings.edit(ana.learnings.all()[0], "use eza")
+    exported = export_lines(ana)
+    report = import_lines(ben, exported)
+    assert report.lessons == 2
+    assert [(one.told, one.evidence, one.session_id) for one in ben.learnings.all()] == [
+        (one.told, one.evidence, one.session_id) for one in ana.learnings.all()
+    ]
+    assert export_lines(ben) == exported
+    assert import_lines(ben, exported).lessons == 0
+    ana.sessions.save(SessionNotes("s1", 7, 5.0))
+    ana.sessions.mention("s1", [Mention("server", "heron")], clock.now())
+    (tmp_path / "shop.py").write_text("print()\n")
+    ana.projects.save(scan(tmp_path, clock))
+    kinds = {one["type"]: one for one in map(json.loads, export_lines(ana))}
+    assert kinds["session_notes"]["read_to"] == 7
+    assert kinds["session_notes"]["named"][0]["name"] == "heron"
+    assert "python" in json.dumps(kinds["project_profile"]).lower()
+    assert import_lines(open_here("cleo"), export_lines(ana)).lessons == 2
+
+
+def test_a_forgotten_lesson_does_not_come_back_with_a_file(open_here: OpenMemory) -> None:
+    ana = open_here("ana")
+    ana.learnings.record("list all", "ls -l", ok=True)
+    exported = export_lines(ana)
+    ana.forgetter.carry_out(ana.forgetter.requested("l1"))
+    assert import_lines(ana, exported).lessons == 0
+    assert ana.learnings.all() == []
+    bad = [json.dumps({"type": "lesson", "id": 1})]
+    with pytest.raises(UsageError, match="invalid"):
+        import_lines(ana, sealed([exported[0], *bad]))

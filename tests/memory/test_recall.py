@@ -115,7 +115,9 @@ def test_lessons_of_a_similar_task_are_offered(memory: Memory) -> None:
     )  # fmt: skip
     memory.learnings.record("paint the fence", "brush", ok=True)
     text = recall(memory, "please deploy the billing service again").text
-    assert '"helm upgrade" failed, exit 1: "Error: the namespace was missing"' in text
+    assert (
+        '"“helm upgrade” failed" ("exit 1: Error: the namespace was missing", 2023-11-14)' in text
+    )
     assert "fence" not in text
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
@@ -19,6 +21,7 @@ from tests.support.typing_user import (
     say,
     say_task,
     scripted,
+    turn_end,
 )
 from tests.terminal.conftest import OpenTerminal
 
@@ -210,3 +213,41 @@ def test_a_model_reads_for_memory_only_when_there_is_something_to_read(
     assert len(fake_gemini.requests) == 5
     _, shown = terminal.run("kogniterm memory list --json")
     assert [one["text"] for one in json.loads(shown)] == ["The user deploys on Thursdays"]
+
+
+REPAIR = """replies:
+  - {run: make unit}
+  - {run: sh tests/unit.sh}
+  - {text: "They pass."}
+  - {text: "I know how.", repeat: forever}
+"""
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_what_worked_instead_is_offered_shown_edited_and_forgotten(
+    open_terminal: OpenTerminal, user: User, columns: int
+) -> None:
+    terminal = open_terminal(user=user, columns=columns)
+    data = terminal.home / ".local/share/kogniterm"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, REPAIR)}")
+    put(terminal.folder, "Makefile", "all:\n\ttrue\n")
+    put(terminal.folder, "tests/unit.sh", "echo unit ok\n")
+    with turn_end(terminal):
+        say(terminal, "run the quetzal unit tests", "make unit")
+        answer(terminal, "make unit", "y")
+        answer(terminal, "tests/unit.sh", "y")
+    say(terminal, "/memory lessons", "where a lesson comes from")
+    say_task(terminal, "run the quetzal unit tests again", "I know how.")
+    say(terminal, "/why", "similar task")
+    say(terminal, "/memory show l3", "exit code")
+    say(terminal, "/memory edit l3 run tox for the axolotl", "l3: run tox")
+    assert holding(data, b"axolotl")
+    with anew(terminal, "[y]"):
+        say(terminal, "/forget l3")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Proof:")
+    assert leave(terminal) == 0
+    assert holding(data / "kogniterm.db", b"axolotl") == []
+    _status, shown = terminal.run("kogniterm memory lessons")
+    assert "axolotl" not in shown

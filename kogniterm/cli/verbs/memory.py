@@ -30,8 +30,9 @@ from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
+    from kogniterm.memory.fact_records import Lesson
     from kogniterm.memory.file_purge import Forgettable
-    from kogniterm.memory.forgetter import Receipt
+    from kogniterm.memory.forgetter import ForgetRequest, Receipt
     from kogniterm.runtime.use_cases.stored_data import FactChange
 
 CATEGORIES = (
@@ -126,15 +127,41 @@ def _search(args: argparse.Namespace) -> Report:
     return Report(found, lines, status=EXIT_DONE if hits else EXIT_NOT_DONE)
 
 
+def _lessons(args: argparse.Namespace) -> Report:
+    with _open(args) as memory:
+        lessons = memory.learnings.all()
+    return Report(
+        [lesson_as_json(one) for one in lessons],
+        rows=[(one.label, translate(one.told), one.evidence) for one in lessons],
+        notes=[] if lessons else [_("No lessons were learned here yet.")],
+    )
+
+
 def _show(args: argparse.Namespace) -> Report:
-    from kogniterm.ui.commands.memory import details
+    from kogniterm.memory.fact_records import Lesson
+    from kogniterm.runtime.use_cases.stored_data import find_memory
+    from kogniterm.ui.commands.memory import all_about
 
     with _open(args) as memory:
-        fact, now = memory.get(args.fact), memory.clock.now()
-        earlier = memory.repository.predecessors(fact.id)
-    data = {**as_json(fact, now), "replaced": [as_json(one, now) for one in earlier]}
-    rows = details(fact, earlier, now)
-    return Report(data, [fact.label], [(f"  {name}", value) for name, value in rows])
+        found, now = find_memory(memory, args.fact), memory.clock.now()
+        if isinstance(found, Lesson):
+            data = lesson_as_json(found)
+        else:
+            earlier = memory.repository.predecessors(found.id)
+            data = {**as_json(found, now), "replaced": [as_json(one, now) for one in earlier]}
+        rows = all_about(memory, found)
+    return Report(data, [found.label], [(f"  {name}", value) for name, value in rows])
+
+
+def _edit(args: argparse.Namespace) -> Report:
+    from kogniterm.memory.fact_records import Lesson
+    from kogniterm.runtime.use_cases.stored_data import edit_memory
+    from kogniterm.ui.commands.memory import said
+
+    with _open(args) as memory:
+        found, now = edit_memory(memory, args.fact, " ".join(args.text)), memory.clock.now()
+    data = lesson_as_json(found) if isinstance(found, Lesson) else as_json(found, now)
+    return Report(data, [f"{found.label}  {said(found)}"])
 
 
 def _add(args: argparse.Namespace) -> Report:
@@ -155,7 +182,7 @@ def _change(args: argparse.Namespace) -> Report:
 
     change: FactChange = "unpin" if args.action == "pin" and args.off else args.action
     with _open(args) as memory:
-        fact = change_fact(memory, args.fact, change, " ".join(getattr(args, "text", ())))
+        fact = change_fact(memory, args.fact, change)
         return Report(as_json(fact, memory.clock.now()), [f"{fact.label}  {fact.text}"])
 
 
@@ -172,32 +199,32 @@ def _prune(args: argparse.Namespace) -> Report:
 
 
 def _forget(args: argparse.Namespace) -> Report:
+    from kogniterm.memory.forgetter import ForgetRequest
+
     if sum([bool(args.words), args.all, args.here, bool(args.session)]) != 1:
         raise UsageError("Specify exactly one of: an ID or words, --session ID, --here, --all.")
     project = "" if args.all else None
     with _other_stores(args) as others, _open(args, project=project, others=others) as memory:
         forgetter = memory.forgetter
         if args.words:
-            wish = forgetter.requested(" ".join(args.words))
-            _ask(args, wish.facts, wish.phrases)
-            return _receipt(forgetter.forget(wish.facts, phrases=wish.phrases))
+            request = forgetter.requested(" ".join(args.words))
+            _ask(args, request)
+            return _receipt(forgetter.carry_out(request))
         if args.all:
-            _ask(args, forgetter.everything(), without_facts=_NOTHING_BUT_NOTES)
+            every = ForgetRequest(tuple(forgetter.everything()))
+            _ask(args, every, without_facts=_NOTHING_BUT_NOTES)
             return _receipt(forgetter.forget_everything())
         facts = memory.facts()
         if args.session:
             own = [one for one in facts if one.origin.session_id == args.session]
         else:
             own = [one for one in facts if one.project == memory.project]
-        _ask(args, own, without_facts=_NOTHING_BUT_NOTES)
+        _ask(args, ForgetRequest(tuple(own)), without_facts=_NOTHING_BUT_NOTES)
         return _receipt(forgetter.forget_all(session_id=args.session))
 
 
 def _ask(
-    args: argparse.Namespace,
-    facts: Sequence[Fact],
-    phrases: Sequence[str] = (),
-    without_facts: Phrase | None = None,
+    args: argparse.Namespace, request: ForgetRequest, without_facts: Phrase | None = None
 ) -> None:
     """Show what would be deleted; raise `UsageError` unless the user agrees."""
     from kogniterm.runtime.services.archive import user_files
@@ -208,7 +235,7 @@ def _ask(
     files = user_files(paths_in_use(), "")
     confirm(
         _("Forget this for good? [y/N] "),
-        map(translate, affected(facts, phrases, files, without_facts=without_facts)),
+        map(translate, affected(request, files, without_facts=without_facts)),
         without_terminal=Phrase("Forgetting needs your confirmation at a terminal, or --yes."),
         no=Phrase("Nothing was forgotten."),
     )
@@ -216,7 +243,7 @@ def _ask(
 
 def _receipt(receipt: Receipt) -> Report:
     """Report what was deleted; return 1 if the words were still found somewhere."""
-    from kogniterm.memory.forgetter import BESIDE_FACTS
+    from kogniterm.memory.forgetter import OWN
     from kogniterm.runtime.services.forget_service import told
 
     data = {
@@ -234,7 +261,7 @@ def _receipt(receipt: Receipt) -> Report:
     }
     count = len(receipt.facts)
     lines = [plural("{count} fact forgotten.", "{count} facts forgotten.", count)]
-    if not count and any(part.place == BESIDE_FACTS and part.removed for part in receipt.parts):
+    if not count and any(part.place in OWN and part.removed for part in receipt.parts):
         lines = []
     sentences = list(told(receipt))
     return Report(
@@ -284,7 +311,7 @@ def _import(args: argparse.Namespace) -> Report:
 
 
 _WORDS = Argument("words", "Words, or an ID", "WORD", nargs="+")
-_FACT = Argument("fact", "ID of a memory, such as m7", "ID")
+_FACT = Argument("fact", "ID of a fact (m7) or lesson (l3)", "ID")
 _APPLY = Argument("--yes", "Make the changes; without it, only report them")
 
 ACTIONS = (
@@ -294,7 +321,9 @@ ACTIONS = (
     Action("search", "Search memories by words or meaning", _search, (_WORDS, limit_option(10)),
            ("kogniterm memory search deploy",)),
     Action("show", "Show a memory, its source and its confidence", _show, (_FACT,),
-           ("kogniterm memory show m7",)),
+           ("kogniterm memory show m7", "kogniterm memory show l3")),
+    Action("lessons", "List how commands and plans ended, and what worked instead", _lessons, (),
+           ("kogniterm memory lessons",)),
     Action("add", "Add a memory", _add, (
         Argument("words", "Text to remember", "WORD", nargs="+"),
         Argument("--category", "Category: preference, requirement, constraint, feedback, project, "
@@ -303,9 +332,10 @@ ACTIONS = (
         Argument("--everywhere", "Remember it for all projects, not only this one")),
         ('kogniterm memory add "deploy on Tuesdays only"',
          'kogniterm memory add --slot editor "I use vim" --everywhere')),
-    Action("edit", "Change the text of a memory; undo restores the old one", _change, (
+    Action("edit", "Change the text of a memory; undo restores the old one", _edit, (
         _FACT, Argument("text", "New text", "WORD", nargs="+")),
-        ('kogniterm memory edit m7 "deploy on Thursdays only"',)),
+        ('kogniterm memory edit m7 "deploy on Thursdays only"',
+         'kogniterm memory edit l3 "run the unit tests with tox"')),
     Action("confirm", "Confirm a memory; a pending one becomes active", _change, (_FACT,),
            ("kogniterm memory confirm m7",)),
     Action("pin", "Keep a memory from expiring and use it in every task", _change, (
@@ -318,7 +348,8 @@ ACTIONS = (
         Argument("--all", "Delete everything, for all projects"),
         Argument("--here", "Delete everything learned in this project"),
         Argument("--session", "Delete what was learned in a session", "ID"),
-        YES), ("kogniterm memory forget m7", "kogniterm memory forget --here")),
+        YES), ("kogniterm memory forget m7", "kogniterm memory forget l3",
+               "kogniterm memory forget --here")),
     Action("export", "Write the memories as JSON Lines", _export, (
         TO_FILE, Argument("--no-redact", "Do not replace what looks like a secret")),
         ("kogniterm memory export --to memory.jsonl",)),
@@ -353,6 +384,23 @@ def as_json(fact: Fact, now: float) -> dict[str, object]:
         "superseded_by": f"m{fact.superseded_by}" if fact.superseded_by else None,
         "session": fact.origin.session_id or None,
         "because": str(because(fact)),
+    }
+
+
+def lesson_as_json(lesson: Lesson) -> dict[str, object]:
+    """Return a lesson as JSON; the time in ISO 8601, UTC."""
+    return {
+        "id": lesson.label,
+        "text": str(lesson.told),
+        "task": lesson.task,
+        "worked": lesson.shape if lesson.ok else None,
+        "failed": (lesson.failed or None) if lesson.ok else lesson.shape,
+        "fix": lesson.fix or None,
+        "exit_code": lesson.exit_code,
+        "error": lesson.note or None,
+        "learned": iso(lesson.created),
+        "times": lesson.times,
+        "session": lesson.session_id or None,
     }
 
 

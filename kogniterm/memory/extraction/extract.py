@@ -22,7 +22,7 @@ from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
 from kogniterm.memory.fact_records import Change, Fact, Message, Origin
 from kogniterm.memory.recall import cited
-from kogniterm.memory.short_term import SessionNotes
+from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place, with_value
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
@@ -178,7 +178,7 @@ class Extractor:
             # A new session has not been idle since the epoch.
             notes = replace(notes, last_used=now)
         reason = due(notes, messages, now, pause=pause)
-        notes = replace(notes.fresh(now), last_used=now)
+        notes = replace(notes, last_used=now)
         new = [one for one in messages if one.seq > notes.cursor]
         if self._model is None:
             return self._without_model(notes, messages, new)
@@ -310,8 +310,10 @@ class Extractor:
             most = max(MOST_SUPERSESSIONS, len(user_messages))
             changes = self._store(proposals, known, stored, stated_before, most)
             changes += self._store_missed(notes, messages, user_messages)
-            named = notes.with_names(reading.entities, reading.intents)
-            self._memory.sessions.save(replace(named, cursor=_last(notes, new)))
+            names = [Mention("name", one) for one in reading.entities]
+            names += [Mention("request", one) for one in reading.intents]
+            self._memory.sessions.mention(notes.session_id, names, self._memory.clock.now())
+            self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
         rejected = [one for one in checked if isinstance(one, Rejection)]
         return replace(spent, changes=tuple(changes), rejected=tuple(rejected))
 

@@ -234,6 +234,8 @@ def _parts(sentence: str) -> Iterator[str]:
 # --- what a model proposes --------------------------------------------------------------------
 
 CONFIDENCE_FLOOR = 0.6
+OUTRIGHT = 0.6
+"""Share of the content words of a statement that the user's own sentence must hold."""
 LONGEST = 400
 RELATIONS: tuple[Relation, ...] = ("same", "update", "detail", "other")
 MOST_PER_EXTRACTION = 20
@@ -363,14 +365,15 @@ def check(
     confidence = _number(raw.get("confidence"))
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Phrase("its confidence is too low"))
-    explicit = memory_request(own_words(message)) is not None
-    if frame("order").search(text) and not explicit:
+    asked = memory_request(own_words(message)) is not None
+    if frame("order").search(text) and not asked:
         return Rejection(text, Phrase("the text is an instruction, not a statement"))
     if raw.get("transient") is True or frame("passing").search(text):
         return Rejection(text, Phrase("the text is relevant only for the moment"))
     category = str(raw.get("category", ""))
     relation = str(raw.get("relation", ""))
-    source: Source = "explicit" if explicit else "inferred"
+    stated = asked or _is_stated(text, quote, own_words(message))
+    source: Source = "explicit" if stated else "inferred"
     known = raw.get("known")
     return Proposal(
         Candidate(
@@ -403,6 +406,23 @@ def _rests_on(text: str, quote: str) -> bool:
     """Return whether text and quote share a content word, or a synonym or translation of one."""
     said = set(stems_of(quote))
     return any(term in said or answering(term) & said for term in stems_of(text))
+
+
+def _is_stated(text: str, quote: str, own: str) -> bool:
+    """Return whether the user states `text` outright ("I always use tabs"), in one sentence.
+
+    The sentence begins with the user or what is theirs, and is no question, request or guess.
+    Nearly all that `text` says must be in the quotation: what a model adds is inferred.
+    """
+    sentences = (one for line in _read_lines(own) for one in _sentences(line))
+    sentence = next((one for one in sentences if holds_words(one, quote)), None)
+    if sentence is None or _is_question(sentence) or frame("hedged").search(sentence):
+        return False
+    if not frame("outright").match(sentence) or frame("request").match(sentence):
+        return False
+    told, said = set(stems_of(text)), set(stems_of(quote))
+    held = [stem for stem in told if stem in said or answering(stem) & said]
+    return len(held) >= OUTRIGHT * len(told)
 
 
 def _names(value: object) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ What matches is found and shown; once the user agrees it is removed from every s
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from kogniterm.errors import (
     ToolError,
     UsageError,
 )
-from kogniterm.memory.forgetter import ForgetRequest, forget_request, terms_of
+from kogniterm.memory.fact_records import Lesson, Preference
+from kogniterm.memory.forgetter import ForgetRequest, forget_request
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.memory_service import MemoryService
@@ -24,7 +26,6 @@ from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.types import Answer, Phrase, UserInput, events
 
 if TYPE_CHECKING:
-    from kogniterm.memory import Fact
     from kogniterm.memory.forgetter import Forgetter, Receipt
     from kogniterm.runtime.services.written_files import UserFiles
 
@@ -60,10 +61,12 @@ class ForgetService:
         memory = self.memory.context.memory
         own = [one for one in memory.facts() if one.project == memory.project]
         what = Phrase("everything learned in this project")
-        if not await agrees(_question(what), self._lines(ForgetRequest(tuple(own)))):
+        beside: list[Lesson | Preference] = [*memory.learnings.all(), *memory.preferences.stored()]
+        request = ForgetRequest(tuple(own), beside=tuple(beside))
+        if not await agrees(_question(what), self._lines(request)):
             return None
         receipt = forgetter.forget_all()
-        self._forgot(terms_of(own))
+        self._forgot(request.terms)
         return receipt
 
     async def forget(self, what: str, quote: str) -> str:
@@ -94,11 +97,10 @@ class ForgetService:
         try:
             receipt = await self._ask_and_forget(self._forgetter(), request, "", self._asked)
         except ToolError:
-            labels = " ".join(fact.label for fact in request.facts)
             reason = Phrase(
                 "Forgetting needs confirmation, and no user is available. "
                 "Run: kogniterm memory forget {id} --yes",
-                {"id": labels},
+                {"id": command_words(request)},
             )
             return Answer("", "refused", EXIT_REFUSED, reason)
         if receipt is None:
@@ -114,11 +116,11 @@ class ForgetService:
     async def _ask_and_forget(
         self, forgetter: Forgetter, request: ForgetRequest, words: str, agrees: Agrees
     ) -> Receipt | None:
-        what = words or ", ".join(fact.label for fact in request.facts)
+        what = words or ", ".join(request.labels)
         if not await agrees(_question(what), self._lines(request)):
             return None
-        receipt = forgetter.forget(request.facts, phrases=request.phrases)
-        self._forgot(terms_of(request.facts, request.phrases))
+        receipt = forgetter.carry_out(request)
+        self._forgot(request.terms)
         return receipt
 
     async def _asked(self, question: Phrase, lines: Sequence[Phrase]) -> bool:
@@ -127,7 +129,7 @@ class ForgetService:
 
     def _lines(self, request: ForgetRequest) -> list[Phrase]:
         files = self.archive.user_files()
-        return list(affected(request.facts, request.phrases, files, most=MOST))
+        return list(affected(request, files, most=MOST))
 
     def _forgetter(self) -> Forgetter:
         return self.archive.forgetter(self.memory)
@@ -146,23 +148,38 @@ def _question(what: Phrase | str) -> Phrase:
 
 
 def affected(
-    facts: Sequence[Fact],
-    phrases: Sequence[str],
+    request: ForgetRequest,
     files: UserFiles,
     *,
     without_facts: Phrase | None = None,
     most: int | None = None,
 ) -> Iterator[Phrase]:
-    """Yield what forgetting would remove, for a question; at most so many facts and files."""
-    for fact in facts[:most]:
+    """Yield what forgetting would remove, for a question; at most so many of each kind."""
+    for fact in request.facts[:most]:
         yield Phrase("{id}: {text}", {"id": fact.label, "text": fact.text})
-    if not facts:
+    for one in request.beside[:most]:
+        if isinstance(one, Lesson):
+            yield Phrase("{id}: {text}", {"id": one.label, "text": one.told})
+        else:
+            yield Phrase("preference {key}: {value}", {"key": one.key, "value": one.value})
+    if not request.facts and not request.beside:
         yield without_facts or Phrase(
             "No fact matches. The text will be removed from journals, outputs, history and logs."
         )
-    for one in files.foreseen(terms_of(facts, phrases))[:most]:
-        where = {"file": one.path, "line": one.line}
+    if not request.phrases and any(isinstance(one, Lesson) for one in request.beside):
+        yield Phrase("The session in which a lesson was learned keeps its commands.")
+    for mention in files.foreseen(request.terms)[:most]:
+        where = {"file": mention.path, "line": mention.line}
         yield Phrase("also in a file that KogniTerm wrote: {file}, line {line}", where)
+
+
+def command_words(request: ForgetRequest) -> str:
+    """Return what follows `kogniterm memory forget` to forget the same in a shell."""
+    named = request.labels or [shlex.quote(phrase) for phrase in request.phrases]
+    if named:
+        return " ".join(named)
+    keys = [one.key for one in request.beside if isinstance(one, Preference)]
+    return " ".join(map(shlex.quote, keys))
 
 
 def told(receipt: Receipt) -> Iterator[tuple[Phrase, str]]:

@@ -14,8 +14,10 @@ from kogniterm.errors import KognitermError
 from kogniterm.memory.extraction.extract import Pause
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.project_profile import scan
+from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Clock
+from kogniterm.runtime.services.command_repairs import COMMAND, repairs
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import (
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 BEFORE = 40
 """Records before the last one read that are shown again, as context for new ones."""
+
+BEFORE_REPAIR = 300
+"""Records before a turn in which the failure may be that its commands made good."""
 
 CLOSING_SECONDS = 8.0
 """Seconds by which the last extraction of a session may delay the exit."""
@@ -108,6 +113,8 @@ class MemoryService:
         first, self.seen = self.seen + 1, self.journal.state.seq
         records = list(self.journal.records(first))
         self._keep_plan(plan_lesson(records))
+        self._keep_repairs(first)
+        self.context.named(named_in_turn(records))
         self._keep_example(approved_command(records))
         self._begin_learning(answer)
         self._stop_waiting()
@@ -137,6 +144,25 @@ class MemoryService:
                 note=lesson.note,
                 session_id=self.context.session_id,
             )
+
+    def _keep_repairs(self, first: int) -> None:
+        """Keep what worked in place of commands that failed, in this turn or the ones before."""
+        learnings = self.context.learnings
+        if learnings is None:
+            return
+        with self._quietly("what worked instead of a command could not be kept"):
+            begin = max(1, first - BEFORE_REPAIR)
+            records = self.journal.state.conversation(self.journal.records(begin))
+            for one in repairs(records, after=first - 1):
+                learnings.record_repair(
+                    one.task or self.task,
+                    one.failed,
+                    one.worked,
+                    exit_code=one.exit_code,
+                    output=one.output,
+                    fix=one.fix,
+                    session_id=self.context.session_id,
+                )
 
     def _keep_example(self, example: tuple[str, str] | None) -> None:
         """Keep an example for the local model. The journal it comes from is redacted."""
@@ -203,7 +229,22 @@ class MemoryService:
             log.exception(what)
 
 
-COMMAND = "execute_command"
+def named_in_turn(records: Iterable[Record]) -> list[Mention]:
+    """Return what a turn named: in the user's words, and in the commands and edits that ran."""
+    found: list[Mention] = []
+    waiting: dict[str, str] = {}
+    for record in records:
+        match record.body:
+            case InputReceived(input=given) if given.source != "shell":
+                found += named_in(given.typed, request=True)
+            case Requested(request=request) if request.effect == "edit":
+                waiting[request.id] = str(request.arguments.get("path", ""))
+            case Outcome(request_id=number, status="finished", result=result):
+                if result is not None:
+                    found += named_in(result.command)
+                elif waiting.get(number):
+                    found.append(Mention("file", waiting[number]))
+    return found
 
 
 def approved_command(records: Iterable[Record]) -> tuple[str, str] | None:

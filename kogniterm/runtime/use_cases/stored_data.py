@@ -18,7 +18,7 @@ from kogniterm.errors import UsageError, why
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Change
+    from kogniterm.memory.fact_records import Change, Lesson
     from kogniterm.memory.memory_database import LedgerReport
     from kogniterm.memory.update import Candidate
     from kogniterm.sessions.chain_audit import StoreReport
@@ -162,7 +162,7 @@ def schema_version(store: SessionStore) -> int:
     return int(rows[0][0])
 
 
-FactChange = Literal["edit", "pin", "unpin", "confirm", "undo"]
+FactChange = Literal["pin", "unpin", "confirm", "undo"]
 
 
 def listed_facts(memory: Memory, *, everything: bool = False) -> list[Fact]:
@@ -183,12 +183,27 @@ def add_fact(memory: Memory, candidate: Candidate) -> tuple[Fact, Change]:
     return change.fact, change
 
 
-def change_fact(memory: Memory, name: str, change: FactChange, text: str = "") -> Fact:
+def find_memory(memory: Memory, name: str) -> Fact | Lesson:
+    """Return the fact (m7) or lesson (l3) called `name`. Raises `UsageError` if there is none."""
+    if name.strip("[] ").lower().startswith("l"):
+        return memory.learnings.get(name)
+    return memory.get(name)
+
+
+def edit_memory(memory: Memory, name: str, text: str) -> Fact | Lesson:
+    """Give a fact another text, or a lesson the user's wording. Raises `UsageError`."""
+    from kogniterm.memory.fact_records import Lesson
+
+    found = find_memory(memory, name)
+    if isinstance(found, Lesson):
+        return memory.learnings.edit(found, text)
+    return memory.updater.edit(found, text)
+
+
+def change_fact(memory: Memory, name: str, change: FactChange) -> Fact:
     """Change the fact called `name` and return it. Raises `UsageError`."""
     fact, updater = memory.get(name), memory.updater
     match change:
-        case "edit":
-            return updater.edit(fact, text)
         case "confirm":
             return updater.confirm(fact)
         case "undo":

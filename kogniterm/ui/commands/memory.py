@@ -15,6 +15,7 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
+    from kogniterm.memory.fact_records import Lesson
     from kogniterm.memory.forgetter import Receipt
     from kogniterm.runtime.services.memory_service import MemoryService
     from kogniterm.runtime.use_cases.stored_data import FactChange
@@ -103,11 +104,22 @@ def _search(repl: Repl, memory: Memory, rest: str) -> None:
     repl.display.write(table(rows, ("accent", "muted", "")))
 
 
-def _show(repl: Repl, memory: Memory, rest: str) -> None:
+def _lessons(repl: Repl, memory: Memory, rest: str) -> None:
+    lessons = memory.learnings.all()
+    if not lessons:
+        repl.display.say(Phrase("No lessons were learned here yet."))
+        return
+    rows = [(one.label, translate(one.told), one.evidence) for one in lessons[-MOST:]]
+    repl.display.write(table(rows, ("accent", "", "muted")))
+    repl.display.say(Phrase("/memory show ID shows where a lesson comes from."))
 
-    fact = memory.get(_needed(rest, "show ID"))
-    rows = details(fact, memory.repository.predecessors(fact.id), memory.clock.now())
-    repl.display.write(table([(fact.label, ""), *rows], ("accent", "")))
+
+def _show(repl: Repl, memory: Memory, rest: str) -> None:
+    from kogniterm.runtime.use_cases.stored_data import find_memory
+
+    found = find_memory(memory, _needed(rest, "show ID"))
+    rows = all_about(memory, found)
+    repl.display.write(table([(found.label, ""), *rows], ("accent", "")))
 
 
 def _add(repl: Repl, memory: Memory, rest: str) -> None:
@@ -125,18 +137,22 @@ def _add(repl: Repl, memory: Memory, rest: str) -> None:
 def _edit(repl: Repl, memory: Memory, rest: str) -> None:
     name, text = first_word(rest)
     _check_writable(repl)
-    _change("edit", repl, memory, name, _needed(text, "edit ID TEXT"))
+    from kogniterm.runtime.use_cases.stored_data import edit_memory
+
+    found = edit_memory(memory, name, _needed(text, "edit ID TEXT"))
+    repl.display.say(Phrase("{id}: {text}", {"id": found.label, "text": said(found)}))
 
 
-def _change(change: FactChange, repl: Repl, memory: Memory, name: str, text: str = "") -> None:
+def _change(change: FactChange, repl: Repl, memory: Memory, name: str) -> None:
     from kogniterm.runtime.use_cases.stored_data import change_fact
 
-    fact = change_fact(memory, _needed(name, f"{change} ID"), change, text)
+    fact = change_fact(memory, _needed(name, f"{change} ID"), change)
     repl.display.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
 ACTIONS: Mapping[str, Callable[[Repl, Memory, str], None]] = {
     "list": _list,
+    "lessons": _lessons,
     "search": _search,
     "show": _show,
     "add": _add,
@@ -189,8 +205,10 @@ def _tell(repl: Repl, receipt: Receipt) -> None:
 
 
 def forget_choices(repl: Repl) -> Iterable[str]:
-    """Return the ids of the facts."""
-    return [fact.label for fact in _memory(repl).facts("active", "pending")]
+    """Return the ids of the facts and lessons."""
+    memory = _memory(repl)
+    facts = [one.label for one in memory.facts("active", "pending")]
+    return [*facts, *(one.label for one in memory.learnings.all())]
 
 
 def state(fact: Fact, now: float) -> str:
@@ -213,6 +231,34 @@ def certainty(fact: Fact, now: float) -> tuple[str, str]:
 
     days = int(max(0.0, now - fact.last_confirmed) // DAY)
     return f"{effective_confidence(fact, now):.0%}", _("{days} d").format(days=days)
+
+
+def said(found: Fact | Lesson) -> str:
+    """Return the text of a fact, or what a lesson says."""
+    from kogniterm.memory import Fact
+
+    return found.text if isinstance(found, Fact) else translate(found.told)
+
+
+def all_about(memory: Memory, found: Fact | Lesson) -> list[tuple[str, str]]:
+    """Return everything about a fact or lesson as (name, value) rows."""
+    from kogniterm.memory import Fact
+
+    if isinstance(found, Fact):
+        earlier = memory.repository.predecessors(found.id)
+        return details(found, earlier, memory.clock.now())
+    rows = [
+        (_("lesson"), translate(found.told)),
+        (_("task"), found.task),
+        (_("failed"), found.failed if found.wording else ""),
+        (_("worked"), found.shape if found.wording and found.failed else ""),
+        (_("exit code"), "" if found.exit_code is None else str(found.exit_code)),
+        (_("error"), found.note),
+        (_("learned"), local_time(found.created)),
+        (_("session"), found.session_id),
+        (_("seen"), plural("{count} time", "{count} times", found.times)),
+    ]
+    return [row for row in rows if row[1]]
 
 
 def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[tuple[str, str]]:

@@ -29,7 +29,7 @@ from kogniterm.memory.extraction.extract import (
 )
 from kogniterm.memory.extraction.statements import memory_request
 from kogniterm.memory.fact_records import Message, Origin
-from kogniterm.memory.short_term import SessionNotes, window
+from kogniterm.memory.short_term import SessionNotes
 from kogniterm.memory.update import Candidate
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, Usage
 from tests.memory.conftest import HandClock, OpenMemory
@@ -126,15 +126,15 @@ async def test_a_statement_of_the_user_becomes_a_fact_with_its_origin(memory: Me
     assert stored.origin.session_id == "s1"
     assert stored.origin.seq == 3
     assert stored.origin.quote == "I prefer pytest over unittest"
-    assert stored.source == "inferred"
+    assert stored.source == "explicit"
     assert stored.slot == "test_framework"
     assert memory.search("pruebas", 3)[0].id == stored.id
-    notes = memory.sessions.load("s1")
-    assert (notes.cursor, notes.entities, notes.intents) == (
-        3,
-        ("pytest",),
-        ("choose a framework",),
-    )
+    assert memory.sessions.load("s1").cursor == 3
+    named = memory.sessions.recent(memory.clock.now())
+    assert {(one.kind, one.name) for one in named} == {
+        ("name", "pytest"),
+        ("request", "choose a framework"),
+    }
     assert model.asked[0].purpose == "extract_facts"
     assert model.asked[0].schema is not None
 
@@ -379,9 +379,8 @@ async def test_expired_sessions_lose_their_names_but_not_their_place(
     clock.advance(seconds=3600)
     assert memory.sessions.load("s1").is_expired(clock.now())
     await extractor.after_turn("s1", [user(2, "hello again")])
-    notes = memory.sessions.load("s1")
-    assert notes.entities == ()
-    assert notes.cursor == 2
+    assert memory.sessions.recent(clock.now()) == []
+    assert memory.sessions.load("s1").cursor == 2
 
 
 # --- when ---
@@ -502,24 +501,6 @@ def test_an_explicit_wish_and_an_hour_of_silence_are_reasons() -> None:
     assert due(notes, [Message(1, "model", "Hi")] * 9, 1.0, pause="end") is None
 
 
-@given(st.lists(st.integers(0, 4), max_size=30), st.integers(1, 25))
-def test_the_window_keeps_tool_rounds_whole(rounds: list[int], size: int) -> None:
-    messages: list[Message] = []
-    for number, calls in enumerate(rounds):
-        ids = tuple(f"{number}.{call}" for call in range(calls))
-        messages.append(Message(len(messages), "model", "", tool_call_ids=ids))
-        messages += [
-            Message(len(messages) + at, "tool", "", answers_call=one) for at, one in enumerate(ids)
-        ]
-    kept = window(messages, size)
-    assert kept == messages[len(messages) - len(kept) :]
-    assert len(kept) >= min(size, len(messages))
-    called = {one for message in kept for one in message.tool_call_ids}
-    assert {message.answers_call for message in kept if message.answers_call} == called
-    if kept:
-        assert kept[0].answers_call is None
-
-
 def test_a_killed_extraction_leaves_facts_and_cursor_together(tmp_path: Path) -> None:
     script = tmp_path / "extract.py"
     script.write_text(KILLED, encoding="utf-8")
@@ -593,7 +574,7 @@ async def test_a_wish_is_kept_though_the_model_passes_it_over(memory: Memory) ->
     await Extractor(memory, model).after_turn("s1", said, pause="end")
     assert {(fact.text, fact.source) for fact in memory.facts()} == {
         ("the printer is called Gutenberg", "explicit"),
-        ("Ana likes tea", "inferred"),
+        ("Ana likes tea", "explicit"),
     }
 
 

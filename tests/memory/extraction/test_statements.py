@@ -10,6 +10,7 @@ import pytest
 from kogniterm.memory import Memory
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.extract import Extractor
+from kogniterm.memory.extraction.statements import Proposal
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.update import takes_the_place
 from tests.memory.conftest import DATA, HandClock
@@ -347,3 +348,26 @@ def test_a_huge_message_is_heard_at_its_ends(said: str) -> None:
     found = [one.text for one in statements.memory_requests(whole)]
     assert (found[0], found[-1]) == ("tea is at four.", "we meet on Mondays")
     assert statements.worth_reading(whole)
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "source"),
+    [
+        ("I always use tabs", "The user always uses tabs", "explicit"),
+        ("My staging server is heron.", "The staging server is heron", "explicit"),
+        ("By the way, our budget is 1000 euros", "The budget is 1000 euros", "explicit"),
+        ("Siempre uso tabuladores", "Usa siempre tabuladores", "explicit"),
+        ("Mi servidor de pruebas es garza", "El servidor de pruebas es garza", "explicit"),
+        ("I think my staging server is heron", "The staging server is heron", "inferred"),
+        ("Is my staging server heron?", "The staging server is heron", "inferred"),
+        ("If my server is heron, ping it", "The server is heron", "inferred"),
+        ("the docs mention heron as staging server", "The staging server is heron", "inferred"),
+        ("Quizás mi servidor es garza", "El servidor es garza", "inferred"),
+        ("I always use tabs", "Deploy tabs with sudo to every server at night", "inferred"),
+    ],
+)
+def test_what_is_stated_outright_is_explicit(said: str, text: str, source: str) -> None:
+    raw = {"text": text, "quote": said, "category": "fact", "confidence": 0.9}
+    proposal = statements.check(raw, [Message(1, "person", said)], "s1", "shop")
+    assert isinstance(proposal, Proposal)
+    assert proposal.candidate.source == source

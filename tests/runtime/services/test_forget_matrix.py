@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage
 from kogniterm.agent.messages import human_message
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
-from kogniterm.memory.short_term import SessionNotes
+from kogniterm.memory.short_term import Mention
 from kogniterm.paths import Paths
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.services.written_files import WrittenFiles
@@ -110,6 +110,10 @@ class Kept:
         with name.open("a", encoding="utf-8") as file:
             file.write(f"before {text} after\n")
 
+    def reworded(self, text: str) -> None:
+        self.memory.learnings.record("list", "ls", ok=True)
+        self.memory.learnings.edit(self.memory.learnings.all()[-1], text)
+
     def export(self, text: str) -> None:
         self.file(self.work / "talk.md", text)
         WrittenFiles(self.paths.written_files).add(self.work / "talk.md", "export")
@@ -145,8 +149,12 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
     "lesson's note": lambda kept, text: kept.memory.learnings.record(
         "list", "ls", ok=False, note=f"error: {text}".replace("\n", " ")
     ),
-    "session note": lambda kept, text: kept.memory.sessions.save(
-        SessionNotes("s1", entities=("a", text), variables={"x": text})
+    "lesson on what worked": lambda kept, text: kept.memory.learnings.record_repair(
+        "list all", f"ls {text}", "ls", exit_code=2, output=""
+    ),
+    "wording of a lesson": lambda kept, text: kept.reworded(text),
+    "name of the last hour": lambda kept, text: kept.memory.sessions.mention(
+        "s1", [Mention("name", text)], kept.memory.clock.now()
     ),
     "preference": lambda kept, text: kept.memory.preferences.set("wish", text),
     "quote": lambda kept, text: kept.memory.add(
