@@ -106,7 +106,7 @@ NO_RULE = "make: *** No rule to make target 'unit'.  Stop."
         ("pytest tests/unti", 4, "pytest tests/unit"),
         ("cargo build --relase", 101, "cargo build --release"),
         ("pip install flaskk", 1, "pip install flask"),
-        ("sudo systemctl restart ngnix", 5, "sudo systemctl restart nginx"),
+        ("sudo systemctl restart ngin", 5, "sudo systemctl restart nginx"),
     ],
 )
 def test_what_worked_for_the_same_purpose_is_found(failed: str, code: int, worked: str) -> None:
