@@ -89,6 +89,11 @@ class Paths:
         return self.data / "spool"
 
     @property
+    def model_replies(self) -> Path:
+        """Folder of kept replies of models, a folder a session."""
+        return self.data / "model-replies"
+
+    @property
     def trust_file(self) -> Path:
         """The folders that the user trusts, with the hashes of what they held."""
         return self.data / "trust.json"

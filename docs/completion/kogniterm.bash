@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--effort|--env-file|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -119,6 +119,7 @@ _kogniterm() {
         /storage/check:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/migrate:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage/copy:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /storage/cache:--lang) _kogniterm_offer 'auto en es'; return ;;
         /completion:--lang) _kogniterm_offer 'auto en es'; return ;;
         /completion:--list) _kogniterm_offer 'sessions models recipes'; return ;;
         /help:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -184,10 +185,11 @@ _kogniterm() {
         '/models/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/models/pull') flags='-h --help --lang --env-file --debug --source' ;;
         '/models/remove') flags='-h --help --lang --env-file --debug' ;;
-        '/storage') said='check migrate copy' flags='-h --help --lang --env-file --debug' ;;
+        '/storage') said='check migrate copy cache' flags='-h --help --lang --env-file --debug' ;;
         '/storage/check') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/migrate') flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        '/storage/cache') flags='-h --help --lang --env-file --debug --clear --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
         '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy trust audit tour login logout config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
     esac

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -505,6 +505,7 @@ complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l debug -d 'Show tra
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'check' -d 'Check the database, or compare two'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'migrate' -d 'Update the database to the current schema'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'copy' -d 'Copy sessions and memories to another database'
+complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'cache' -d 'Show how many replies of models are kept, or delete them'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -526,6 +527,12 @@ complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l lang -x -a 'auto en
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/storage/copy"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l clear -d 'Delete all kept replies'
+complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -a 'bash' -d 'Shell: bash, zsh or fish'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -a 'zsh' -d 'Shell: bash, zsh or fish'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -a 'fish' -d 'Shell: bash, zsh or fish'

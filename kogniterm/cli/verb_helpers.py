@@ -168,6 +168,7 @@ def open_sessions_at(location: Path | str) -> Iterator[SessionStore]:
         user=user_name(),
         version=__version__,
         outputs=paths.outputs,
+        replies=paths.model_replies,
         heads=paths.data,
         spool=paths.spool,
     )

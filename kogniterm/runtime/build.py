@@ -19,6 +19,7 @@ from kogniterm.types import Phrase
 if TYPE_CHECKING:
     from kogniterm.models.calling import ModelOptions
     from kogniterm.models.model_lists import ModelLists
+    from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.paths import Paths
     from kogniterm.protocols import Model
     from kogniterm.runtime.session import LiveSession
@@ -95,7 +96,8 @@ def open_session(
     paths = path_rules.resolve(environ)
     own_prompts = prompts.own_files(paths.prompts)
     options = model_options(settings, paths, Path(folder))
-    open_model = OpenModels(partial(_open_model, options=options))
+    cache = reply_cache(settings, paths) if settings.model_cache else None
+    open_model = OpenModels(partial(_open_model, options=options, cache=cache))
     store, notices = open_user_store(settings, paths)
     borrowed = borrowed_home(environ.get("HOME", ""), paths.data)
     unread = None if settings.model else keys_not_read(settings, paths, Path(folder))
@@ -112,6 +114,8 @@ def open_session(
             given = SessionInputs(settings, paths, environ, account_name(), notices, own_prompts)
             session = assemble(given, journal, store, open_model, model)
             session.notices += _effort_notices(options, session.model)
+            if cache is not None:
+                cache.use(session.id, session.journal.redact)
             return session
         except BaseException:
             journal.close()
@@ -159,6 +163,7 @@ def open_user_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tup
         user=account_name(),
         version=__version__,
         outputs=paths.outputs,
+        replies=paths.model_replies,
         heads=paths.data,
         spool=paths.spool,
         fault=armed(settings.faults),
@@ -247,10 +252,25 @@ def has_weights(options: ModelOptions) -> bool:
     return folder is not None and (folder / default_weights(folder).file).is_file()
 
 
-def _open_model(name: str, effort: str | None, *, options: ModelOptions) -> Model:
-    from kogniterm.models.model_registry import open_model
+def reply_cache(settings: Settings, paths: Paths) -> ReplyCache:
+    """Return the replies of models that are kept, within the limits of the settings."""
+    from kogniterm.models.reply_cache import ReplyCache
 
-    return open_model(name, options if effort is None else replace(options, effort=effort))
+    return ReplyCache(
+        paths.model_replies,
+        quota=settings.model_cache_mb * 1_000_000,
+        max_age=settings.model_cache_max_age_days * 86_400.0,
+    )
+
+
+def _open_model(
+    name: str, effort: str | None, *, options: ModelOptions, cache: ReplyCache | None = None
+) -> Model:
+    from kogniterm.models.model_registry import open_model
+    from kogniterm.models.reply_cache import caching
+
+    options = options if effort is None else replace(options, effort=effort)
+    return caching(open_model(name, options), cache, options)
 
 
 def account_name() -> str:

@@ -192,6 +192,7 @@ def open_store(
     user: str,
     version: str,
     outputs: Path | None = None,
+    replies: Path | None = None,
     heads: Path | None = None,
     spool: Path | None = None,
     now: Callable[[], float] = time.time,
@@ -208,7 +209,13 @@ def open_store(
         recovery = recover_if_damaged(location, now=now())
     database = Database(location, SESSIONS, user=user, heads=heads)
     store = SessionStore(
-        database, version=version, outputs=outputs, spool=spool, now=now, fault=fault
+        database,
+        version=version,
+        outputs=outputs,
+        replies=replies,
+        spool=spool,
+        now=now,
+        fault=fault,
     )
     if recovery is not None:
         for info in store.sessions(limit=1_000_000):

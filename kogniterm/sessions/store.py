@@ -56,8 +56,9 @@ _USED = f"(turns > 0 OR draft <> '' OR EXISTS ({_COMMAND}))"
 class SessionStore:
     """The sessions in one database.
 
-    `outputs` is the folder of their output files, `spool` the one for outcomes that the database
-    cannot take. `anchor` records in the head file what is written, and has the notices about it
+    `outputs` is the folder of their output files, `replies` that of kept replies of models, with a
+    folder for each session, and `spool` the one for outcomes that the database cannot take.
+    `anchor` records in the head file what is written, and has the notices about it
     for the user. Not for use from two threads at once. Methods raise `StorageError` kinds, and
     `UsageError` for a reference that names no session, or more than one.
     """
@@ -68,6 +69,7 @@ class SessionStore:
         *,
         version: str,
         outputs: Path | None = None,
+        replies: Path | None = None,
         spool: Path | None = None,
         now: Callable[[], float] = time.time,
         fault: Fault = no_fault,
@@ -77,6 +79,7 @@ class SessionStore:
         self.database = database
         self.version = version
         self.outputs = outputs
+        self._replies = replies
         self._spool = spool
         self.now = now
         self._fault = fault
@@ -339,9 +342,11 @@ class SessionStore:
         return self.delete(info.id for info in self.unused(days))
 
     def _files(self, session_id: str) -> list[Path]:
+        kept = self._replies / session_id if self._replies is not None else None
+        replies = list(kept.iterdir()) if kept is not None and kept.is_dir() else []
         if self.outputs is None:
-            return []
-        return _output_files(self.database, session_id, self.outputs)
+            return replies
+        return [*replies, *_output_files(self.database, session_id, self.outputs)]
 
     def close(self) -> None:
         """Release the database."""

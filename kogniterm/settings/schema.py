@@ -200,6 +200,15 @@ class Settings(BaseSettings):
         True,
         "Ask providers to keep the beginning of requests for some minutes, which costs less.",
     )
+    model_cache: bool = _setting(
+        True,
+        "Keep summaries, judgements and readings by the model, so that the same call is not "
+        "made twice.",
+    )
+    model_cache_mb: int = _setting(
+        16, "Megabytes of kept replies; the least recently used are deleted first.", ge=1
+    )
+    model_cache_max_age_days: int = _setting(30, "Days to keep a reply after its last use.", ge=1)
     text_calls: bool = _setting(
         False,
         "Describe tools in the prompt text, for models and endpoints without function calling.",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.fake_gemini import FakeGemini
+import json
+
+from tests.support.fake_gemini import FakeGemini, text_answer
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     is_working,
@@ -158,3 +160,39 @@ def test_thoughts_are_folded_and_ctrl_o_unfolds_them(
     say(terminal, "/thoughts", whole)
     say(terminal, "/thoughts off", "New sessions do not request them.")
     assert leave(terminal) == 0
+
+
+def test_a_second_summary_is_free_until_the_kept_replies_are_deleted(
+    open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
+) -> None:
+    environment = {"GOOGLE_API_KEY": "an-invented-key", "GOOGLE_GEMINI_BASE_URL": fake_gemini.url}
+    fake_gemini.answer_with(lambda body: text_answer("A long answer. " * 60))
+    terminal = open_terminal(user=user, environment=environment, columns=100)
+    open_prompt(terminal, "kogniterm --memory off --model google_genai:gemini-2.5-flash")
+    for task in ("first", "second", "third"):
+        with turn_end(terminal):
+            say(terminal, task, "tokens in, ")
+    # The same history is summed up in a copy of the session: the same call.
+    say(terminal, "/fork", "")
+    terminal.until(lambda: not is_working(terminal))
+    asked = len(fake_gemini.requests)
+    say(terminal, "/compact", "History compacted from about")
+    assert len(fake_gemini.requests) == asked + 1
+    say(terminal, "/cost", "Estimated from the list prices of 20")
+    first = next(line for line in screen(terminal).splitlines() if "Model calls:" in line)
+    assert "own cache" not in screen(terminal)
+    assert first
+    assert leave(terminal) == 0
+    status, shown = terminal.run("kogniterm sessions list --json")
+    assert status == 0
+    (original,) = [one["id"] for one in json.loads(shown) if one["parent"] is None]
+    open_prompt(terminal, f"kogniterm --memory off --resume {original}")
+    say(terminal, "/compact", "History compacted from about")
+    assert len(fake_gemini.requests) == asked + 1
+    say(terminal, "/cost", "Answered from KogniTerm's own cache, free: 1 (")
+    assert leave(terminal) == 0
+    assert terminal.run("kogniterm storage cache")[1].startswith("Kept replies of models: 2 (")
+    assert "kept replies of models: 2 (" in terminal.run("kogniterm doctor")[1]
+    status, shown = terminal.run("kogniterm storage cache --clear")
+    assert (status, shown.strip()) == (0, "Kept replies of models that were deleted: 2.")
+    assert terminal.run("kogniterm storage cache")[1].startswith("Kept replies of models: 0 (0 B;")

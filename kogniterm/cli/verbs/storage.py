@@ -1,4 +1,4 @@
-"""`kogniterm storage`: check the database, bring it up to date, copy it to another one."""
+"""`kogniterm storage`: check, update and copy the database; show and clear kept replies."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kogniterm.cli.verbs.audit import chain_text
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, UsageError, why
 from kogniterm.storage.drivers import SQLITE_MAGIC, is_postgres, without_password
 from kogniterm.storage.folders import named
-from kogniterm.ui.locale import _, mark, translate
+from kogniterm.ui.locale import _, mark, size, translate
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add `storage check`, `storage migrate` and `storage copy`."""
+    """Add `storage check`, `storage migrate`, `storage copy` and `storage cache`."""
     add_actions(subparsers, "storage", ACTIONS, JSON)
 
 
@@ -175,6 +175,26 @@ def _check(args: argparse.Namespace) -> Report:
     )
 
 
+def _cache(args: argparse.Namespace) -> Report:
+    from kogniterm.cli.options import settings_of
+    from kogniterm.runtime.build import reply_cache
+
+    settings = settings_of(args)
+    cache = reply_cache(settings, paths_in_use())
+    if args.clear:
+        count = cache.clear()
+        deleted = _("Kept replies of models that were deleted: {count}.").format(count=count)
+        return Report({"deleted": count}, [deleted])
+    held = cache.size()
+    on = settings.model_cache
+    told = _("Kept replies of models: {count} ({size}; at most {most} MB).").format(
+        count=held.replies, size=size(held.bytes), most=settings.model_cache_mb
+    )
+    off = [] if on else [_("Nothing is added: model_cache is off.")]
+    data = {"replies": held.replies, "bytes": held.bytes, "in_use": on}
+    return Report(data, [told], notes=off)
+
+
 _DATABASE = mark("Database: sqlite, postgres, a file or an address")
 
 ACTIONS = (
@@ -187,4 +207,7 @@ ACTIONS = (
     Action("copy", "Copy sessions and memories to another database", _copy, (
         Argument("source", _DATABASE, "FROM"), Argument("target", _DATABASE, "TO")),
         ("kogniterm storage copy sqlite postgres",)),
+    Action("cache", "Show how many replies of models are kept, or delete them", _cache, (
+        Argument("--clear", "Delete all kept replies"),),
+        ("kogniterm storage cache", "kogniterm storage cache --clear")),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -47,6 +48,10 @@ BATCH = 64
 """Facts that are embedded and stored at a time."""
 
 
+ASKED = 64
+"""Questions whose vectors stay in memory."""
+
+
 class VectorIndex:
     """Vectors of the facts in memory, compared one by one: exact, 1 ms at ten thousand."""
 
@@ -55,14 +60,17 @@ class VectorIndex:
         self._rows: dict[int, Matrix] = {}
         self._matrix: Matrix | None = None
         self._ids: list[int] = []
+        self._asked: OrderedDict[str, Matrix] = OrderedDict()
 
     def clear(self) -> None:
-        """Remove all facts."""
+        """Remove all facts, and the questions that were asked."""
         self._rows.clear()
+        self._asked.clear()
         self._matrix = None
 
     def remove(self, fact_id: int) -> None:
         """Remove a fact; unknown ids are ignored."""
+        self._asked.clear()  # the fact may be forgotten, and a question may repeat it
         if self._rows.pop(fact_id, None) is not None:
             self._matrix = None
 
@@ -100,9 +108,19 @@ class VectorIndex:
             self._ids = list(self._rows)
             self._matrix = numpy.stack([self._rows[one] for one in self._ids])
         # Not `@`: for one vector, BLAS starts threads that cost more than the product.
-        similar: Matrix = numpy.vecdot(self._matrix, self._embedder.embed([question])[0])
+        similar: Matrix = numpy.vecdot(self._matrix, self._vector_of(question))
         nearest = [self._ids[row] for row in numpy.argsort(-similar)[:pool].tolist()]
         return nearest, dict(zip(self._ids, similar.tolist(), strict=True))
+
+    def _vector_of(self, question: str) -> Matrix:
+        """Return the vector of a question; an input is searched for when it comes and is read."""
+        vector = self._asked.pop(question, None)
+        if vector is None:
+            vector = self._embedder.embed([question])[0]
+        self._asked[question] = vector
+        while len(self._asked) > ASKED:
+            self._asked.popitem(last=False)
+        return vector
 
 
 class Searcher:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
+from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.services.trust_store import TrustStore, trusted_files
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
 from kogniterm.sessions.forget_words import forget
@@ -183,6 +184,18 @@ class LeftoverPurge:
         return replace(done, unreachable=busy, files=tuple(left))
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyPurge:
+    """Forgets kept replies of models: all of them, since one may paraphrase what is forgotten."""
+
+    folder: Path
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Delete everything, whatever the terms. Raises `StorageError`."""
+        del terms
+        return Purged(Phrase("kept replies of models"), ReplyCache(self.folder).clear())
+
+
 def _is_own(path: Path) -> bool:
     try:
         info = path.lstat()
@@ -236,6 +249,7 @@ def forgettables(
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []
     return [
         *journal,
+        ReplyPurge(paths.model_replies),
         UndoPurge(paths.data / "undo"),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),

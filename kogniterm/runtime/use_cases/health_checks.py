@@ -71,6 +71,7 @@ def check_installation(
         yield from _model(settings, paths, folder)
         yield from _providers(settings)
         yield from _database(settings, paths)
+        yield _kept_replies(settings, paths)
         yield from _sandbox(settings, paths)
         if online:
             yield from _online(settings)
@@ -179,6 +180,16 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
     if not _installed("psycopg"):
         missing = Phrase("PostgreSQL driver: not installed")
         yield Finding("bad", missing, _verbatim(install_command("psycopg[binary]")))
+
+
+def _kept_replies(settings: Settings, paths: Paths) -> Finding:
+    from kogniterm.runtime.build import reply_cache
+
+    held = reply_cache(settings, paths).size()
+    values = {"count": held.replies, "kilobytes": -(-held.bytes // 1000)}
+    if not settings.model_cache:
+        return Finding("ok", Phrase("kept replies of models: switched off, {count} left", values))
+    return Finding("ok", Phrase("kept replies of models: {count} ({kilobytes} kB)", values))
 
 
 def _folders(paths: Paths) -> Iterator[Finding]:

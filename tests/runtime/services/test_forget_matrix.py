@@ -21,7 +21,12 @@ from langchain_core.messages import AIMessage
 from kogniterm.agent.messages import human_message
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
+<<<<<<< HEAD
 from kogniterm.memory.short_term import Mention
+=======
+from kogniterm.memory.short_term import SessionNotes
+from kogniterm.models import reply_cache
+from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.paths import Paths
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.services.written_files import WrittenFiles
@@ -124,6 +129,11 @@ class Kept:
         PreimageStore(self.paths.data / "undo").keep("s", "1", "rm copy.txt", [copy])
         copy.unlink()
 
+    def reply(self, text: str) -> None:
+        cache = ReplyCache(self.paths.model_replies)
+        cache.use("s1", str)
+        cache.put("k", reply_cache.Kept(text, 1, 1), cache.mark())
+
     def turn(self, number: int, **said: str) -> None:
         write(self.journal, command_turn(number, **said))
 
@@ -144,6 +154,7 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
     "log": lambda kept, text: kept.file(kept.paths.log_file, text),
     "example": lambda kept, text: kept.file(kept.paths.learned_examples, text),
     "export": lambda kept, text: kept.export(text),
+    "reply of a model": lambda kept, text: kept.reply(text),
     "copy for undo": lambda kept, text: kept.keep(text),
     "lesson": lambda kept, text: kept.memory.learnings.record(text, "ls", ok=True),
     "lesson's note": lambda kept, text: kept.memory.learnings.record(
