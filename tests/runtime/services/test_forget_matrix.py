@@ -21,10 +21,7 @@ from langchain_core.messages import AIMessage
 from kogniterm.agent.messages import human_message
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import Memory, Origin, open_memory
-<<<<<<< HEAD
 from kogniterm.memory.short_term import Mention
-=======
-from kogniterm.memory.short_term import SessionNotes
 from kogniterm.models import reply_cache
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.paths import Paths
