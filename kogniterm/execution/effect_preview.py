@@ -162,6 +162,59 @@ def _uppermost_new(path: Path, root: Path) -> Path:
     return path
 
 
+def plain_paths(
+    reads: Iterable[str], writes: Iterable[str], workspace: str
+) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Return the absolute paths of files that are read and written; None where one has two names.
+
+    A link in the workspace, a second hard link to a file that is written, and a device may be
+    another action's file under another name. What is read from a pipe is gone for others, so it
+    counts as written; of what is created it is the uppermost folder that is not there yet.
+    """
+    root = Path(os.path.realpath(workspace))
+    read, written = set[str](), set[str]()
+    for name in reads:
+        path = _unlinked(name, root)
+        kind = _kind(path) if path is not None else None
+        if path is None or kind is None:
+            return None
+        (written if kind == stat.S_IFIFO else read).add(str(path))
+    for name in writes:
+        path = _unlinked(name, root)
+        if path is None or _kind(path) is None or _second_name(path):
+            return None
+        written.add(str(_uppermost_new(path, root)))
+    return frozenset(read), frozenset(written)
+
+
+def _unlinked(name: str, root: Path) -> Path | None:
+    """Return the path that `name` means in `root`, None where it leads through a link there."""
+    path = Path(os.path.normpath(named(root, name)))
+    real = Path(os.path.realpath(path))
+    return None if path.is_relative_to(root) and path != real else real
+
+
+def _kind(path: Path) -> int | None:
+    """Return the kind of a file, 0 for none; None for a device or a socket, and in doubt."""
+    if path == Path(os.devnull):
+        return stat.S_IFREG
+    try:
+        kind = stat.S_IFMT(path.lstat().st_mode)
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError):
+        return None
+    return kind if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFIFO) else None
+
+
+def _second_name(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+
+
 def expand(target: str, cwd: Path) -> tuple[Path, ...]:
     """Return the paths `target` stands for: itself, or the matches of its glob, as in bash.
 

@@ -1,4 +1,7 @@
-"""The executor: runs commands one at a time, carries the shell's state, keeps jobs."""
+"""The executor: runs commands, carries the shell's state, keeps jobs.
+
+Commands run one at a time, except those for which the caller opens lanes (`side_by_side`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +38,7 @@ from kogniterm.execution.shell.shell_state import (
     ShellState,
     Start,
     base_environment,
+    changed_names,
     decode,
     encode,
     exported,
@@ -68,10 +73,42 @@ _OUT_OF_REACH = (
     "Processes of other commands cannot be reached from inside the sandbox; jobs are read and "
     "stopped by their id."
 )
+_BESIDE = (
+    "It ran beside other commands, so what it changed in the shell is not carried over: {names}."
+)
 _TOO_LARGE = (
     "The shell's state is incomplete or too large: what this command changed in variables or "
     "folder is not carried over."
 )
+
+
+@dataclass(slots=True)
+class Lane:
+    """One of several commands that run at once: its number, its output file and its sandbox.
+
+    `run` is called once, from a thread of its own. `left` is the state that its shell left.
+    """
+
+    executor: CommandExecutor
+    number: int
+    output: str
+    descriptors: Descriptors
+    sandbox: Sandbox | None = None
+    alone: bool = False
+    left: ShellState | None = None
+
+    def run(
+        self,
+        command: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        sink: OutputSink | None = None,
+        terminal: Terminal | None = None,
+    ) -> CommandResult:
+        """Run `command`; see `protocols.Executor.run`."""
+        return self.executor.run_in(self, command, env=env, timeout=timeout, sink=sink,
+                                    terminal=terminal)  # fmt: skip
 
 
 class CommandExecutor:
@@ -83,7 +120,7 @@ class CommandExecutor:
     commands run in, and may be exchanged between them; `workspace` is where any of them lets
     commands write: the executor's own files are kept apart from it. `outlives` is what may run on
     when the executor ends: `kept` jobs alone, `detached` processes too, or `nothing`. All durations
-    are in seconds. Usable from any thread; one command runs at a time.
+    are in seconds. Usable from any thread; one command runs at a time, or those of open lanes.
     """
 
     def __init__(
@@ -121,7 +158,7 @@ class CommandExecutor:
         self._jobs = JobTable(outlives, self._private.statuses)
         self._turn = threading.Lock()
         self._guard = threading.Lock()
-        self._current: RunningCommand | None = None
+        self._running: list[RunningCommand] = []
         self._closed = False
         self._outlives = outlives
         self.left: tuple[LeftRunning, ...] = ()
@@ -173,17 +210,8 @@ class CommandExecutor:
         send is stopped after the executor's `input_wait`, or becomes a job at once with
         `on_wait="detach"`.
         """
-        if "\0" in command:
-            raise ExecutionError("A command cannot contain a NUL character.")
-        try:
-            encode(command)
-        except UnicodeEncodeError as error:
-            raise ExecutionError(
-                "A command cannot contain an unpaired surrogate character."
-            ) from error
+        _check_text(command)
         with self._turn:
-            if self._closed:
-                raise ExecutionError("The executor is closed.")
             options = RunOptions(
                 KeySequence(as_keystrokes(keystrokes)),
                 timeout,
@@ -193,40 +221,88 @@ class CommandExecutor:
                 terminal,
                 interactive,
             )
-            return self._run(command, cwd, env or {}, options)
+            lane = self._lane(self._descriptors, alone=True)
+            lane.sandbox = self.sandbox
+            return self._run(lane, command, cwd, env or {}, options)
+
+    @contextlib.contextmanager
+    def side_by_side(self, count: int) -> Iterator[Sequence[Lane]]:
+        """Open lanes for `count` commands that run at once; other commands wait until they end.
+
+        Each starts from the state that the shell has now, and none may change it: only the exit
+        status of the last lane is carried over. Raises ExecutionError when closed.
+        """
+        with self._turn:
+            lanes = [self._lane(self._descriptors.apart(), alone=False) for _ in range(count)]
+            yield lanes
+            if (left := lanes[-1].left) is not None:
+                wrapped = lanes[-1].sandbox is not None
+                self._lineages = self._lineages.with_status(left, wrapped=wrapped)
+
+    @property
+    def has_plain_shell(self) -> bool:
+        """Return whether names mean programs, nothing runs in the background, and no file is open.
+
+        Only then a command's text tells what it does, whatever ran before it.
+        """
+        states = [self._lineages.state(wrapped=wrapped) for wrapped in (False, True)]
+        busy = self._descriptors.open or any(job.state == "running" for job in self.jobs())
+        return not busy and all(state.is_plain for state in states)
+
+    def run_in(
+        self,
+        lane: Lane,
+        command: str,
+        *,
+        env: Mapping[str, str] | None,
+        timeout: float | None,
+        sink: OutputSink | None,
+        terminal: Terminal | None,
+    ) -> CommandResult:
+        """Run `command` in a lane that is open."""
+        _check_text(command)
+        wait = None if terminal is not None else self._input_wait
+        options = RunOptions(KeySequence(()), timeout, wait, sink=sink, terminal=terminal)
+        return self._run(lane, command, None, env or {}, options)
+
+    def _lane(self, descriptors: Descriptors, *, alone: bool) -> Lane:
+        if self._closed:
+            raise ExecutionError("The executor is closed.")
+        lane = Lane(self, self._number, self.next_output, descriptors, alone=alone)
+        self._number += 1
+        return lane
 
     def _run(
-        self, command: str, cwd: str | None, env: Mapping[str, str], options: RunOptions
+        self,
+        lane: Lane,
+        command: str,
+        cwd: str | None,
+        env: Mapping[str, str],
+        options: RunOptions,
     ) -> CommandResult:
-        path, number = Path(self.next_output), self._number
-        self._number += 1
-        start = self._lineages.start(cwd, wrapped=self.sandbox is not None)
-        with contextlib.closing(self._shell_files(number)) as files:
-            overlay = self._overlay(env, options, start.wrapped)
-            order = self._order(command, files, start, overlay, options)
+        path = Path(lane.output)
+        start = self._lineages.start(cwd, wrapped=lane.sandbox is not None)
+        with contextlib.closing(self._shell_files(lane)) as files:
+            overlay = self._overlay(env, options, lane.sandbox)
+            order = self._order(command, files, start, overlay, options, lane)
             private_folder(self._outputs)
             keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
-            self._descriptors.begin(wrapped=start.wrapped)
+            lane.descriptors.begin(wrapped=start.wrapped or not lane.alone)
             with self._guard:  # an order given from its first moment on reaches the command
                 launched = self._launcher.launch(order)
-                self._current = running = self._driven(launched, keeper, options)
-            ending = self._drive(running, launched)
+                running = self._driven(launched, keeper, options, lane.descriptors)
+                self._running.append(running)
+            ending = self._drive(running, launched, lane.descriptors)
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
-                detached = ending.ended == "detached"
-                self._jobs.adopt(command, running, path, wrapped=start.wrapped, detached=detached)
-                self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
+                self._adopt(command, running, keeper, path, ending, wrapped=start.wrapped)
             else:
                 running.close()
             notes = start.notes + running.notes + emulation.not_carried(command)
             if start.wrapped and jobs and emulation.mentions_processes(command):
                 notes.append(_OUT_OF_REACH)
-            left, missing = self._take_state(files, overlay, ending, notes, start)
-            if not left:
-                notes += self._descriptors.lost()
-            elif not (start.wrapped or self._descriptors.taken):
-                self._descriptors.close()  # the shell had none any more
+            missing = self._carry(lane, files, overlay, ending, notes, start)
         return command_result(
             command,
             ending,
@@ -239,19 +315,84 @@ class CommandExecutor:
             not_outside=missing,
         )
 
+    def _adopt(
+        self,
+        command: str,
+        running: RunningCommand,
+        keeper: OutputKeeper,
+        path: Path,
+        ending: Ending,
+        *,
+        wrapped: bool,
+    ) -> None:
+        """Let what a command left running go on as a job."""
+        detached = ending.ended == "detached"
+        with self._guard:
+            self._jobs.adopt(command, running, path, wrapped=wrapped, detached=detached)
+        self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
+
+    def _carry(
+        self,
+        lane: Lane,
+        files: ShellFiles,
+        overlay: Mapping[bytes, bytes],
+        ending: Ending,
+        notes: list[str],
+        start: Start,
+    ) -> tuple[str, ...]:
+        """Carry the state that a command left; returns what it lacked of the sandbox."""
+        if not lane.alone:
+            self._note_state(lane, files, overlay, ending, notes)
+            return ()
+        left, missing = self._take_state(files, overlay, ending, notes, start)
+        if not left:
+            notes += lane.descriptors.lost()
+        elif not (start.wrapped or lane.descriptors.taken):
+            lane.descriptors.close()  # the shell had none any more
+        return missing
+
+    def _note_state(
+        self,
+        lane: Lane,
+        files: ShellFiles,
+        overlay: Mapping[bytes, bytes],
+        ending: Ending,
+        notes: list[str],
+    ) -> None:
+        """Keep the state that a lane's shell left, and note what of it is not carried over."""
+        dump = files.left()
+        before = self._lineages.state(wrapped=lane.sandbox is not None)
+        left = None if dump is None else capture.read_dump(dump, before, overlay)
+        if left is None:
+            left = before.without_dump(
+                0 if ending.status is None else exit_code(ending.status), before.cwd
+            )
+        lane.left = left
+        names = changed_names(before, left)
+        if names:
+            notes.append(_BESIDE.format(names=", ".join(names)))
+        if not ending.left_running:
+            files.tidy()
+
     def _driven(
-        self, launched: Launched, keeper: OutputKeeper, options: RunOptions
+        self,
+        launched: Launched,
+        keeper: OutputKeeper,
+        options: RunOptions,
+        descriptors: Descriptors,
     ) -> RunningCommand:
         """Return the driver of a launched command. Raises `ExecutionError` without descriptors."""
         try:
-            return RunningCommand(launched, keeper, self._descriptors, options)
+            return RunningCommand(launched, keeper, descriptors, options)
         except OSError as error:
             launched.close()
             end_tree(launched.leader)
             keeper.close()
             raise not_started(why(error)) from error
 
-    def _drive(self, running: RunningCommand, launched: Launched) -> Ending:
+    def _drive(
+        self, running: RunningCommand, launched: Launched, descriptors: Descriptors
+    ) -> Ending:
         """Serve a launched command until it has ended or is detached."""
         try:
             ending = running.run()
@@ -266,25 +407,25 @@ class CommandExecutor:
             raise
         finally:
             with self._guard:
-                self._current = None
+                self._running.remove(running)
             running.keeper.close()
             launched.let_go()
-            self._descriptors.end()
+            descriptors.end()
         return ending
 
     def _overlay(
-        self, env: Mapping[str, str], options: RunOptions, wrapped: bool
+        self, env: Mapping[str, str], options: RunOptions, sandbox: Sandbox | None
     ) -> dict[bytes, bytes]:
         """Return declarations of variables for one command alone."""
-        inside = self.sandbox.variables(self._private.temporary) if self.sandbox is not None else {}
-        ours = {} if options.at_once else self._overlays[wrapped]
+        inside = sandbox.variables(self._private.temporary) if sandbox is not None else {}
+        ours = {} if options.at_once else self._overlays[sandbox is not None]
         return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
-    def _shell_files(self, number: int) -> ShellFiles:
-        """Return the files of command `number`'s shell. Raises ExecutionError."""
-        if self.sandbox is None:
-            return self._private.files(number)
-        if self.sandbox.may_write(str(self._private.path)):
+    def _shell_files(self, lane: Lane) -> ShellFiles:
+        """Return the files of a command's shell. Raises ExecutionError."""
+        if lane.sandbox is None:
+            return self._private.files(lane.number)
+        if lane.sandbox.may_write(str(self._private.path)):
             raise ExecutionError(
                 "The sandbox cannot be used: it allows writes to {path}, "
                 "which contains all folders for temporary files. Work in "
@@ -300,6 +441,7 @@ class CommandExecutor:
         start: Start,
         overlay: Mapping[bytes, bytes],
         options: RunOptions,
+        lane: Lane,
     ) -> Order:
         state = self._lineages.state(wrapped=start.wrapped)
         # A sandbox's own programs must not run with what a command has exported.
@@ -323,8 +465,8 @@ class CommandExecutor:
             "PWD": start.folder,
         }
         terminal = options.terminal
-        if self.sandbox is not None:
-            argv = self.sandbox.wrap(
+        if lane.sandbox is not None:
+            argv = lane.sandbox.wrap(
                 argv,
                 cwd=start.folder,
                 shell_files=str(self._private.path),
@@ -337,7 +479,7 @@ class CommandExecutor:
             start.folder,
             size=(ROWS, COLUMNS) if terminal is None else terminal.size(),
             newlines=options.at_once,
-            descriptors=self._descriptors,
+            descriptors=lane.descriptors,
             real=start.real,
             handed=files.descriptors if isinstance(files, SealedFiles) else None,
         )
@@ -399,8 +541,10 @@ class CommandExecutor:
     # --- control from other threads -------------------------------------------------------
 
     def stop(self) -> None:
-        """End the running command's whole tree, if one runs."""
-        self._tell(RunningCommand.stop)
+        """End the whole trees of the running commands, if any run."""
+        with self._guard:
+            for running in self._running:
+                running.stop()
 
     def detach(self) -> None:
         """Turn the running command into a job; its `run` returns with `ended="detached"`."""
@@ -411,9 +555,10 @@ class CommandExecutor:
         self._tell(lambda running: running.take_over(terminal))
 
     def _tell(self, order: Callable[[RunningCommand], None]) -> None:
+        """Give an order to the running command, to the first of several."""
         with self._guard:
-            if self._current is not None:
-                order(self._current)
+            if self._running:
+                order(self._running[0])
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -480,6 +625,16 @@ class CommandExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_text(command: str) -> None:
+    """Raise ExecutionError for text that cannot be a command."""
+    if "\0" in command:
+        raise ExecutionError("A command cannot contain a NUL character.")
+    try:
+        encode(command)
+    except UnicodeEncodeError as error:
+        raise ExecutionError("A command cannot contain an unpaired surrogate character.") from error
 
 
 def _stamp() -> str:

@@ -51,6 +51,10 @@ class Descriptors:
         """
         self._wrapped, self.taken = wrapped, False
 
+    def apart(self) -> Descriptors:
+        """Return the descriptors of a command that runs beside others: none, and none are taken."""
+        return Descriptors(self.asked, self._answers, self._own)
+
     def answer(self, leader: int, master: int) -> list[str]:
         """Take over and let the shell go on; returns notes for the result.
 

@@ -174,6 +174,16 @@ class ShellState:
         """Return all functions, as bash printed them."""
         return b"".join(self.functions.values())
 
+    @property
+    def is_plain(self) -> bool:
+        """Return whether names mean programs here, and nothing of the user's runs by itself."""
+        redefined = self.functions or self.aliases or self.traps or self.exit_action
+        changed = self.disabled or self.options != OPTIONS_ON_AT_START or self.held
+        # With the option for aliases, which every shell here has, nothing is said without any.
+        shopts, fresh = self.shopts or frozenset(), self.fresh
+        switched = fresh is not None and bool((shopts ^ fresh.shopts) - {b"expand_aliases"})
+        return not (redefined or changed or switched)
+
     def without_processes(self) -> ShellState:
         """Return the state without process numbers."""
         return replace(self, background=None, children=(), ended=None, jobs=())
@@ -291,6 +301,19 @@ class Lineages:
         """Return the lineages after a command outside of sandboxes left `left`."""
         inside = None if self.inside is None else merged(self.inside, self.outside, left)
         return Lineages(left, str(_resolved(left.cwd, self.real)), inside)
+
+    def with_status(self, left: ShellState, *, wrapped: bool) -> Lineages:
+        """Return the lineages with the exit status of a command that changed nothing else."""
+
+        def ended(state: ShellState) -> ShellState:
+            return replace(
+                state, status=left.status, pipe=left.pipe, last_argument=left.last_argument
+            )
+
+        if wrapped:
+            return replace(self, inside=ended(self.state(wrapped=True)))
+        inside = None if self.inside is None else ended(self.inside)
+        return replace(self, outside=ended(self.outside), inside=inside)
 
     def folder(self) -> tuple[str, str]:
         """Return the folder that the next command starts in, and that without links.
@@ -450,6 +473,14 @@ def _changed(before: ShellState, after: ShellState) -> list[bytes]:
     ):
         names |= {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
     return sorted(names - _UNSAID)
+
+
+def changed_names(before: ShellState, after: ShellState) -> tuple[str, ...]:
+    """Return what differs in two states and would be carried over, for a note; at most a few."""
+    given = FILLED_AT_START if before.fresh is None else frozenset()
+    names = [_shown(decode(name)) for name in _changed(before, after) if name not in given]
+    names += ["cwd"] if before.cwd != after.cwd else []
+    return (*names[:_MOST_SAID], *("…" for _ in names[_MOST_SAID : _MOST_SAID + 1]))
 
 
 def _values(state: ShellState, name: bytes) -> tuple[bytes | None, ...]:
