@@ -1,6 +1,7 @@
 """Approval: pure rules that read a command and say what it would do, and what may happen then."""
 
 from kogniterm.approval.analysis.analyser import classify, fills
+from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
 from kogniterm.approval.analysis.same_command import repeats, same_command
 from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
 from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
@@ -12,6 +13,7 @@ from kogniterm.text.visible import render, unrender, warnings
 
 __all__ = [
     "Circumstances",
+    "Footprint",
     "Lease",
     "Offer",
     "Redactor",
@@ -21,8 +23,10 @@ __all__ = [
     "Sanitizer",
     "Unattended",
     "classify",
+    "disjoint",
     "explain",
     "fills",
+    "footprint",
     "grant",
     "judge",
     "load_rules",

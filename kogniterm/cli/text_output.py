@@ -11,6 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.protocols import Approver, Terminal
@@ -41,14 +42,39 @@ if TYPE_CHECKING:
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 
 
+_MOST_HELD = 1 << 20
+"""Bytes kept of what a command writes while another one's output is written; the newest ones."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A command whose output is written once that of those before it is whole."""
+
+    command: str
+    output: bytearray = field(default_factory=bytearray)
+    left_out: int = 0
+
+    def keep(self, data: bytes) -> None:
+        self.output += data
+        excess = len(self.output) - _MOST_HELD
+        if excess > 0:
+            del self.output[:excess]
+            self.left_out += excess
+
+
 class TextSink:
-    """Writes a task's events as lines; `finish` writes the answer, unless `out` is None."""
+    """Writes a task's events as lines; `finish` writes the answer, unless `out` is None.
+
+    Of commands that run at once, the output of each stands together, in the order of their calls.
+    """
 
     def __init__(self, out: TextIO | None, err: TextIO) -> None:
         self._out = out
         self._err = err
         self._sanitizer = Sanitizer()
         self._line_open = False
+        self._writing = ""
+        self._waiting: dict[str, _Waiting] = {}
         self._agents: set[str] = set()
         self._reason: Phrase | None = None
         self._left: tuple[LeftRunning, ...] = ()
@@ -60,13 +86,8 @@ class TextSink:
                 self._plan(event.plan, event.previous)
             case events.PlanReviewed() if event.kind == "reject":
                 self._line(_("plan refused: {reason}").format(reason=render(event.reason)))
-            case events.CommandStarted():
-                self._sanitizer = Sanitizer()
-                self._line(f"$ {render(event.command)}")
-            case events.CommandOutput():
-                self._output(self._sanitizer.feed(event.data))
-            case events.CommandEnded():
-                self._ended(event)
+            case events.CommandStarted() | events.CommandOutput() | events.CommandEnded():
+                self._of_command(event)
             case events.ActionDecided() if event.decision.kind == "reject":
                 self._line(_("refused: {command}").format(command=render(event.request.command)))
                 why = event.decision.reason and translate(event.decision.why)
@@ -124,6 +145,39 @@ class TextSink:
                 why = render(step.evidence[-1].note)
                 line += f" ({_('check failed: {why}').format(why=why)})"
             self._line(line)
+
+    def _of_command(
+        self, event: events.CommandStarted | events.CommandOutput | events.CommandEnded
+    ) -> None:
+        match event:
+            case events.CommandStarted() if self._writing:
+                self._waiting[event.request_id] = _Waiting(event.command)
+            case events.CommandStarted():
+                self._command(event.request_id, event.command)
+            case events.CommandOutput() if event.request_id in self._waiting:
+                self._waiting[event.request_id].keep(event.data)
+            case events.CommandOutput():
+                self._output(self._sanitizer.feed(event.data))
+            case events.CommandEnded():
+                self._ended(event)
+                self._next_command()
+
+    def _command(self, request_id: str, command: str) -> None:
+        """Write a command, whose output follows."""
+        self._writing, self._sanitizer = request_id, Sanitizer()
+        self._line(f"$ {render(command)}")
+
+    def _next_command(self) -> None:
+        """Write what the next one of several commands has written so far."""
+        self._writing = ""
+        if not self._waiting:
+            return
+        request_id = next(iter(self._waiting))
+        held = self._waiting.pop(request_id)
+        self._command(request_id, held.command)
+        if held.left_out:
+            self._line(_("[{count} bytes left out]").format(count=held.left_out))
+        self._output(self._sanitizer.feed(bytes(held.output)))
 
     def _ended(self, event: events.CommandEnded) -> None:
         result = event.result

@@ -42,6 +42,7 @@ from kogniterm.runtime.services.trust_store import (
 )
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes
 from kogniterm.sessions.fold import SessionState
@@ -131,6 +132,11 @@ def assemble(
         archive=archive,
         asker=asker,
         open_model=open_model,
+        beside=(
+            SideBySide(policy, modes, executor, settings.parallel_commands)
+            if settings.parallel_commands > 1
+            else None
+        ),
         memory=memory,
         prompts=texts,
         notices=(*given.notices, *_found(journal, approval), *told, *of_prompts),

@@ -80,15 +80,17 @@ class Gate:
         An approval is withdrawn when a file that decides what would run changed since the request
         was judged.
         """
-        requested = self.journal.state.requested.get(request.id)
-        changed = None
-        if decision.kind == "approve" and requested is not None:
-            changed = self.policy.changed_file(requested.script_hashes)
+        changed = self.changed_since(request) if decision.kind == "approve" else None
         if changed is None:
             return decision, messages.refusal_message(request, decision)
         decision = withdrawn(decision.command, changed)
         io.sink(events.ActionDecided(request, decision))
         return decision, messages.changed_message(request, changed)
+
+    def changed_since(self, request: ActionRequest) -> str | None:
+        """Return a file that decides what would run and changed since the request was judged."""
+        requested = self.journal.state.requested.get(request.id)
+        return None if requested is None else self.policy.changed_file(requested.script_hashes)
 
     def refuse_acting(self, request: ActionRequest) -> Decision:
         """Refuse a request of a turn that only plans; this is no refusal that ends a task."""

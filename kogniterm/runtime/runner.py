@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from kogniterm.agent import compaction, messages
 from kogniterm.agent.compaction import observation_limit
@@ -26,6 +27,7 @@ from kogniterm.errors import (
     ToolError,
 )
 from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
@@ -50,6 +52,26 @@ FLUSH_SECONDS = 0.03
 STOP_AGAIN = 0.1
 MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """An approved request, with its decision and the facts about it."""
+
+    request: ActionRequest
+    decision: Decision
+    report: RiskReport
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd:
+    """The end of a tool; `changed` says that it would now do something else than was approved."""
+
+    text: str
+    images: Sequence[ImageBlock] = ()
+    usage: Usage = field(default_factory=Usage)
+    failed: bool = False
+    changed: Phrase | None = None
 
 
 @dataclass(slots=True)
@@ -92,47 +114,77 @@ class Runner:
         if request.effect == "person":
             # A question starts nothing, so no outcome can be unknown: a resume asks again.
             with count.waiting():
-                await self._act_tool(request, io, count)
+                await self.end_tool(request, await self.run_tool(request), io, count)
             return None
-        self.keep_preimages(replace(request, command=decision.command), report)
-        command = request.effect == "command"
-        self._intend(request.id, decision.command, shell=command)
-        if command:
-            return await self._act_command(request, decision, report, io, count)
-        await self._act_tool(request, io, count)
+        run = Approved(request, decision, report)
+        shell = request.effect == "command"
+        self.intend(run, self.executor.next_output if shell else None)
+        if shell:
+            return await self._act_command(run, io, count)
+        await self.end_tool(request, await self.run_tool(request), io, count)
         return None
 
-    def _intend(self, request_id: str, command: str, *, shell: bool) -> None:
-        """Write the intent to disk before the start; `command` is redacted."""
+    def intend(self, run: Approved, output: str | None) -> None:
+        """Keep what will be overwritten, and write the intent to disk, before the start."""
+        request, command = run.request, run.decision.command
+        self.keep_preimages(replace(request, command=command), run.report)
+        self._write_intent(request.id, command, output, shell=request.effect == "command")
+
+    def _write_intent(
+        self, request_id: str, command: str, output: str | None, *, shell: bool
+    ) -> None:
         cwd = self.executor.cwd
-        output = self.executor.next_output if shell else None
         settled = runs_settled(self.journal, command, cwd, shell=shell)
         intent = Intent(request_id, command, cwd, self.env_hash, output, settled)
         self.journal.record(intent, durable=True)
 
     async def _act_command(
+        self, run: Approved, io: TurnIO, count: TurnCount
+    ) -> ActionRequest | None:
+        command = run.decision.command
+        io.sink(events.CommandStarted(run.request.id, command, self.executor.cwd))
+        box = self.policy.confine(run.decision, run.report)
+        self.stopping.begin()
+        task = asyncio.ensure_future(
+            self.in_thread(
+                self.executor.run, run, io, OutputLeft(self.budget.left("output_bytes"),
+                self.stopping.request), io.terminal,
+            )
+        )  # fmt: skip
+        cancelled = await until_done(task, self.stopping)
+        again = await self.end_command(
+            run, task.result(), box, io, count, can_ask=io.attended and not cancelled
+        )
+        if cancelled:
+            raise asyncio.CancelledError
+        return again
+
+    async def end_command(
         self,
-        request: ActionRequest,
-        decision: Decision,
-        report: RiskReport,
+        run: Approved,
+        result: CommandResult,
+        box: Sandbox | None,
         io: TurnIO,
         count: TurnCount,
+        *,
+        can_ask: bool,
     ) -> ActionRequest | None:
-        journal, sink = self.journal, io.sink
-        sink(events.CommandStarted(request.id, decision.command, self.executor.cwd))
-        box = self.policy.confine(decision, report)
-        result, cancelled = await self._run_command(request, decision.command, io)
+        """Arrow 11 for a command: record its end; return the request to run it again outside.
+
+        With `can_ask` the user can be asked, where the sandbox stopped it.
+        """
+        journal, sink, request = self.journal, io.sink, run.request
         result = self._redact_result(result)
-        can_ask = io.attended and not cancelled and request.refusal is None
-        after = self.policy.after_run(decision.command, result, box, can_ask=can_ask)
+        ask = can_ask and request.refusal is None
+        after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
         count.add_command(result)
         previous = journal.state.plan
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
         note = "\n".join(filter(None, (found, after.note)))
-        message = messages.command_message(request, result, decision, note)
+        message = messages.command_message(request, result, run.decision, note)
         again = None
         if after.refused is not None:
-            again = self._outside(request, decision, report, after.refused, message.text)
+            again = self._outside(request, run.decision, run.report, after.refused, message.text)
         outcome = Outcome(request.id, _status(result), message, result, plan, request.agent, again)
         # The end is reported once it is on disk: a crash must not undo what was reported.
         try:
@@ -150,8 +202,6 @@ class Runner:
             sink(events.PlanChanged(plan, previous))
         _report_missing_state(result, sink)
         self.learn(result)
-        if cancelled:
-            raise asyncio.CancelledError
         return again
 
     def _outside(
@@ -179,38 +229,36 @@ class Runner:
         step = str(request.arguments["step"])
         return evaluate.settle_check(state.plan, step, request.id, result, state.messages)
 
-    async def _run_command(
-        self, request: ActionRequest, command: str, io: TurnIO
-    ) -> tuple[CommandResult, bool]:
-        """Run a command; return its result, and whether the turn was cancelled meanwhile.
-
-        A cancel ends the command.
-        """
-        loop, budget = asyncio.get_running_loop(), self.budget
-        watcher = LoopSink(
-            loop, io.sink, request.id, budget.left("output_bytes"), self.stopping.request
-        )
-        limits = [self.command_timeout, budget.left("seconds")]
-        run = partial(
-            self.executor.run,
+    async def in_thread(
+        self,
+        execute: Callable[..., CommandResult],
+        run: Approved,
+        io: TurnIO,
+        output: OutputLeft,
+        terminal: Terminal | None,
+    ) -> CommandResult:
+        """Run an approved command with `execute` on a thread; return its result, whatever it is."""
+        watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id, output)
+        limits = [self.command_timeout, self.budget.left("seconds")]
+        command = run.decision.command
+        call = partial(
+            execute,
             self.journal.secrets.restore(command),
             env=PROPOSED,
             timeout=min((one for one in limits if one is not None), default=None),
             sink=watcher,
-            terminal=io.terminal,
+            terminal=terminal,
         )
-        task = asyncio.ensure_future(asyncio.to_thread(run))
-        cancelled = await until_done(task, self.stopping)
-        watcher.flush()
         try:
-            return task.result(), cancelled
+            result = await asyncio.to_thread(call)
         except ExecutionError as error:
             # The intent is in the journal, so this needs an outcome like any other end.
-            cwd = self.executor.cwd
-            failed = CommandResult(command, "not_started", None, str(error), 0.0, cwd)
+            watcher.flush()
+            result = CommandResult(command, "not_started", None, str(error), 0.0, self.executor.cwd)
             # In place of the output, the screens show why there is none.
-            io.sink(events.CommandOutput(request.id, f"{error}\n".encode("utf-8", "replace")))
-            return failed, cancelled
+            io.sink(events.CommandOutput(run.request.id, f"{error}\n".encode("utf-8", "replace")))
+        watcher.flush()
+        return result
 
     def _redact_result(self, result: CommandResult) -> CommandResult:
         """Return the result redacted, and clipped to what the model's window takes."""
@@ -223,23 +271,29 @@ class Runner:
             omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
         )
 
-    async def _act_tool(self, request: ActionRequest, io: TurnIO, count: TurnCount) -> None:
-        journal = self.journal
-        images: Sequence[ImageBlock] = ()
-        usage = Usage()
+    async def run_tool(self, request: ActionRequest) -> ToolEnd:
+        """Run a tool; return how it ended. Raises what is no failure of the tool."""
         try:
-            found, failure = await self.tools[request.tool].run(request.arguments), False
-            observation, images = observed_images(found, self.modes.model.info)
-            usage = found.usage
+            found = await self.tools[request.tool].run(request.arguments)
         except PathChangedError as error:
-            self._refuse_changed(request, error.text, io, count)
-            return
+            return ToolEnd("", changed=error.text)
         except ToolError as error:
-            observation, failure = str(error), True
-            if request.effect == "person":
-                count.unasked.append(request.command)
-        observation = journal.redact(observation)
-        message = messages.action_message(request, observation, failed=failure, images=images)
+            return ToolEnd(str(error), failed=True)
+        text, images = observed_images(found, self.modes.model.info)
+        return ToolEnd(text, images, found.usage)
+
+    async def end_tool(
+        self, request: ActionRequest, end: ToolEnd, io: TurnIO, count: TurnCount
+    ) -> None:
+        """Arrow 11 for a tool: record its end."""
+        if end.changed is not None:
+            self._refuse_changed(request, end.changed, io, count)
+            return
+        if end.failed and request.effect == "person":
+            count.unasked.append(request.command)
+        journal, failure, usage = self.journal, end.failed, end.usage
+        observation = journal.redact(end.text)
+        message = messages.action_message(request, observation, failed=failure, images=end.images)
         status: OutcomeStatus = "failed" if failure else "finished"
         outcome = Outcome(request.id, status, message, agent=request.agent, usage=usage)
         await journal.record_outcome(outcome, io.sink)
@@ -270,13 +324,15 @@ class Runner:
         The model sees it with its next turn. Raises `KognitermError` when it cannot be started.
         """
         journal, request_id = self.journal, self.journal.new_id()
-        self._intend(request_id, journal.redact(command), shell=True)
+        output = executor.next_output
+        self._write_intent(request_id, journal.redact(command), output, shell=True)
         watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
         sink(events.CommandStarted(request_id, command, executor.cwd))
         executor.sandbox = None  # the user's own commands run as the user would run them
         attended = terminal is not None
         run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
         task = asyncio.ensure_future(asyncio.to_thread(run))
+        self.stopping.begin()
         try:
             await until_done(task, self.stopping)
             result = task.result()
@@ -338,13 +394,14 @@ class CommandStop:
             await asyncio.sleep(STOP_AGAIN)
 
 
-async def until_done(task: asyncio.Future[CommandResult], stopping: CommandStop) -> bool:
+async def until_done(task: asyncio.Future[Any], stopping: CommandStop) -> bool:
     """Wait for a command's thread; return whether the turn was cancelled meanwhile.
+
+    A stop that was requested since `stopping.begin` ends the command.
 
     No number of cancels abandons the thread: the outcome has to be recorded.
     """
     cancelled = False
-    stopping.begin()
     stopper = asyncio.ensure_future(stopping.repeat())
     try:
         while not task.done():
@@ -358,22 +415,37 @@ async def until_done(task: asyncio.Future[CommandResult], stopping: CommandStop)
     return cancelled
 
 
-class LoopSink:
-    """Carries output from the executor's thread to the loop, bounded and in few large pieces.
+class OutputLeft:
+    """Bytes that commands may still write, all together; `stop` ends them when none are left."""
 
-    A command that has written `most` bytes is ended by `stop`.
-    """
+    def __init__(self, most: float | None, stop: Callable[[], None]) -> None:
+        self.stop = stop
+        self._left = most
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> bool:
+        """Take `count` bytes, on any thread; return whether these were the last."""
+        with self._lock:
+            if self._left is None:
+                return False
+            self._left -= count
+            if self._left > 0:
+                return False
+            self._left = None
+            return True
+
+
+class LoopSink:
+    """Carries output from the executor's thread to the loop, bounded and in few large pieces."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sink: EventSink,
         request_id: str,
-        most: float | None = None,
-        stop: Callable[[], None] = lambda: None,
+        left: OutputLeft | None = None,
     ) -> None:
-        self._left = most
-        self._stop = stop
+        self._left = left
         self._loop = loop
         self._sink = sink
         self._request_id = request_id
@@ -384,11 +456,8 @@ class LoopSink:
 
     def output(self, data: bytes) -> None:
         """Take output, on the executor's thread."""
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left <= 0:
-                self._left = None
-                self._loop.call_soon_threadsafe(self._stop)
+        if self._left is not None and self._left.take(len(data)):
+            self._loop.call_soon_threadsafe(self._left.stop)
         with self._lock:
             self._waiting += data
             excess = len(self._waiting) - MAX_WAITING_BYTES

@@ -26,6 +26,7 @@ from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session_plans import use_mode
+from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
@@ -66,6 +67,7 @@ class LiveSession:
     archive: SessionArchive
     asker: AskPort
     open_model: OpenModels
+    beside: SideBySide | None = None
     memory: MemoryService | None = None
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, which a session keeps."""
@@ -76,7 +78,7 @@ class LiveSession:
     def services(self) -> TurnServices:
         """Return what a turn of this session works with."""
         return TurnServices(
-            self.journal, self.gate, self.runner, self.context, self.modes, self.budget
+            self.journal, self.gate, self.runner, self.context, self.modes, self.budget, self.beside
         )
 
     @property

@@ -15,6 +15,7 @@ only loop. A turn works with four services: journal, gate, runner and context.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kogniterm.agent import messages
@@ -27,8 +28,9 @@ from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.plan_edits import plan_context
-from kogniterm.runtime.runner import Runner
+from kogniterm.runtime.runner import Approved, Runner
 from kogniterm.runtime.session_plans import review_plan
+from kogniterm.runtime.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.turn_end import (
     cancel_agent,
     cancel_open,
@@ -57,6 +59,8 @@ class TurnServices:
     context: ContextPort
     modes: SessionModes
     budget: Budget
+    beside: SideBySide | None = None
+    """None where actions run one after the other only."""
 
     @property
     def only_plans(self) -> bool:
@@ -206,9 +210,10 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
     it may go another way.
     """
     journal = services.journal
+    judged: dict[str, Prepared] = {}
     for request in journal.state.pending:
         if request not in journal.state.pending:
-            continue  # cancelled by an earlier one
+            continue  # cancelled by an earlier one, or run beside it
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
@@ -217,29 +222,65 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             services.gate.refuse_acting(request)
         elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
-        elif await _approve_and_run(services, request, io, count):
+        elif (refused := await _run_at_once(services, request, io, count, judged)) is None:
             continue
-        elif request.agent:
-            cancel_agent(journal, request.agent, "an earlier action was refused")
+        elif refused.agent:
+            cancel_agent(journal, refused.agent, "an earlier action was refused")
         else:
             cancel_open(journal, "an earlier action was refused")
             return None
     return None
 
 
+async def _run_at_once(
+    services: TurnServices,
+    request: ActionRequest,
+    io: TurnIO,
+    count: TurnCount,
+    judged: dict[str, Prepared],
+) -> ActionRequest | None:
+    """Arrows 8 to 11 for a request, and for those behind it that may run beside it.
+
+    `judged` gets those that were judged and must wait after all. Returns the request that was
+    refused, if any.
+    """
+    beside, pending = services.beside, services.journal.state.pending
+    approved: Sequence[Approved] = ()
+    if beside is not None and request.id not in judged:
+        waiting = pending[pending.index(request) :]
+        found = beside.candidates(services.gate, waiting, io, count)
+        approved, before = await beside.admit(services.gate, found, io, count)
+        judged.update(before)
+    if beside is None or len(approved) < 2:
+        done = await _approve_and_run(services, request, io, count, judged.get(request.id))
+        return None if done else request
+    again = await beside.run(services.runner, approved, io, count)
+    if again is None or await _approve_and_run(services, again, io, count):
+        return None
+    return again
+
+
 async def _approve_and_run(
-    services: TurnServices, request: ActionRequest, io: TurnIO, count: TurnCount
+    services: TurnServices,
+    request: ActionRequest,
+    io: TurnIO,
+    count: TurnCount,
+    known: Prepared | None = None,
 ) -> bool:
     """Arrows 8 to 11 for one request; return False when it was refused.
 
-    A refusal of plan mode stops nothing: what waits behind it may only read.
+    `known` is what was judged already. A refusal of plan mode stops nothing: what waits behind it
+    may only read.
     """
     gate = services.gate
-    report, verdict = gate.judge(request, io)
+    report, verdict = (known.report, known.verdict) if known else gate.judge(request, io)
     if only_plans(verdict):
         io.sink(events.ActionDecided(request, gate.refuse_acting(request)))
         return True
-    decision, report = await gate.decide(request, report, verdict, io, count)
+    if known is not None and known.decision is not None:
+        decision = known.decision
+    else:
+        decision, report = await gate.decide(request, report, verdict, io, count)
     decision, refusal = gate.check_start(request, decision, io)
     if decision.kind == "reject":
         count.refused.append((decision.why, decision.by))

@@ -29,8 +29,16 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.recording import STOPPED
-from kogniterm.sessions.records import NodeRan, Outcome, OutcomeStatus, TurnEnded
-from kogniterm.types import Answer, ApprovalMode, NodeUpdate, Phrase, StopReason, events
+from kogniterm.sessions.records import NodeRan, Outcome, TurnEnded
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    ApprovalMode,
+    NodeUpdate,
+    Phrase,
+    StopReason,
+    events,
+)
 
 
 def conclude(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> Answer:
@@ -176,9 +184,15 @@ def _cancel_pending(journal: TurnJournal, agent: str, why: str) -> None:
     for request in journal.state.pending:
         if request.agent != agent:
             continue
-        status: OutcomeStatus = "unknown" if request.id in started else "cancelled"
-        text = f"[not run: {why}]"
         if request.id in started:
-            text = prompts.text("execute_tool.outcome_unknown", why=why)
-        message = messages.answer(request, text, failed=True)
-        journal.record(Outcome(request.id, status, message, agent=agent), durable=True)
+            journal.record(started_and_stopped(request, why), durable=True)
+            continue
+        message = messages.answer(request, f"[not run: {why}]", failed=True)
+        journal.record(Outcome(request.id, "cancelled", message, agent=agent), durable=True)
+
+
+def started_and_stopped(request: ActionRequest, why: str) -> Outcome:
+    """Return the outcome of an action that was started, and whose end nobody waits for."""
+    text = prompts.text("execute_tool.outcome_unknown", why=why)
+    message = messages.answer(request, text, failed=True)
+    return Outcome(request.id, "unknown", message, agent=request.agent)

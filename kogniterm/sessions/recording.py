@@ -11,6 +11,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from kogniterm.sessions.fold import Note
@@ -94,7 +95,8 @@ def first_divergence(recorded: Iterable[Record], replayed: Iterable[Record]) -> 
 
 def _comparable(records: Iterable[Record]) -> Iterator[tuple[int, str, Any]]:
     turn = 0
-    for body in _in_one_order(record.body for record in records):
+    bodies = (record.body for record in by_request(records))
+    for body in _in_one_order(bodies):
         if isinstance(body, InputReceived):
             turn = body.turn
         yield turn, codec.kind_of(body), _stable(codec.to_plain(body))
@@ -114,6 +116,31 @@ def _in_one_order(bodies: Iterable[RecordBody]) -> Iterator[RecordBody]:
             aside.clear()
             yield body
     yield from sorted(aside, key=lambda node: node.update.agent)
+
+
+def by_request(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records with those of each request together, as if no two had run at once.
+
+    What stands between them, such as the resume after a crash, stays with the record before it.
+    """
+    groups: dict[str, list[Record]] = {}
+    key = ""
+    for record in records:
+        request = _request_ran(record.body)
+        if request is None and not isinstance(record.body, Noted | SessionOpened):
+            yield from chain.from_iterable(groups.values())
+            groups.clear()
+            key = ""
+            yield record
+            continue
+        key = request or key
+        groups.setdefault(key, []).append(record)
+    yield from chain.from_iterable(groups.values())
+
+
+def _request_ran(body: RecordBody) -> str | None:
+    """Return the request that a record belongs to, once it was proposed."""
+    return body.request_id if isinstance(body, Intent | Outcome) else _request_of(body)
 
 
 def _stable(value: Any) -> Any:
@@ -232,7 +259,7 @@ class SessionRecording:
 def recording_of(records: Iterable[Record]) -> SessionRecording:
     """Return the recording of a session's records."""
     recording = SessionRecording()
-    recording.records = without_repeats(records)
+    recording.records = list(by_request(without_repeats(records)))
     started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
     started |= _questions(recording.records)
     plan_mode, mode = "auto", ""

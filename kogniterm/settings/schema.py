@@ -246,6 +246,13 @@ class Settings(BaseSettings):
         ge=0,
         flag="--command-timeout",
     )
+    parallel_commands: int = _setting(
+        4,
+        "Maximum actions of one response that run at once, where they need no approval and cannot "
+        "disturb each other; 1 runs them one after the other.",
+        ge=1,
+        le=16,
+    )
     end_jobs: bool = _setting(
         False,
         "Stop all background jobs when KogniTerm exits, including detached ones.",

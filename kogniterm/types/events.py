@@ -159,6 +159,21 @@ class CommandWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandDone:
+    """The end of a command that runs beside others; `CommandEnded` follows those before it."""
+
+    request_id: str
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyboardLent:
+    """The user's keyboard goes to this one of the commands that run side by side."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandEnded:
     """The end of a command, or its detaching to a job."""
 
@@ -223,6 +238,8 @@ Event = (
     | CommandStarted
     | CommandOutput
     | CommandWaiting
+    | CommandDone
+    | KeyboardLent
     | CommandEnded
     | ActionEnded
     | Notice

@@ -53,6 +53,7 @@ async def test_a_stop_does_not_reach_the_next_command() -> None:
     command = SlowToStart()
     stopping = CommandStop(command.stop)
     stopping.request()
+    stopping.begin()
     task = asyncio.ensure_future(asyncio.to_thread(command.run))
     waiting = asyncio.ensure_future(until_done(task, stopping))
     await asyncio.sleep(0)

@@ -126,7 +126,7 @@ def _named(report: RiskReport, *, anywhere: bool = False) -> Footprint | None:
     """Return the files that a report names; None when it names anything else."""
     reads, writes = set(report.deciding) if not anywhere else set(), set()
     for effect in report.effects:
-        if effect.kind == "read":
+        if effect.kind in ("read", "secret"):
             if "…" in effect.target and not anywhere:
                 return None
             reads.add(effect.target)

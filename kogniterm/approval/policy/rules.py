@@ -8,6 +8,8 @@
     match = ["npm test"]          # examples that must match, checked when the file is loaded
     not_match = ["npm publish"]   # examples that must not
 
+    side_by_side = true           # allow only: may run beside other commands that only read
+
 Further keys: `tool` (default `execute_command`), `path` (a glob: for deny and ask any file the
 command touches, for allow all of them), `mode` ("ask", "accept-edits", "auto" or "plan"). A
 project's file may tighten only: an `allow` in it is an error.
@@ -41,6 +43,7 @@ from kogniterm.types import (
 Choice = Literal["allow", "ask", "deny"]
 _KEYS = {
     "decision", "tool", "program", "arguments", "path", "mode", "reason", "match", "not_match",
+    "side_by_side",
 }  # fmt: skip
 Made = TypeVar("Made")
 _FILE_EFFECTS = CHANGING_KINDS | {"read", "secret"}
@@ -58,6 +61,7 @@ class Rule:
     path: str | None = None
     mode: ApprovalMode | None = None
     reason: str = ""
+    side_by_side: bool = False
 
     def matches(self, report: RiskReport, *, tool: str, mode: ApprovalMode) -> bool:
         """Return whether the rule speaks about this command.
@@ -215,6 +219,11 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
     for key in ("tool", "arguments", "path", "reason"):
         if not isinstance(item.get(key, ""), str):
             raise TableError(key, Phrase("{key} must be a string", {"key": key}))
+    if item.get("side_by_side", False) not in (True, False):
+        raise TableError("side_by_side", Phrase("side_by_side must be true or false"))
+    if item.get("side_by_side") and (item["decision"] != "allow" or not programs):
+        only = Phrase("side_by_side needs decision allow and program")
+        raise TableError("side_by_side", only)
     if not (programs or "arguments" in item or "path" in item or "tool" in item):
         raise TableError(
             "decision", Phrase("a rule needs at least one of: program, arguments, path, tool")
@@ -234,6 +243,7 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
         path=item.get("path"),
         mode=approval_mode(item["mode"]) if "mode" in item else None,
         reason=item.get("reason", ""),
+        side_by_side=item.get("side_by_side", False),
     )
 
 

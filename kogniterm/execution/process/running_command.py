@@ -206,10 +206,9 @@ class RunningCommand:
             needs_user = not line_modes(self.master)[1]  # as full-screen programs do
             if needs_user or (quiet >= _USER_LOOK and self._watch.reads_terminal()):
                 self._read()  # what it said before, which is not for the user's terminal
-                self._watch.goes_on()
-                if self._terminal is not None:
-                    self._hand_over(self._terminal)
-                return
+                if self._terminal is not None and self._hand_over(self._terminal):
+                    self._watch.goes_on()
+                    return
         self._check_waiting(now)
 
     @property
@@ -310,18 +309,22 @@ class RunningCommand:
 
     # --- a user --------------------------------------------------------------------------
 
-    def _hand_over(self, terminal: Terminal) -> None:
+    def _hand_over(self, terminal: Terminal) -> bool:
+        """Give the terminal to the program; False while another command has it."""
         self._terminal = terminal
         self._feed.flush()
         hand = HandOver(terminal, self.master, self.outgoing, self._modes)
         try:
             hand.begin(self.keeper.last(_SHOWN))
+        except BlockingIOError:
+            return False
         except (OSError, termios.error):
             # A terminal that cannot be taken is none: the command goes on without a user.
             self._terminal = None
-            return
+            return True
         self._hand = hand
         self._poll.register(hand.input, select.POLLIN)
+        return True
 
     def _hand_back(self) -> None:
         hand, self._hand = self._hand, None

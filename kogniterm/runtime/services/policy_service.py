@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
-from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
+from kogniterm.approval import Circumstances, Footprint, Lease, Offer, RuleSet
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
@@ -24,7 +24,7 @@ from kogniterm.approval.policy.verdict import (
     VARIABLES_STEER,
 )
 from kogniterm.errors import UsageError, why
-from kogniterm.execution.effect_preview import on_disk
+from kogniterm.execution.effect_preview import on_disk, plain_paths
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
 from kogniterm.host.safe_git import (
@@ -163,9 +163,46 @@ class PolicyService:
         With `unknown_outcome` an earlier run of the same has no known end; `at_prompt` is whether a
         user sits at the prompt.
         """
+        verdict, lease = self._verdict(
+            request, report, modes, cwd, unknown_outcome=unknown_outcome, at_prompt=at_prompt
+        )
+        if lease is not None:
+            self._note_use(lease)
+        return verdict
+
+    def undisturbed(
+        self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool
+    ) -> Footprint | None:
+        """Return what a request reads and changes, if it would run without a question.
+
+        None if it would not, or if that is not known for certain: then it runs alone.
+        """
+        report = self.assess(request, cwd)
+        rules = (rule for rule in self.rules.rules if rule.side_by_side)
+        declared = any(one.matches(report, tool=request.tool, mode=modes.approval) for one in rules)
+        named = approval.footprint(request, report, declared=declared)
+        found = None if named is None else plain_paths(named.reads, named.writes, self.workspace)
+        if named is None or found is None:
+            return None
+        verdict, _ = self._verdict(request, report, modes, cwd, at_prompt=at_prompt)
+        if verdict.kind != "allow":
+            return None
+        return replace(named, reads=found[0], writes=found[1])
+
+    def _verdict(
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        modes: SessionModes,
+        cwd: str,
+        *,
+        unknown_outcome: bool = False,
+        at_prompt: bool = False,
+    ) -> tuple[Verdict, Lease | None]:
+        """Return the verdict on a request, and the lease that allowed it."""
         if request.effect == "person":
             # A question needs no approval: nothing happens but that the user reads it.
-            return Verdict("allow", report.reasons)
+            return Verdict("allow", report.reasons), None
         circumstances = replace(
             self.circumstances,
             mode=modes.approval,
@@ -185,8 +222,6 @@ class PolicyService:
             circumstances=circumstances,
         )
         lease = next((one for one in leases if one.id == verdict.lease_id), None)
-        if lease is not None:
-            self._note_use(lease)
         outside = lease is not None and lease.outside
         if verdict.kind == "allow" and not outside:
             obstacle = self._obstacle(request, cwd)
@@ -195,8 +230,8 @@ class PolicyService:
                 told = self.sandbox.always or request.refusal is not None
                 known = (obstacle,) if told else (obstacle, wider)
                 trace = (*verdict.trace, RuleTrace("sandbox", "ask", True, obstacle))
-                return Verdict("ask", (*known, *report.reasons), trace)
-        return verdict
+                return Verdict("ask", (*known, *report.reasons), trace), lease
+        return verdict, lease
 
     def _obstacle(self, request: ActionRequest, cwd: str) -> Phrase | None:
         """Return why the sandbox is known to stop a command; None when nothing is known."""
@@ -221,7 +256,7 @@ class PolicyService:
         box = self.sandbox.choose(decision, report, outside=self._leads_outside(decision))
         if self.executor is not None:
             self.executor.sandbox = box
-        self.sandbox.begin(box, report)
+        self.sandbox.begin(box)
         return box
 
     def after_run(
@@ -240,7 +275,7 @@ class PolicyService:
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if any(argv[0] in _EXPORTING for argv in ran.programs):
             self.git_variable = next(_git_variables(ran), self.git_variable)
-        return self.sandbox.end(command, result, box, can_ask=can_ask)
+        return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
 
     def _fills(self, command: str, filled: frozenset[str]) -> frozenset[str]:
         return approval.fills(command, cwd=self.workspace, filled=filled)

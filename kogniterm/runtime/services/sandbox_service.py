@@ -63,7 +63,6 @@ class SandboxService:
     temporary: str = ""
     """The private /tmp of the session, which the executor makes."""
     _told_of_tmp: bool = False
-    _report: RiskReport | None = None
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
     _written: frozenset[str] = frozenset()
@@ -95,9 +94,8 @@ class SandboxService:
             {"path": approval.render(cwd)},
         )
 
-    def begin(self, box: Sandbox | None, report: RiskReport) -> None:
-        """Record the state before a command."""
-        self._report = report
+    def begin(self, box: Sandbox | None) -> None:
+        """Record the state before a command, or before the last one of several at once."""
         if box is None:
             return
         self._written = _names_in(self.temporary)
@@ -105,7 +103,13 @@ class SandboxService:
             self._before = box.search().states
 
     def end(
-        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool = False
+        self,
+        command: str,
+        result: CommandResult,
+        box: Sandbox | None,
+        report: RiskReport,
+        *,
+        can_ask: bool = False,
     ) -> SandboxFindings:
         """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         if box is None:
@@ -119,7 +123,7 @@ class SandboxService:
         self._before, self._still_runs = after, any(j.state == "running" for j in result.jobs)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         notes = [
-            *self._misled(command, box, asks=asks),
+            *self._misled(command, box, report, asks=asks),
             *self._stopped(command, result, asks=asks),
             *self._of_tmp(box),
         ]
@@ -145,15 +149,13 @@ class SandboxService:
         marks = [_MARK + prompts.text(f"sandbox.{kind}")[:40] for kind in kinds]
         self.told = any(mark in one for one in texts for mark in marks)
 
-    def _misled(self, command: str, box: Sandbox, *, asks: bool) -> list[str]:
+    def _misled(self, command: str, box: Sandbox, report: RiskReport, *, asks: bool) -> list[str]:
         """Return what a command may have got wrong; the user is asked about it now or later."""
-        if self._report is None:
-            return []
-        programs = _programs(self._report)
+        programs = _programs(report)
         blind = programs & (READERS_OF_OWNERS | ACTING_ON_MACHINE)
         if not box.shares_tables and box.kind == "bubblewrap":
             blind |= programs & READERS_OF_TABLES
-        elif box.shares_tables and _asks_for_owners(self._report):
+        elif box.shares_tables and _asks_for_owners(report):
             return ["the processes that own a socket are not shown in it"]
         if not blind:
             return []

@@ -100,14 +100,53 @@ class CommandFrame:
         self.waiting: Waiting | None = None
         self.own = own
         self.lent = False
+        self.cut_off = False
+        """Something else was written since the command got the keyboard."""
+        self.done = False
+        self._code: int | None = None
+        self._over: float | None = None
         self._indent = " " * indent
         self._started = started
         self._clock = clock
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
-        return self._clock() - self._started
+        """Seconds since the start, until the end."""
+        return (self._clock() if self._over is None else self._over) - self._started
+
+    @property
+    def asks(self) -> bool:
+        """Tell whether the command waits for keys of the user."""
+        kinds = ("terminal", "password")
+        return not self.done and self.waiting is not None and self.waiting.kind in kinds
+
+    def end(self, exit_code: int | None) -> None:
+        """Note the end of a command whose result is told later."""
+        self.done, self._code, self._over, self.waiting = True, exit_code, self._clock(), None
+
+    def brief(self, painter: Painter, width: int) -> list[str]:
+        """Return the frame in two lines while another one is live: its state, its last output."""
+        from kogniterm.text.visible import render_line
+
+        width -= len(self._indent)
+        head = Text(f"{painter.symbol('top')} ", "frame")
+        head.append("$ ", "accent")
+        head.append(render_line(self.command), "command")
+        head.truncate(width, overflow="ellipsis")
+        foot = Text()
+        foot.append(f"{painter.symbol('bottom')} ", "frame")
+        if self.done:
+            good = self._code == 0
+            sign, style = ("done", "good") if good else ("failed", "bad")
+            foot.append(f"{painter.symbol(sign)} ", style)
+        told = self.waiting is not None and worth_telling(self.waiting)
+        foot.append(self._state(0), "warn" if told else "muted")
+        last = screen_lines(self.output.tail(LIVE_BYTES))[-1:]
+        if last and not told:
+            foot.append(" · ", "muted")
+            foot.append_text(_ansi(last[0].strip()))
+        foot.truncate(width, overflow="ellipsis")
+        return self._indented([*painter.lines(head, width), *painter.lines(foot, width)])
 
     def header(self, painter: Painter, width: int, rows: int = COMMAND_ROWS) -> list[str]:
         """Return the command as approved, in at most `rows` lines."""
@@ -158,7 +197,9 @@ class CommandFrame:
         """Return the frame for good: header, folded output, how it ended."""
         width -= len(self._indent)
         if self.lent:
-            return self._put(painter.paint(self.footer(result, painter), width))
+            again = "".join(f"{line}\n" for line in self._header(painter, width))
+            footer = painter.paint(self.footer(result, painter), width)
+            return self._put(again + footer if self.cut_off else footer)
         shown, hidden = self._folded(result, fold)
         whole = self.output.bytes >= result.output_bytes
         folded = plural("{count} line folded", "{count} lines folded", hidden)
@@ -223,7 +264,8 @@ class CommandFrame:
         return [*lines[:head_rows], *lines[-(fold - head_rows) :]], total - fold
 
     def _state(self, hidden: int) -> str:
-        parts = [duration(self.elapsed)]
+        code = [_("exit {code}").format(code=self._code)] if self._code is not None else []
+        parts = [*code, duration(self.elapsed)]
         if hidden > 0:
             parts.append(plural("{count} line above", "{count} lines above", hidden))
         if self.waiting is not None and worth_telling(self.waiting):

@@ -17,7 +17,7 @@ from rich.text import Text
 from kogniterm.text.visible import one_line, render
 from kogniterm.types import Phrase, Plan, Usage
 from kogniterm.types import events as ev
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
@@ -32,6 +32,8 @@ from kogniterm.ui.screen_preferences import ThoughtsName
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
+_MAIN_ROWS = 5
+"""Rows that the live one of several commands gets at least."""
 _QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
 _AFTER_RESPONSE = (ev.ModelCalled, ev.ActionProposed, ev.AgentStarted, ev.ToolRan, ev.PlanChanged)
 """Events after which a response was not the last one of its turn."""
@@ -92,7 +94,9 @@ class ScreenSink:
         self.options = options or ScreenOptions()
         self.plan: Plan | None = None
         self.plan_shown: Plan | None = None
-        self.frame: CommandFrame | None = None
+        self.frames: dict[str, CommandFrame] = {}
+        self._keyboard = ""
+        self._held: list[str] = []
         self.finished: list[Finished] = []
         self.running = False
         self.folders: dict[str, str] = {}
@@ -119,6 +123,16 @@ class ScreenSink:
             handler(event)
 
     # --- for the rest of the interface ---------------------------------------------------------
+
+    @property
+    def frame(self) -> CommandFrame | None:
+        """The running command: of several, the one with the keyboard, or that needs most notice."""
+        frames = self.frames.values()
+        if self._keyboard in self.frames:
+            return self.frames[self._keyboard]
+        asking = (frame for frame in frames if frame.asks)
+        running = (frame for frame in frames if not frame.done)
+        return next(asking, next(running, next(iter(frames), None)))
 
     def write(self, renderable: RenderableType) -> None:
         """Write something for good, between the events."""
@@ -147,8 +161,9 @@ class ScreenSink:
     def settle(self) -> None:
         """Leave no spinner and no frame behind, however the turn ended."""
         self._finish_block()
-        if self.frame is not None:
-            frame, self.frame = self.frame, None
+        frames, self.frames, self._keyboard = self.frames, {}, ""
+        self._write_held_back()
+        for frame in frames.values():
             if not frame.lent:
                 lines = frame.header(self.painter, self._columns())
                 self.surface.commit("\n".join(lines) + "\n")
@@ -189,6 +204,8 @@ class ScreenSink:
             ev.CommandStarted: self._command_started,
             ev.CommandOutput: self._command_output,
             ev.CommandWaiting: self._command_waiting,
+            ev.CommandDone: self._command_done,
+            ev.KeyboardLent: self._keyboard_lent,
             ev.CommandEnded: self._command_ended,
             ev.ActionEnded: self._action_ended,
             ev.Notice: self._notice,
@@ -327,7 +344,7 @@ class ScreenSink:
     def _command_started(self, event: ev.CommandStarted) -> None:
         self._finish_block()
         own = not self.running
-        self.frame = CommandFrame(
+        self.frames[event.request_id] = CommandFrame(
             event.command,
             event.cwd,
             self._clock(),
@@ -335,35 +352,67 @@ class ScreenSink:
             own=own,
             indent=self.agents.indent(event.request_id),
         )
-        self._status.now(_("Running the command"))
+        self._tell_running()
         if own:
             self.surface.animate(self.options.live)
         self.surface.refresh()
 
     def _command_output(self, event: ev.CommandOutput) -> None:
-        if self.frame is not None:
-            self.frame.output.feed(event.data)
+        if (frame := self.frames.get(event.request_id)) is not None:
+            frame.output.feed(event.data)
             self.surface.refresh()
 
     def _command_waiting(self, event: ev.CommandWaiting) -> None:
-        if self.frame is not None:
-            self.frame.waiting = event.waiting
+        if (frame := self.frames.get(event.request_id)) is not None:
+            frame.waiting = event.waiting
             self.surface.refresh()
+
+    def _keyboard_lent(self, event: ev.KeyboardLent) -> None:
+        self._keyboard = event.request_id
+
+    def _command_done(self, event: ev.CommandDone) -> None:
+        """Show that a command has ended whose result is told after those before it."""
+        if (frame := self.frames.get(event.request_id)) is not None:
+            frame.end(event.exit_code)
+        if self._keyboard == event.request_id:
+            self._keyboard = ""
+            self._write_held_back()
+        self._tell_running()
+        self.surface.refresh()
+
+    def _tell_running(self) -> None:
+        running = sum(not frame.done for frame in self.frames.values())
+        several = plural("Running the command", "Running {count} commands", running)
+        self._status.now(several if running else _("Thinking"))
+
+    def _write_held_back(self) -> None:
+        """Write what ended while another command had the keyboard and the screen."""
+        held, self._held = self._held, []
+        for drawn in held:
+            self.surface.commit(drawn)
 
     def _command_ended(self, event: ev.CommandEnded) -> None:
         result = event.result
         started = self._clock() - result.duration
-        frame = self.frame or CommandFrame(result.command, result.cwd, started, clock=self._clock)
-        self.frame = None
+        frame = self.frames.pop(event.request_id, None)
+        if frame is None:
+            frame = CommandFrame(result.command, result.cwd, started, clock=self._clock)
+        if self._keyboard == event.request_id:
+            self._keyboard = ""
         number = len(self.finished) + 1
         self.finished.append(
             Finished(number, result.command, result.output_path, result.text, result.output_bytes)
         )
         drawn = frame.ended(result, self.painter, self.options.fold, self._columns(), number)
-        self._status.now(_("Thinking"))
+        self._tell_running()
         if not self.running:
             self.surface.animate(False)
-        self.surface.commit(drawn)
+        for other in self.frames.values():
+            other.cut_off = other.lent
+        if self._keyboard:
+            self._held.append(drawn)
+        else:
+            self.surface.commit(drawn)
 
     def _action_ended(self, event: ev.ActionEnded) -> None:
         if event.tool == "ask_user" and not event.failed:
@@ -453,12 +502,37 @@ class ScreenSink:
     def _body(self, columns: int, rows: int) -> list[str]:
         if rows <= 0:
             return []
+        if len(self.frames) > 1:
+            return self._several(columns, rows)
         if self.frame is not None:
             return self.frame.live(self.painter, columns, rows)
         source = self._stream.open_tail(rows)
         if not source.strip():
             return self.thoughts.live(self.painter, columns, rows)
         return markdown_lines(source, self.painter, columns)[-rows:]
+
+    def _several(self, columns: int, rows: int) -> list[str]:
+        """Return the commands that run at once: one live, the others in two lines, in their order.
+
+        Where there is no room for all, those that were started last are only counted.
+        """
+        main = self.frame
+        assert main is not None
+        others = [frame for frame in self.frames.values() if frame is not main]
+        room = max((rows - _MAIN_ROWS) // 2, 0)
+        left_out = others[room:]
+        extra = 1 if left_out else 0
+        lines: list[str] = []
+        for frame in self.frames.values():
+            if frame is main:
+                height = rows - 2 * (len(others) - len(left_out)) - extra
+                lines += frame.live(self.painter, columns, height)
+            elif frame not in left_out:
+                lines += frame.brief(self.painter, columns)
+        if left_out:
+            more = plural("{count} more command", "{count} more commands", len(left_out))
+            lines.append(self.painter.lines(Text(f"  {more}", "muted"), columns)[0])
+        return lines[:rows]
 
     def _set_running(self, on: bool) -> None:
         self.running = on

@@ -34,8 +34,8 @@ def run(service: SandboxService, executor: CommandExecutor, command: str) -> San
     report = classify(command)
     executor.sandbox = box = service.choose(Decision("approve", command, "policy"), report)
     service.temporary = executor.temporary_folder
-    service.begin(box, report)
-    return service.end(command, executor.run(command, timeout=PATIENCE), box)
+    service.begin(box)
+    return service.end(command, executor.run(command, timeout=PATIENCE), box, report)
 
 
 def test_what_a_job_leaves_between_commands_is_told_with_the_next(box: Sandbox, work: Path) -> None:

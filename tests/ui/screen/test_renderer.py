@@ -22,6 +22,7 @@ from kogniterm.types import (
     RuleTrace,
     Usage,
     Verdict,
+    Waiting,
 )
 from kogniterm.types import events as ev
 from kogniterm.ui.screen.paint import Painter
@@ -475,3 +476,84 @@ def test_the_reason_of_an_early_end_wraps_at_a_readable_width() -> None:
     reason = Phrase(" ".join(["The model made invalid tool calls."] * 6))
     sink(ev.TurnEnded(Answer("", stop="model_failed", reason=reason)))
     assert max(map(len, stream.getvalue().splitlines())) <= 100
+
+
+def several(sink: ScreenSink, *commands: str) -> None:
+    begin(sink)
+    for number, command in enumerate(commands):
+        sink(ev.CommandStarted(str(number), command, "/w"))
+
+
+def ended(sink: ScreenSink, number: int, command: str, text: str, code: int = 0) -> None:
+    result = CommandResult(command, "exited", code, text, 2.0, "/w", output_bytes=len(text))
+    sink(ev.CommandEnded(str(number), result))
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_of_several_commands_one_is_live_and_the_others_show_state_and_last_line(
+    columns: int,
+) -> None:
+    sink, stream, clock = lines(columns)
+    long = f"mypy {'package/' * 20}"
+    several(sink, "pytest", long, "ruff check")
+    sink(ev.CommandOutput("0", b"one\ntwo\n"))
+    sink(ev.CommandOutput("1", b"first\nChecking\n"))
+    sink(ev.CommandOutput("2", b"All good\n"))
+    clock.now += 12
+    sink(ev.CommandDone("2", 0))
+    clock.now += 5
+    *frames, status = sink.live(columns, 24)
+    assert frames == [
+        "╭ $ pytest",
+        "│ one",
+        "│ two",
+        "╰ 17 s",
+        f"╭ $ {long}"[: columns - 1] + "…",
+        "╰ 17 s · Checking",
+        "╭ $ ruff check",
+        "╰ ✓ exit 0 · 12 s · All good",
+    ]
+    assert "Running 2 commands" in status
+    assert all(len(line) <= columns for line in frames)
+    ended(sink, 0, "pytest", "one\ntwo\n", 1)
+    ended(sink, 1, "mypy", "first\nChecking\n")
+    ended(sink, 2, "ruff check", "All good\n")
+    shown = stream.getvalue()
+    whole = ["$ pytest", "two", "exit 1", "$ mypy", "Checking", "exit 0", "$ ruff", "All good"]
+    places = [shown.index(text) for text in whole]
+    assert places == sorted(places)
+
+
+def test_the_one_that_asks_is_the_live_one_however_small_the_screen() -> None:
+    sink, _stream, _clock = lines()
+    several(sink, "cat a", "cat b", "ssh host", "cat c", "cat d")
+    sink(ev.CommandWaiting("2", Waiting("password", 3.0, "ssh", "")))
+    body = sink.live(60, 9)[:-1]
+    assert len(body) <= 8
+    text = "\n".join(body)
+    assert "$ ssh host" in text
+    assert "ssh is waiting for a password" in text
+    assert "3 more commands" in text
+
+
+def test_what_ends_while_another_has_the_keyboard_is_written_after_it() -> None:
+    sink, stream, _clock = lines()
+    several(sink, "cat a", "ssh host")
+    sink(ev.KeyboardLent("1"))
+    assert sink.frame is not None
+    assert sink.frame.command == "ssh host"
+    sink.hand_over()
+    ended(sink, 0, "cat a", "")
+    assert "exit 0" not in stream.getvalue()
+    sink(ev.CommandDone("1", 0))
+    assert stream.getvalue().endswith("╭ $ cat a\n╰ ✓ exit 0 · 2.0 s\n\n")
+    ended(sink, 1, "ssh host", "")
+    assert stream.getvalue().endswith("╭ $ ssh host\n╰ ✓ exit 0 · 2.0 s\n\n")
+
+
+def test_a_turn_that_breaks_leaves_no_frame_of_several() -> None:
+    sink, stream, _clock = lines()
+    several(sink, "cat a", "cat b")
+    sink.settle()
+    assert sink.frame is None
+    assert stream.getvalue() == "╭ $ cat a\n╭ $ cat b\n"

@@ -1,0 +1,297 @@
+"""Actions of one response at once: which may, and how they run (arrows 8 to 11 for several).
+
+A group is a run of pending requests, in their order, that need no question and whose footprints do
+not meet (`approval.footprint`); everything else runs alone, before or after. Each intent is on disk
+before the first of them starts. Outcomes are recorded in the order of the calls, so the history is
+the one that the same actions would have left one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kogniterm.approval import Footprint, disjoint
+from kogniterm.execution.executor import CommandExecutor, Lane
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.protocols import EventSink, Terminal
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.crash_recovery import runs_repeated
+from kogniterm.runtime.gate import Gate
+from kogniterm.runtime.runner import Approved, OutputLeft, Runner, ToolEnd, until_done
+from kogniterm.runtime.turn_end import started_and_stopped
+from kogniterm.runtime.turn_ports import SessionModes, TurnIO
+from kogniterm.types import (
+    ActionRequest,
+    CommandResult,
+    Decision,
+    RiskReport,
+    Verdict,
+    events,
+)
+
+COMMAND = "execute_command"
+"""The only tool whose commands run beside others: those of plans have a step that waits."""
+
+
+class Judging(Protocol):
+    """Says what a request touches that would run without a question."""
+
+    def undisturbed(
+        self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool
+    ) -> Footprint | None:
+        """Return it, or None where the request runs alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that was judged, and perhaps decided on, before its turn came."""
+
+    report: RiskReport
+    verdict: Verdict
+    decision: Decision | None = None
+
+
+@dataclass(slots=True)
+class SideBySide:
+    """Finds the requests that run at once, at most `most`, and runs them."""
+
+    policy: Judging
+    modes: SessionModes
+    executor: CommandExecutor
+    most: int
+
+    def candidates(
+        self, gate: Gate, pending: Sequence[ActionRequest], io: TurnIO, count: TurnCount
+    ) -> Sequence[ActionRequest]:
+        """Return the first of `pending` that may run at once, as far as can be told beforehand."""
+        left = count.budget.left("commands")
+        found: list[ActionRequest] = []
+        taken: list[Footprint] = []
+        for request in pending[: self.most]:
+            commands = sum(one.effect == "command" for one in (*found, request))
+            if left is not None and commands > left:
+                break
+            touched = self._footprint(gate, request, io)
+            if touched is None or not all(disjoint(touched, other) for other in taken):
+                break
+            found.append(request)
+            taken.append(touched)
+        return found if len(found) > 1 else ()
+
+    def _footprint(self, gate: Gate, request: ActionRequest, io: TurnIO) -> Footprint | None:
+        command, cwd = request.effect == "command", self.executor.cwd
+        if command and not (request.tool == COMMAND and self.executor.has_plain_shell):
+            return None
+        if runs_repeated(gate.journal, request, cwd):
+            return None  # the user is asked about it
+        return self.policy.undisturbed(request, self.modes, cwd, at_prompt=io.at_prompt)
+
+    async def admit(
+        self, gate: Gate, found: Sequence[ActionRequest], io: TurnIO, count: TurnCount
+    ) -> tuple[Sequence[Approved], Mapping[str, Prepared]]:
+        """Judge and decide on the candidates; return those that run at once, and what was judged.
+
+        The first one that needs a question after all, or is refused, and what follows wait.
+        """
+        approved: list[Approved] = []
+        judged: dict[str, Prepared] = {}
+        for request in found:
+            report, verdict = gate.judge(request, io)
+            judged[request.id] = Prepared(report, verdict)
+            if verdict.kind != "allow":
+                break
+            decision, report = await gate.decide(request, report, verdict, io, count)
+            judged[request.id] = Prepared(report, verdict, decision)
+            if gate.changed_since(request) is not None:
+                break
+            approved.append(Approved(request, decision, report))
+        return approved, judged
+
+    async def run(
+        self, runner: Runner, approved: Sequence[Approved], io: TurnIO, count: TurnCount
+    ) -> ActionRequest | None:
+        """Run what was approved at once; return the request to run the last one again outside.
+
+        Raises `asyncio.CancelledError` after all outcomes are recorded, when the turn was cancelled
+        meanwhile.
+        """
+        commands = [run for run in approved if run.request.effect == "command"]
+        opened: AbstractContextManager[Sequence[Lane]] = nullcontext(())
+        if commands:
+            opened = self.executor.side_by_side(len(commands))
+        with opened as lanes:
+            group = _Group(runner, io, count)
+            try:
+                group.begin(approved, iter(lanes))
+                return await group.end()
+            finally:
+                await group.leave()
+
+
+@dataclass(slots=True)
+class _Member:
+    """One action of a group: what runs it, and its sandbox."""
+
+    run: Approved
+    task: asyncio.Future[CommandResult | ToolEnd]
+    box: Sandbox | None = None
+
+
+@dataclass(slots=True)
+class _Group:
+    """The actions that run at once, in the order of their calls."""
+
+    runner: Runner
+    io: TurnIO
+    count: TurnCount
+    members: list[_Member] = field(default_factory=list)
+    cancelled: bool = False
+
+    def begin(self, approved: Sequence[Approved], lanes: Iterator[Lane]) -> None:
+        """Write every intent, then start everything."""
+        runner = self.runner
+        taken = [(run, next(lanes) if _is_command(run) else None) for run in approved]
+        for run, lane in taken:
+            runner.intend(run, lane.output if lane is not None else None)
+        for run, lane in taken:
+            if lane is not None:
+                # What a sandbox guards is looked at before any command can change it.
+                lane.sandbox = runner.policy.confine(run.decision, run.report)
+        runner.stopping.begin()
+        output = OutputLeft(runner.budget.left("output_bytes"), runner.stopping.request)
+        keyboard = _Keyboard(self.io.terminal, self.io.sink)
+        for run, lane in taken:
+            if lane is None:
+                self.members.append(_Member(run, asyncio.ensure_future(self._tool(run))))
+                continue
+            started = events.CommandStarted(
+                run.request.id, run.decision.command, runner.executor.cwd
+            )
+            self.io.sink(started)
+            running = self._command(run, lane, output, keyboard.borrowed(run.request.id))
+            self.members.append(_Member(run, asyncio.ensure_future(running), lane.sandbox))
+
+    async def _tool(self, run: Approved) -> CommandResult | ToolEnd:
+        return await self.runner.run_tool(run.request)
+
+    async def _command(
+        self, run: Approved, lane: Lane, output: OutputLeft, terminal: Terminal | None
+    ) -> CommandResult | ToolEnd:
+        result = await self.runner.in_thread(lane.run, run, self.io, output, terminal)
+        self.io.sink(events.CommandDone(run.request.id, result.exit_code))
+        return result
+
+    async def end(self) -> ActionRequest | None:
+        """Record each end in its turn; see `SideBySide.run`."""
+        again = None
+        for member in self.members:
+            await self._wait(member)
+            if member.task.cancelled():
+                ended = started_and_stopped(member.run.request, "the user stopped the turn")
+                self.runner.journal.record(ended, durable=True)
+                continue
+            again = await self._record(member, member.task.result())
+        if self.cancelled:
+            raise asyncio.CancelledError
+        return again
+
+    async def _record(self, member: _Member, end: CommandResult | ToolEnd) -> ActionRequest | None:
+        if isinstance(end, ToolEnd):
+            await self.runner.end_tool(member.run.request, end, self.io, self.count)
+            return None
+        # Only behind the last one may a question come: what is asked again keeps its place.
+        last = member is self.members[-1]
+        can_ask = self.io.attended and not self.cancelled and last
+        return await self.runner.end_command(
+            member.run, end, member.box, self.io, self.count, can_ask=can_ask
+        )
+
+    async def _wait(self, member: _Member) -> None:
+        """Wait for the end of a member; a cancel of the turn ends all of them."""
+        stopping, task = self.runner.stopping, member.task
+        if _is_command(member.run):
+            self.cancelled |= await until_done(task, stopping)
+            return
+        while not task.done():
+            if self.cancelled:
+                task.cancel()
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                self.cancelled = True
+                stopping.request()
+
+    async def leave(self) -> None:
+        """Leave nothing running behind an error: its end would have nowhere to go."""
+        left = [member for member in self.members if not member.task.done()]
+        if left:
+            self.cancelled = True
+            self.runner.stopping.request()
+        for member in left:
+            await self._wait(member)
+
+
+def _is_command(run: Approved) -> bool:
+    return run.request.effect == "command"
+
+
+class _Keyboard:
+    """The user's terminal, for one of several commands at a time; the others wait for it."""
+
+    def __init__(self, terminal: Terminal | None, sink: EventSink) -> None:
+        self.terminal = terminal
+        self._sink = sink
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._holder = ""
+
+    def borrowed(self, request_id: str) -> Terminal | None:
+        """Return the terminal for one command; None where no user is there."""
+        if self.terminal is None:
+            return None
+        return _Borrowed(self, self.terminal, request_id)
+
+    def take(self, request_id: str) -> None:
+        """Take it for a command. Raises `BlockingIOError` while another has it."""
+        with self._lock:
+            if self._holder not in ("", request_id):
+                raise BlockingIOError(errno.EAGAIN, "another command has the keyboard")
+            self._holder = request_id
+        self._loop.call_soon_threadsafe(self._sink, events.KeyboardLent(request_id))
+
+    def give_back(self) -> None:
+        """Let the next command have it."""
+        with self._lock:
+            self._holder = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Borrowed:
+    """Implements `protocols.Terminal` for one of the commands that share a terminal."""
+
+    keyboard: _Keyboard
+    terminal: Terminal
+    request_id: str
+
+    def size(self) -> tuple[int, int]:
+        return self.terminal.size()
+
+    def acquire(self) -> tuple[int, int]:
+        self.keyboard.take(self.request_id)
+        try:
+            return self.terminal.acquire()
+        except BaseException:
+            self.keyboard.give_back()
+            raise
+
+    def release(self, unread: bytes = b"") -> None:
+        try:
+            self.terminal.release(unread)
+        finally:
+            self.keyboard.give_back()

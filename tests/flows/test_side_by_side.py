@@ -1,0 +1,318 @@
+"""Independent actions of one response run at once; everything else keeps its order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kogniterm.sessions.records import Intent, Judged, Outcome
+from kogniterm.types import events
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.program import replayed, start_run
+from tests.support.forge import Forge
+
+ALONE = 'python3 -c \'open("made", "w")\''
+"""A command that runs alone, because nobody can tell what it does."""
+
+
+def script(*commands: str, then: str = "Done.") -> str:
+    calls = [{"tool": "execute_command", "arguments": {"command": one}} for one in commands]
+    return json.dumps({"replies": [{"calls": calls}, {"text": then}]})
+
+
+def fifos(folder: Path, *names: str) -> list[Path]:
+    made = [folder / name for name in names]
+    for path in made:
+        os.mkfifo(path)
+    return made
+
+
+async def writer_of(path: Path) -> int:
+    """Return a descriptor to write to `path`, once somebody reads there."""
+    async with asyncio.timeout(120):  # a guard against hanging, not a measure
+        while True:
+            with suppress(OSError):  # nobody reads there yet
+                return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            await asyncio.sleep(0.01)
+
+
+async def meet(paths: list[Path]) -> None:
+    """Answer the readers of `paths` once all are there: they run at once, or never end."""
+    held = [await writer_of(path) for path in paths]
+    for number, fd in reversed(list(enumerate(held))):
+        os.write(fd, b"met %d\n" % number)
+        os.close(fd)
+
+
+def kinds(flow: Flow, *bodies: type) -> list[tuple[str, str]]:
+    assert flow.session is not None
+    found = [one.body for one in flow.session.journal.records() if isinstance(one.body, bodies)]
+    names = {call.id: call.command for call in (e.request for e in flow.of(events.ActionProposed))}
+    ran = [body for body in found if body.request_id in names]
+    return [(type(body).__name__, names[body.request_id]) for body in ran]
+
+
+async def test_commands_of_one_reply_run_at_once_and_answer_in_order(make_flow: MakeFlow) -> None:
+    flow = make_flow(script("cat p", "cat q", "cat r"))
+    paths = fifos(flow.folder, "p", "q", "r")
+    answer, _ = await asyncio.gather(flow.run(), meet(paths))
+    assert (answer.text, answer.exit_code) == ("Done.", 0)
+    assert [text.split("\n")[0] for text in flow.shown[-4:-1]] == ["met 0", "met 1", "met 2"]
+    assert [event.result.command for event in flow.of(events.CommandEnded)] == [
+        "cat p", "cat q", "cat r",
+    ]  # fmt: skip
+    ran = [("Intent", one) for one in ("cat p", "cat q", "cat r")]
+    ended = [("Outcome", one) for one in ("cat p", "cat q", "cat r")]
+    assert kinds(flow, Intent, Outcome) == [*ran, *ended]
+    assert len(flow.of(events.CommandDone)) == 3
+
+
+async def test_with_one_at_a_time_they_keep_their_order(make_flow: MakeFlow) -> None:
+    flow = make_flow(script("cat a", "cat b"), parallel_commands=1)
+    for name in "ab":
+        (flow.folder / name).write_text(name)
+    assert (await flow.run()).exit_code == 0
+    order = [name for name, _ in kinds(flow, Intent, Outcome)]
+    assert order == ["Intent", "Outcome", "Intent", "Outcome"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("echo x > a", "cat a"),
+        ("cat a", "echo x > a"),
+        ("mkdir sub", "touch sub/a"),
+        ("cd sub && ls", "pwd"),
+        ("word=1; ls", "ls"),
+        ("ls", "sleep 0 &"),
+        ("cat a", "cat link > b"),
+        ("echo x > a", "cat link"),
+        ("echo x > a", "cat second"),
+        ("python3 -c 'print(1)'", "ls"),
+        ("ls", "make -n"),
+        ("git init -q .", "git status"),
+    ],
+)
+async def test_what_may_meet_runs_one_after_the_other(
+    make_flow: MakeFlow, first: str, second: str
+) -> None:
+    flow = make_flow(script(first, second))
+    (flow.folder / "a").write_text("a")
+    (flow.folder / "link").symlink_to("a")
+    (flow.folder / "second").hardlink_to(flow.folder / "a")
+    if "mkdir" not in first:
+        (flow.folder / "sub").mkdir()
+    await flow.run()
+    order = [name for name, _ in kinds(flow, Intent, Outcome)]
+    assert order == ["Intent", "Outcome", "Intent", "Outcome"]
+
+
+async def test_a_redefined_name_makes_all_run_alone(make_flow: MakeFlow) -> None:
+    calls = ["ls() { touch made; }", "ls", "cat a"]
+    flow = make_flow(script(*calls))
+    (flow.folder / "a").write_text("a")
+    await flow.run()
+    order = [name for name, _ in kinds(flow, Intent, Outcome)]
+    assert order == ["Intent", "Outcome"] * 3
+
+
+async def test_files_written_apart_are_written_at_once_and_undone_one_by_one(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(script("cat p > a", "cat q > b"))
+    paths = fifos(flow.folder, "p", "q")
+    (flow.folder / "a").write_text("before a")
+    (flow.folder / "b").write_text("before b")
+    await asyncio.gather(flow.run(), meet(paths))
+    assert (flow.folder / "a").read_text() == "met 0\n"
+    session = flow.session
+    assert session is not None
+    images = {image.what: image for image in session.undo.images()}
+    for name, other, command in (("a", "b", "cat p > a"), ("b", "", "cat q > b")):
+        session.undo.restore(images[command])
+        assert (flow.folder / name).read_text() == f"before {name}"
+        assert not other or (flow.folder / other).read_text() == "met 1\n"
+
+
+async def test_what_asks_keeps_its_place_and_a_refusal_cancels_what_waits(
+    make_flow: MakeFlow,
+) -> None:
+    commands = ("cat p", "cat q", "touch made", "ls")
+    flow = make_flow(script(*commands), [no("not now")], allow_reads=True)
+    paths = fifos(flow.folder, "p", "q")
+    answer, _ = await asyncio.gather(flow.run(), meet(paths))
+    assert answer.exit_code == 3
+    assert flow.user is not None
+    assert [request.command for request, _, _ in flow.user.asked] == ["touch made"]
+    assert not (flow.folder / "made").exists()
+    assert len(flow.results) == 2
+    assert "not run" in flow.shown[-2]
+
+
+async def test_a_permission_used_up_by_the_first_asks_about_the_second(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(script("cat a", "cat b"), [yes, yes])
+    for name in "ab":
+        (flow.folder / name).write_text(name)
+    await flow.run()
+    order = [name for name, _ in kinds(flow, Judged, Intent, Outcome)]
+    assert order == ["Judged", "Intent", "Outcome"] * 2
+
+
+async def test_no_more_run_at_once_than_the_setting_and_the_budget_allow(
+    make_flow: MakeFlow,
+) -> None:
+    for flags, together in (({"parallel_commands": 2}, 2), ({"max_commands": 3}, 3)):
+        flow = make_flow(script(*(f"cat {name}" for name in "abcde")), **flags)
+        for name in "abcde":
+            (flow.folder / name).write_text(name)
+        answer = await flow.run()
+        order = "".join(name[0] for name, _ in kinds(flow, Intent, Outcome))
+        assert order.startswith("I" * together + "O" * together)
+        assert (answer.exit_code == 4) == ("max_commands" in flags)
+        assert len(flow.results) == (3 if "max_commands" in flags else 5)
+        flow.close()
+
+
+async def test_output_is_counted_for_all_together(make_flow: MakeFlow) -> None:
+    flow = make_flow(script("cat p", "cat q"), max_output_mb=0.001)
+    paths = fifos(flow.folder, "p", "q")
+    running = asyncio.ensure_future(flow.run())
+    held = [await writer_of(path) for path in paths]
+    for fd in held:
+        os.write(fd, b"x" * 600)
+    answer = await running
+    for fd in held:
+        os.close(fd)
+    assert answer.exit_code == 4
+    assert [one.ended for one in flow.results] == ["stopped", "stopped"]
+
+
+async def test_a_cancelled_turn_ends_all_of_them(make_flow: MakeFlow) -> None:
+    flow = make_flow(script("cat p", "cat q", ALONE))
+    paths = fifos(flow.folder, "p", "q")
+    running = asyncio.ensure_future(flow.run())
+    held = [await writer_of(path) for path in paths]
+    running.cancel()
+    answer = await running
+    for fd in held:
+        os.close(fd)
+    assert answer.exit_code == 130
+    assert [one.ended for one in flow.results] == ["stopped", "stopped"]
+    assert not (flow.folder / "made").exists()
+    outcomes = [body for body, _ in kinds(flow, Outcome)]
+    assert len(outcomes) == 2
+    assert "not run" in flow.shown[-1]
+    assert await flow.run("again") is not None
+
+
+async def test_the_exit_status_of_the_last_is_the_one_that_stays(make_flow: MakeFlow) -> None:
+    replies = {
+        "replies": [
+            {"calls": [{"tool": "execute_command", "arguments": {"command": one}}
+                       for one in ("false", "cat gone; false", "true")]},
+            {"calls": [{"tool": "execute_command", "arguments": {"command": 'echo "status $?"'}}]},
+            {"text": "Done."},
+        ]
+    }  # fmt: skip
+    flow = make_flow(json.dumps(replies))
+    await flow.run()
+    assert flow.results[-1].text == "status 0"
+    assert [one.exit_code for one in flow.results[:3]] == [1, 1, 0]
+
+
+async def test_what_sub_agents_wait_for_runs_at_once(make_flow: MakeFlow) -> None:
+    flow = make_flow("""
+replies:
+  - when: {turn: 1, last_contains: Compare}
+    calls:
+      - {tool: delegate, arguments: {task: Look at one, tools: read}}
+      - {tool: delegate, arguments: {task: Look at two, tools: read}}
+  - when: {last_contains: Look at one}
+    calls: [{tool: read_file, arguments: {path: one/.env}}]
+  - when: {last_contains: Look at two}
+    calls: [{tool: read_file, arguments: {path: two/.env}}]
+  - {when: {last_contains: blue}, text: It is blue.}
+  - {when: {last_contains: green}, text: It is green.}
+  - {when: {last_contains: It is green.}, text: They differ.}
+""")
+    rules = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text('[[rule]]\ndecision = "allow"\ntool = "read_file"\n')
+    for name, word in (("one", "blue"), ("two", "green")):
+        (flow.folder / name).mkdir()
+        (flow.folder / name / ".env").write_text(word)
+    answer = await flow.run("Compare")
+    assert answer.text == "They differ."
+    assert flow.shown[2:4] == ["It is blue.", "It is green."]
+    order = [name for name, _ in kinds(flow, Intent, Outcome)]
+    assert order == ["Intent", "Intent", "Outcome", "Outcome"]
+
+
+async def test_a_rule_says_which_commands_do_not_mind_others(make_flow: MakeFlow) -> None:
+    checks = ["python3 first.py", "python3 second.py", "cat a"]
+    flow = make_flow(script(*checks))
+    rules = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text(
+        '[[rule]]\ndecision = "allow"\nprogram = "python3"\narguments = "(first|second).py"\n'
+        "side_by_side = true\n"
+    )
+    paths = fifos(flow.folder, "p", "q")
+    (flow.folder / "a").write_text("a")
+    for name, place in (("first", "p"), ("second", "q")):
+        (flow.folder / f"{name}.py").write_text(f"print(open('{place}').read())")
+    answer, _ = await asyncio.gather(flow.run(), meet(paths))
+    assert answer.exit_code == 0
+    order = [name for name, _ in kinds(flow, Intent, Outcome)]
+    assert order == ["Intent"] * 3 + ["Outcome"] * 3
+
+
+async def test_a_replay_compares_them_by_request(make_flow: MakeFlow, forge: Forge) -> None:
+    flow = make_flow(script("cat a", "cat b", ALONE))
+    for name in "ab":
+        (flow.folder / name).write_text(name)
+    assert (await flow.run()).exit_code == 0
+    order = [name for name, _ in kinds(flow, Intent, Outcome)]
+    assert order[:4] == ["Intent", "Intent", "Outcome", "Outcome"]
+    flow.close()
+    assert replayed(forge, flow) == (0, {"turns": 1, "commands": 3, "divergence": None})
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_again(
+    make_flow: MakeFlow, forge: Forge, ended: bool
+) -> None:
+    flow = make_flow(script("cat p && cat more", "cat q", ALONE))
+    paths = fifos(flow.folder, "p", "q", "more")
+    started = start_run(forge, flow, "--auto-approve", "go")
+    held = [await writer_of(path) for path in paths[:2]]
+    if ended:
+        os.write(held[0], b"first\n")
+        os.close(held.pop(0))
+        held.append(await writer_of(paths[2]))
+    started.send(signal.SIGKILL)
+    started.wait()
+    for fd in held:
+        os.close(fd)
+    flow.open("last")
+    answer = await flow.run(None)
+    assert (answer.stop, answer.exit_code) == ("unknown", 3)
+    assert flow.session is not None
+    records = [one.body for one in flow.session.journal.records()]
+    intents = [one.command for one in records if isinstance(one, Intent)]
+    ends = {one.request_id: one.status for one in records if isinstance(one, Outcome)}
+    assert intents[:2] == ["cat p && cat more", "cat q"]
+    assert list(ends.values())[:2] == ["unknown", "unknown"]
+    told = [text for text in flow.shown if "outcome unknown" in text]
+    assert len(told) == 2
+    assert ("first" in told[0]) == ended
+    flow.close()
+    assert replayed(forge, flow)[0] == 0
