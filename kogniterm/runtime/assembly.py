@@ -34,6 +34,7 @@ from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.session_prompts import prompts_of_session
+from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.trust_store import (
     TrustStore,
     instructions_text,
@@ -42,7 +43,6 @@ from kogniterm.runtime.services.trust_store import (
 )
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
-from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes
 from kogniterm.sessions.fold import SessionState

@@ -24,9 +24,9 @@ from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
+from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session_plans import use_mode
-from kogniterm.runtime.side_by_side import SideBySide
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO

@@ -1,4 +1,4 @@
-"""What may run at once: the attack list first, then what a user gains."""
+"""Actions at once: the attack list of what must run alone, then what a user gains."""
 
 from __future__ import annotations
 
