@@ -8,7 +8,9 @@ approved has ended; what is unknown is read from the journal (`SessionState.unse
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from langchain_core.messages import HumanMessage
 
@@ -20,12 +22,17 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import RecoveryChoice, TurnIO
 from kogniterm.sessions.fold import Note
-from kogniterm.sessions.records import Intent, Outcome
-from kogniterm.types import ActionRequest, Phrase, events
+from kogniterm.sessions.journal import codec
+from kogniterm.sessions.records import Intent, Noted, Outcome
+from kogniterm.types import ActionRequest, CommandResult, Decision, Phrase, events
 
 RUN_AGAIN = "execute_tool.run_again"
 PARTIAL_CHARS = 2_000
 PARTIAL_BYTES = 64 * 1024
+ENDED = "command_ended"
+"""The kind of a note about a command that ran beside others and ended before one of them."""
+_LATE_RECORDS = 200
+"""Records at the end of a journal among which such notes are: recovery comes first of all."""
 _TRUTH = (
     "[outcome unknown: KogniTerm was stopped while this command ran; it may have finished, "
     "failed, or done part of its work. It was not run again.]"
@@ -46,7 +53,11 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
                 io.sink(outcome_unknown(run.intent))
                 if io.recover is None:
                     count.unknown.append(run.intent.command)
+    ended = _ended(journal) if state.unknown else {}
     for intent in state.unknown:
+        if (result := ended.get(intent.request_id)) is not None:
+            _settle_ended(journal, intent, result, io)
+            continue
         partial = journal.redact(partial_output(intent.output_path))
         io.sink(outcome_unknown(intent))
         choice: RecoveryChoice = "skip"
@@ -61,6 +72,43 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
         journal.record(outcome, durable=True)
         if choice == "again":
             journal.record(Note.AGAIN.record(intent.request_id), durable=True)
+
+
+def ended_note(request_id: str, result: CommandResult) -> Noted:
+    """Return the note that a command has ended whose outcome waits for one before it."""
+    # Its text is in its output file, and comes with the outcome.
+    told = codec.to_plain(replace(result, text="", jobs=()))
+    return Noted(ENDED, {"request_id": request_id, "result": told})
+
+
+def _ended(journal: TurnJournal) -> dict[str, CommandResult]:
+    """Return the results of commands that ended before a crash, by request."""
+    notes = (
+        record.body.data
+        for record in journal.records(max(1, journal.state.seq - _LATE_RECORDS))
+        if isinstance(record.body, Noted) and record.body.kind == ENDED
+    )
+    found: dict[str, CommandResult] = {}
+    for note in notes:
+        result: Any = note["result"]
+        found[str(note["request_id"])] = codec.from_fields(CommandResult, result)
+    return found
+
+
+def _settle_ended(journal: TurnJournal, intent: Intent, result: CommandResult, io: TurnIO) -> None:
+    """Record the outcome of a command that had ended when KogniTerm was stopped."""
+    state = journal.state
+    request = next(one for one in state.pending if one.id == intent.request_id)
+    output = journal.redact(partial_output(intent.output_path))
+    result = replace(result, text=output)
+    approved = Decision("approve", intent.command, "policy")
+    decision = state.decisions.get(request.id, approved)
+    message = messages.command_message(request, result, decision, "")
+    outcome = Outcome(request.id, "finished", message, result, agent=request.agent)
+    journal.record(outcome, durable=True)
+    io.sink(events.CommandStarted(request.id, intent.command, intent.cwd))
+    io.sink(events.CommandOutput(request.id, output.encode("utf-8", "replace")))
+    io.sink(events.CommandEnded(request.id, result))
 
 
 def outcome_unknown(intent: Intent) -> events.Notice:

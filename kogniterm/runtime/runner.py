@@ -10,6 +10,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from kogniterm.errors import (
     KognitermError,
     OutcomeNotWrittenError,
     PathChangedError,
+    StorageError,
     ToolError,
 )
 from kogniterm.execution.executor import CommandExecutor
@@ -31,7 +33,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
-from kogniterm.runtime.crash_recovery import runs_settled
+from kogniterm.runtime.crash_recovery import ended_note, runs_settled
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
@@ -203,6 +205,12 @@ class Runner:
         _report_missing_state(result, sink)
         self.learn(result)
         return again
+
+    def note_end(self, request: ActionRequest, result: CommandResult) -> None:
+        """Note on disk that a command has ended whose outcome has to wait for its turn."""
+        with suppress(StorageError):  # the outcome tells of it once more
+            note = ended_note(request.id, self._redact_result(result))
+            self.journal.record(note, durable=True)
 
     def _outside(
         self,

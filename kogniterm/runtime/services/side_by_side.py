@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -184,6 +185,10 @@ class _Group:
         self, run: Approved, lane: Lane, output: OutputLeft, terminal: Terminal | None
     ) -> CommandResult | ToolEnd:
         result = await self.runner.in_thread(lane.run, run, self.io, output, terminal)
+        before = itertools.takewhile(lambda member: member.run is not run, self.members)
+        if result.ended == "exited" and not all(member.task.done() for member in before):
+            # Its outcome has to wait; a crash until then must not make it unknown.
+            self.runner.note_end(run.request, result)
         self.io.sink(events.CommandDone(run.request.id, result.exit_code))
         return result
 
