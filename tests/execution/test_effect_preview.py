@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from kogniterm.approval import classify
-from kogniterm.execution.effect_preview import on_disk, paths_changed, preview, touched
+from kogniterm.execution.effect_preview import (
+    on_disk,
+    paths_changed,
+    plain_paths,
+    preview,
+    touched,
+)
 from kogniterm.types import Effect, RiskReport
 from tests.support.ordinary import ordinary
 from tests.support.programs import needs
@@ -197,3 +203,29 @@ def test_what_may_not_be_looked_at_is_not_told_as_nothing(
 def test_a_preview_that_comes_too_late_still_tells_that_there_is_something(work: Path) -> None:
     found = touched("*.log", work, deadline=0.0)
     assert (found.there, found.files, found.complete) == (True, 1, False)
+
+
+def test_a_file_with_two_names_is_nothing_to_compare(work: Path) -> None:
+    (work / "link").symlink_to("keep.txt")
+    (work / "folder").symlink_to("src")
+    (work / "hard").hardlink_to(work / "a.log")
+    (work / "loop").symlink_to("loop")
+    for reads, writes in (
+        (["link"], []), ([], ["link"]), (["folder/main.py"], []), ([], ["folder/new"]),
+        ([], ["hard"]), ([], ["a.log"]), (["/dev/tty"], []), ([], ["/dev/full"]), (["loop"], []),
+    ):  # fmt: skip
+        assert plain_paths(reads, writes, str(work)) is None
+
+
+def test_paths_to_compare_are_absolute_and_without_links(work: Path, tmp_path: Path) -> None:
+    os.mkfifo(work / "pipe")
+    alias = tmp_path.parent / f"{tmp_path.name}-alias"
+    alias.symlink_to(work)
+    found = plain_paths(
+        ["a.log", "./src/../b.log", "pipe", "/dev/null"], ["new/deep/x"], str(alias)
+    )
+    real = work.resolve()
+    assert found is not None
+    reads, writes = found
+    assert reads == {f"{real}/a.log", f"{real}/b.log", "/dev/null"}
+    assert writes == {f"{real}/pipe", f"{real}/new"}

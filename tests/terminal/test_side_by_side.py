@@ -170,3 +170,21 @@ def test_plain_output_keeps_the_output_of_each_together(
     said = (terminal.folder / "err").read_text()
     places = [said.index(text) for text in ("$ cat first", "one", "exit 0", "$ cat second", "two")]
     assert places == sorted(places)
+
+
+def test_a_rule_of_the_user_lets_checks_run_at_once(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=100)
+    rules = '[[rule]]\ndecision = "allow"\nprogram = "python3"\nside_by_side = true\n'
+    put(terminal.home, ".config/kogniterm/policy.toml", rules)
+    model = at_once(terminal, "python3 check.py first", "python3 check.py second")
+    put(terminal.folder, "check.py", "import sys\nprint(open(sys.argv[1]).read())\n")
+    paths = pipes(terminal, "first", "second")
+    terminal.start(f"kogniterm run --no-sandbox --model {model} go > out 2> err < /dev/null")
+    held = [writer_of(path) for path in paths]
+    for number, fd in enumerate(held):
+        write(fd, f"met {number}")
+    until(lambda: "All read." in kept_text(terminal.folder / "out"))
+    said = (terminal.folder / "err").read_text()
+    assert said.index("met 0") < said.index("met 1")

@@ -265,6 +265,18 @@ def test_a_denial_is_not_walked_round(command: str) -> None:
     [
         ("[[rule]]\ndecision = ['allow']\nprogram = 'x'", "line 2: decision must be"),
         ("[[rule]]\ndecision = 'allow'\nprogramm = 'x'", "line 3: unknown key 'programm'"),
+        (
+            "[[rule]]\ndecision = 'allow'\nprogram = 'x'\nside_by_side = 'yes'",
+            "line 4: side_by_side must",
+        ),
+        (
+            "[[rule]]\ndecision = 'ask'\nprogram = 'x'\nside_by_side = true",
+            "line 4: side_by_side needs",
+        ),
+        (
+            "[[rule]]\ndecision = 'allow'\npath = 'x'\nside_by_side = true",
+            "line 4: side_by_side needs",
+        ),
         ("rules = 1", "unknown key 'rules'"), ("[[rule]]\ndecision = 'yes'\nprogram='x'", "line 2"),
         ("[[rule", "not valid TOML"),
         ("[[rule]]\ndecision='deny'", "needs at least one of: program"),
