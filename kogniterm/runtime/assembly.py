@@ -132,11 +132,7 @@ def assemble(
         archive=archive,
         asker=asker,
         open_model=open_model,
-        beside=(
-            SideBySide(policy, modes, executor, settings.parallel_commands)
-            if settings.parallel_commands > 1
-            else None
-        ),
+        beside=SideBySide(policy, modes, executor, settings.parallel_commands),
         memory=memory,
         prompts=texts,
         notices=(*given.notices, *_found(journal, approval), *told, *of_prompts),

@@ -71,6 +71,8 @@ class SideBySide:
         self, gate: Gate, pending: Sequence[ActionRequest], io: TurnIO, count: TurnCount
     ) -> Sequence[ActionRequest]:
         """Return the first of `pending` that may run at once, as far as can be told beforehand."""
+        if len(pending) < 2 or self.most < 2:
+            return ()
         left = count.budget.left("commands")
         found: list[ActionRequest] = []
         taken: list[Footprint] = []
