@@ -24,7 +24,7 @@ from kogniterm.agent.replies import (
 )
 from kogniterm.errors import KognitermError, ToolError, UsageError
 from kogniterm.text.bounded_regex import Pattern
-from kogniterm.types import Phrase, Reply, ToolSpec
+from kogniterm.types import Phrase, Reply, ToolSpec, Usage
 
 MAX_TOOL_ROUNDS = 12
 """Model calls one model node may make with its tools."""
@@ -60,8 +60,8 @@ class RecipePorts(Protocol):
     ) -> Reply:
         """Ask the session's model for the node `key`."""
 
-    def note(self, key: str, messages: Sequence[BaseMessage]) -> None:
-        """Add `messages` to what the node `key` said and heard."""
+    def note(self, key: str, messages: Sequence[BaseMessage], usage: Usage) -> None:
+        """Add `messages` to what the node `key` said and heard, with what they cost."""
 
     def question(self, text: str) -> HumanMessage:
         """Return a question to the model, as it may be kept and sent."""
@@ -69,10 +69,12 @@ class RecipePorts(Protocol):
     def thread(self, name: str) -> AbstractAsyncContextManager[RecipeThread]:
         """Open the history called `name` for one node at a time."""
 
-    async def agent(self, task: str, tools: str, tokens: int | None, *, alone: bool) -> NodeResult:
-        """Let a sub-agent do a task; without `tokens` its budget is that of its kind.
+    async def agent(
+        self, key: str, task: str, tools: str, tokens: int | None, *, alone: bool
+    ) -> NodeResult:
+        """Let a sub-agent do the task of the node `key`.
 
-        `alone` says that no other node acts meanwhile.
+        Without `tokens` its budget is that of its kind. `alone`: no other node acts meanwhile.
         """
 
 
@@ -178,7 +180,7 @@ class Runner:
         task = scope.fill(node.agent or "", _as_text)
         tools = node.tools if isinstance(node.tools, str) else "read"
         alone = self.recipe.in_order and access_of(node, self.recipe) == "acts"
-        return await self.ports.agent(task, tools, node.tokens, alone=alone)
+        return await self.ports.agent(scope.key, task, tools, node.tokens, alone=alone)
 
     async def _map(self, node: Node, scope: RecipeScope) -> NodeResult:
         assert node.map is not None
@@ -226,8 +228,8 @@ class Runner:
         """Return the question, the answer as the last message, and all between them."""
         specs, said, unusable = self._offered(node), list[BaseMessage](), 0
 
-        def add(*messages: BaseMessage) -> None:
-            self.ports.note(scope.key, messages)
+        def add(*messages: BaseMessage, usage: Usage | None = None) -> None:
+            self.ports.note(scope.key, messages, usage or Usage())
             said.extend(messages)
 
         add(question)
@@ -237,11 +239,11 @@ class Runner:
             problem = is_unusable(message)
             if problem is not None:
                 unusable += 1
+                add(*sent_back(message, problem), usage=reply.usage)
                 if unusable == MAX_UNUSABLE:
                     raise no_usable_reply(Phrase(problem.rstrip(". ")))
-                add(*sent_back(message, problem))
                 continue
-            add(message)
+            add(message, usage=reply.usage)
             if not message.tool_calls:
                 return said
             add(*await self._answers(message, self.recipe.used_by(node), scope))

@@ -122,7 +122,7 @@ def paths_in_use() -> Paths:
 
 def user_name() -> str:
     """Return the name a shared database knows the user by: their account on this machine."""
-    from kogniterm.runtime.build import account_name
+    from kogniterm.host.identity import account_name
 
     return account_name()
 

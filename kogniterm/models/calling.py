@@ -21,6 +21,7 @@ from pathlib import Path
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
 from kogniterm.protocols import Model
 from kogniterm.types import ModelEvent, ModelInfo, ModelRetried, Reply
+from kogniterm.types.model_calls import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ModelOptions:
     does); `prompt_cache` asks providers to cache the beginning of requests; `text_calls` offers
     tools in text to a model that calls none. `weights_file` is used instead of pulled weights;
     `examples_file` holds what the user's approvals taught. Relative paths of scripted and replay
-    files start from `base_folder`; `record_to` keeps a recording of every exchange.
+    files start from `base_folder`; `read_recording` reads the file of a replay model.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -61,7 +62,7 @@ class ModelOptions:
     weights_file: Path | None = None
     examples_file: Path | None = None
     base_folder: Path | None = None
-    record_to: Path | None = None
+    read_recording: Callable[[Path], Recording] | None = None
 
     def __post_init__(self) -> None:
         if self.deadline <= 0 or self.idle <= 0:

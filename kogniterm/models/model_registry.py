@@ -44,10 +44,6 @@ def open_model(name: str, options: ModelOptions) -> Model:
         from kogniterm.models.text_tool_calls import TextCallModel
 
         model = TextCallModel(model)
-    if options.record_to is not None:
-        from kogniterm.models.model_recording import RecordingModel
-
-        model = RecordingModel(model, options.record_to)
     return model
 
 
@@ -245,9 +241,12 @@ def _scripted(_: Provider, argument: str, options: ModelOptions) -> Model:
 
 
 def _replay(_: Provider, argument: str, options: ModelOptions) -> Model:
-    from kogniterm.models.model_recording import open_replay
+    from kogniterm.models.replay_model import ReplayModel
 
-    return open_replay(_file(argument, options))
+    if options.read_recording is None:
+        raise UsageError("A replay model needs ModelOptions(read_recording=…).")
+    file = _file(argument, options)
+    return ReplayModel(options.read_recording(file), file)
 
 
 def _file(argument: str, options: ModelOptions) -> Path:

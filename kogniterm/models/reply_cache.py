@@ -268,6 +268,6 @@ def _key_of(info: ModelInfo, options: ModelOptions, request: ModelRequest) -> st
 
 def caching(model: Model, cache: ReplyCache | None, options: ModelOptions) -> Model:
     """Return `model` with its replies kept in `cache`, where that is of use."""
-    if cache is None or options.record_to is not None or model.info.provider in NOT_KEPT:
+    if cache is None or model.info.provider in NOT_KEPT:
         return model
     return CachingModel(model, cache, options)

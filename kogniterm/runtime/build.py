@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pwd
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm import __version__
 from kogniterm.errors import ModelError, ModelKeyMissingError, UsageError
+from kogniterm.host.identity import account_name, name_of
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
     from kogniterm.types import ModelInfo
+    from kogniterm.types.model_calls import Recording
 
 KEY_SETTINGS = {
     "google_genai": "google_api_key",
@@ -203,7 +204,14 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         weights_folder=paths.weights,
         examples_file=paths.learned_examples if settings.learn_commands else None,
         base_folder=folder,
+        read_recording=_read_recording,
     )
+
+
+def _read_recording(file: Path) -> Recording:
+    from kogniterm.runtime.use_cases.recordings import read_recording
+
+    return read_recording(file)
 
 
 def model_lists(settings: Settings, paths: Paths) -> ModelLists:
@@ -273,14 +281,6 @@ def _open_model(
     return caching(open_model(name, options), cache, options)
 
 
-def account_name() -> str:
-    """Return the user's account on this machine, the name under which a database keeps their data.
-
-    An account without a name, as in containers that run under any number, gives its number.
-    """
-    return _name(os.getuid())
-
-
 def borrowed_home(home: str, data: Path) -> Phrase | None:
     """Return a warning for root whose `home` is another user's, when `data` is kept there."""
     if os.geteuid() != 0 or not data.is_relative_to(home):
@@ -295,12 +295,5 @@ def borrowed_home(home: str, data: Path) -> Phrase | None:
         "You are running as root in the home folder of {owner}: new files "
         "there will belong to root, and {owner} may be unable to use them. "
         "Use sudo -H to give root its own home folder.",
-        {"owner": _name(owner)},
+        {"owner": name_of(owner)},
     )
-
-
-def _name(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)

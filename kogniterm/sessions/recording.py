@@ -33,6 +33,7 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.types import ActionRequest, Decision, NodeUpdate, Phrase, Plan, Usage, events
+from kogniterm.types.turn_values import RECIPE_NODE
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -250,7 +251,11 @@ class TurnRecording:
 
 @dataclass(slots=True)
 class SessionRecording:
-    """The whole session: turns, and the records between them (copied as they are)."""
+    """The whole session: turns, and the records that are copied as they are.
+
+    These are the records between turns, and the turns in which a recipe ran: its nodes run side by
+    side, in an order that another run need not have.
+    """
 
     parts: list[TurnRecording | RecordBody] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -263,24 +268,39 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
     started |= _questions(recording.records)
     plan_mode, mode = "auto", ""
+    copied, recipes = False, _recipe_turns(recording.records)
     turn: TurnRecording | None = None
     for record in recording.records:
         body = record.body
         if isinstance(body, InputReceived):
-            turn = TurnRecording(body, plan_mode=plan_mode, mode=mode)
-            recording.parts.append(turn)
+            copied = body.turn in recipes
+            turn = None if copied else TurnRecording(body, plan_mode=plan_mode, mode=mode)
+            recording.parts.append(turn or body)
         elif isinstance(body, Noted) and body.kind == Note.PLAN_MODE:
             plan_mode = str(body.data.get(body.kind))
         elif isinstance(body, Noted) and body.kind == Note.MODE:
             mode = str(body.data.get(body.kind))
         elif turn is None:
-            if isinstance(body, NodeRan | Intent | Outcome | Compacted | Rewound):
+            between = NodeRan | Intent | Outcome | Compacted | Rewound
+            if isinstance(body, between) or (copied and isinstance(body, _COMPARED)):
                 recording.parts.append(body)
+            copied = copied and not isinstance(body, TurnEnded)
         elif isinstance(body, TurnEnded):
             turn.ended, turn = body, None
         else:
             _take(turn, body, started)
     return recording
+
+
+def _recipe_turns(records: Iterable[Record]) -> set[int]:
+    """Return the numbers of the turns in which a recipe ran."""
+    turn, found = 0, set()
+    for record in records:
+        if isinstance(record.body, InputReceived):
+            turn = record.body.turn
+        elif isinstance(record.body, NodeRan) and record.body.update.node == RECIPE_NODE:
+            found.add(turn)
+    return found
 
 
 def _automatic(decision: Decision) -> bool:

@@ -12,13 +12,14 @@ the lines of named attachments (a model's recording), and the closing line.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions import session_search
@@ -37,6 +38,8 @@ from kogniterm.types import Phrase
 FORMAT = "kogniterm.session"
 VERSION = 3
 """2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
+_OLD_RECORDING = re.compile(r'\{"version": 1, "model": \{')
+"""The beginning of the files that recorded only the model's replies, until version 1.0."""
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 
@@ -83,6 +86,31 @@ def _record_line(stored: StoredRecord) -> str:
 # --- import ----------------------------------------------------------------------------------
 
 
+class SessionFile(NamedTuple):
+    """The header and the records of an exported session, or of a bug report."""
+
+    header: dict[str, Any]
+    rows: list[StoredRecord]
+
+
+def read_session(lines: Iterable[str]) -> SessionFile:
+    """Read an export or a bug report.
+
+    Raises `UsageError` for a file that is cut, changed, of a newer format or no such file, naming
+    the line.
+    """
+    given = list(lines)
+    if is_report(given):
+        given = list(read_report(given).session)
+    elif given and _OLD_RECORDING.match(given[0]):
+        raise UsageError(
+            "This is a model recording of an earlier version, which cannot be read any more. "
+            "A recording is now the file of: kogniterm sessions export"
+        )
+    read = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
+    return SessionFile(*read)
+
+
 def import_lines(
     store: SessionStore, lines: Iterable[str], *, as_new: bool = False, replacing: bool = False
 ) -> SessionInfo:
@@ -93,7 +121,7 @@ def import_lines(
     file that is cut, changed or of a newer format, naming the line, and when another session has
     its id.
     """
-    header, rows = read_closed(lines, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
+    header, rows = read_session(lines)
     session_id = new_id() if as_new else str(header["id"])
     present = store.info(session_id)
     if present is not None and not replacing:
@@ -268,7 +296,12 @@ def differences(source: SessionStore, target: SessionStore) -> list[str]:
 REPORT_FORMAT = "kogniterm.report"
 REPORT_VERSION = 1
 _SESSION = "session"
-_KEPT = frozenset({"type", "name", "id", "call_id", "request_id", "tool_call_id", "kind", "node"})
+_KEPT = frozenset({
+    "by", "call_id", "ended", "effect", "id", "kind", "label", "mode", "node", "plan_mode",
+    "request_id", "status", "stop", "tool", "tool_call_id", "type",
+})  # fmt: skip
+"""Fields whose values, single words, have a meaning for the reader of the file."""
+_WORD = re.compile(r"[\w.:-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +327,8 @@ def report_lines(
     parts: dict[str, Iterable[str]] = {_SESSION: _session_file(info, "", rows)}
     for name, lines in (attachments or {}).items():
         parts[name] = map(redact, lines)
-    header = {"format": REPORT_FORMAT, "version": REPORT_VERSION, "about": dict(about)}
+    told = {name: redact(item) for name, item in about.items()}
+    header = {"format": REPORT_FORMAT, "version": REPORT_VERSION, "about": told}
     tagged = (
         codec.dumps({"part": name, "line": line.rstrip("\n")})
         for name, lines in parts.items()
@@ -328,9 +362,13 @@ def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
         # An image may show secrets that no rule can find.
         return {"type": "text", "text": "[an image is left out here]"}
     if isinstance(value, str):
-        return value if key in _KEPT else redact(value)
+        return value if key in _KEPT and _WORD.fullmatch(value) else redact(value)
     if isinstance(value, dict):
-        return {name: _redacted(item, redact, name) for name, item in value.items()}
+        # Only the names of files are keys that a user, model or program chose.
+        return {
+            redact(name) if "/" in name else name: _redacted(item, redact, name)
+            for name, item in value.items()
+        }
     if isinstance(value, list):
         return [_redacted(item, redact, key) for item in value]
     return value

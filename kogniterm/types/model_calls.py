@@ -130,3 +130,30 @@ class Reply:
 
 
 ModelEvent = AnswerDelta | ThoughtDelta | ModelRetried | ModelLoading | Reply
+
+
+ASIDE = ("compact", "judge", "extract_facts", "web_search")
+"""The purposes of calls beside the conversation of an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A model call of a recorded session: the reply, or the failure instead of it.
+
+    `asker` is the agent (empty: the main one), or a purpose of `ASIDE`. `heard` is what was added
+    to the agent's history since its reply before.
+    """
+
+    asker: str
+    reply: AIMessage | None = None
+    usage: Usage = field(default_factory=Usage)
+    heard: tuple[BaseMessage, ...] = ()
+    failure: Phrase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The model of a recorded session, and its calls in order."""
+
+    model: str
+    calls: tuple[RecordedCall, ...]

@@ -16,8 +16,8 @@ import pytest
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.verbs import memory
 from kogniterm.errors import KognitermError
+from kogniterm.host.identity import account_name as user_name
 from kogniterm.memory import open_memory
-from kogniterm.runtime.build import account_name as user_name
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kogniterm.execution.process.processes import process_state
-from kogniterm.runtime.build import account_name
+from kogniterm.host.identity import account_name
 from kogniterm.sessions.session_transfer import replaced
 from tests.cli.conftest import KOGNITERM, Shell
 from tests.support.fake_gemini import FakeGemini

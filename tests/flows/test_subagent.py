@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kogniterm.models.model_recording import RecordingModel
+from kogniterm.models.calling import WrappedModel
+from kogniterm.protocols import Model
 from kogniterm.sessions.records import NodeRan, Outcome
-from kogniterm.types import ActionRequest, Decision, events
+from kogniterm.types import ActionRequest, Decision, ModelEvent, ModelRequest, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge, until
@@ -426,21 +427,35 @@ async def test_its_history_only_grows_and_is_apart_from_the_main_one(make_flow: 
     ]  # fmt: skip
 
 
+class Listening(WrappedModel):
+    """A model that keeps the requests it gets."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.requests.append(request)
+        async for event in self._model.stream(request):
+            yield event
+
+
 async def test_each_request_of_an_agent_begins_with_its_one_before(make_flow: MakeFlow) -> None:
     flow = make_flow(FIX, decisions=[yes, yes])
     (flow.folder / "greet.sh").write_text("ech hello\n")
-    session, record = flow.open(), flow.folder.parent / "calls.jsonl"
-    session.modes.model = RecordingModel(session.modes.model, record)
+    session = flow.open()
+    listening = Listening(session.modes.model)
+    session.modes.model = listening
     await flow.run("Mend it")
-    asked = [json.loads(line)["asked"] for line in record.read_text().splitlines()[1:]]
-    by_agent: dict[str, list[list[str]]] = {}
-    for one in asked:
-        by_agent.setdefault(one["asker"], []).append(one["messages"])
+    by_agent: dict[str, list[list[Any]]] = {}
+    for one in listening.requests:
+        told = [(m.type, m.content, getattr(m, "tool_calls", ())) for m in one.messages]
+        by_agent.setdefault(one.agent, []).append(told)
     assert [len(requests) for requests in by_agent.values()] == [2, 3]
     for requests in by_agent.values():
         for before, after in pairwise(requests):
             assert after[: len(before)] == before
-    assert len({(one["asker"], one["tools"]) for one in asked}) == 2
+    assert len({(one.agent, str(one.tools)) for one in listening.requests}) == 2
 
 
 # --- after a kill ------------------------------------------------------------------------------

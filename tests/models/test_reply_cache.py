@@ -253,13 +253,12 @@ async def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path: Path) -
     assert inner.calls == 2
 
 
-def test_models_that_cost_nothing_are_left_alone(cache: ReplyCache, tmp_path: Path) -> None:
+def test_models_that_cost_nothing_are_left_alone(cache: ReplyCache) -> None:
     for provider in ("scripted", "replay", "local"):
         model = Counting(replace(INFO, provider=provider))
         assert caching(model, cache, ModelOptions()) is model
     model = Counting()
     assert caching(model, None, ModelOptions()) is model
-    assert caching(model, cache, ModelOptions(record_to=tmp_path / "r")) is model
     assert isinstance(caching(model, cache, ModelOptions()), CachingModel)
 
 

@@ -46,11 +46,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report; 1 when the run differs from the record."""
-    from kogniterm.runtime.replay.replay_session import (
-        recorded_file,
-        recorded_session,
-        replay_recorded,
-    )
+    from kogniterm.runtime.replay.replay_session import replay_recorded
+    from kogniterm.runtime.use_cases.recordings import recorded_file, recorded_session
 
     if args.folder is not None and not args.live:
         raise UsageError(
@@ -59,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="kogniterm-replay-") as folder:
         scratch, file = Path(folder), Path(args.session)
         if file.is_file():
-            recorded = recorded_file(file, scratch)
+            recorded = recorded_file(file)
         else:
             with open_sessions(args) as store:
                 recorded = recorded_session(store, args.session)

@@ -34,7 +34,7 @@ from kogniterm.errors import (
 )
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.scripted_executor import ScriptedExecutor, no_result
-from kogniterm.models.catalog import ANY_IMAGES
+from kogniterm.models.replay_model import recorded_model
 from kogniterm.protocols import Executor, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import compacted
@@ -64,7 +64,6 @@ from kogniterm.types import (
     EffectClass,
     Job,
     ModelEvent,
-    ModelInfo,
     ModelRequest,
     Observation,
     Phrase,
@@ -396,16 +395,7 @@ class RecordedModel:
     """Gives the replies of the turn that is played."""
 
     def __init__(self, name: str, player: Player) -> None:
-        provider = name.partition(":")[0]
-        # Which model saw an image is not recorded: every recorded image is accepted.
-        self.info = ModelInfo(
-            name,
-            provider,
-            1_000_000,
-            100_000,
-            one_command=provider == "local",
-            images=ANY_IMAGES,
-        )
+        self.info = recorded_model(name)
         self._player = player
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from kogniterm import __version__, prompts
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.approval.analysis.paths_and_variables import is_secret
-from kogniterm.errors import StorageCorruptError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.protocols import Executor, Tool
@@ -44,8 +44,7 @@ from kogniterm.runtime.services.session_prompts import files_of, kept_prompts
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, PlanSettings, SessionModes, TurnIO
-from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
-from kogniterm.sessions.journal.codec import stored_records
+from kogniterm.runtime.use_cases.recordings import Recorded
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.recording import (
     Divergence,
@@ -54,23 +53,14 @@ from kogniterm.sessions.recording import (
     first_divergence,
     recording_of,
 )
-from kogniterm.sessions.records import Intent, Record
+from kogniterm.sessions.records import InputReceived, Intent
 from kogniterm.sessions.session_database import open_store
-from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import environment
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import PlanMode, UserInput, approval_mode
 
 IN_SCRATCH = frozenset({"read_file", "search_text", "find_files", "edit_file", "write_file"})
 """Tools that work on the scratch copy in a live replay; the others answer from the record."""
-
-
-class Recorded(NamedTuple):
-    """The records of a session, its folder and its model."""
-
-    records: list[Record]
-    folder: str
-    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +70,6 @@ class ReplayReport:
     turns: int
     commands: int
     divergence: Divergence | None
-
-
-def recorded_session(store: SessionStore, reference: str) -> Recorded:
-    """Read a session; records that cannot be read are left out."""
-    info = store.find(reference)
-    records = []
-    for stored in stored_records(store.database, info.id):
-        with suppress(StorageCorruptError):
-            records.append(stored.record())
-    return Recorded(records, info.folder, info.model)
-
-
-def recorded_file(file: Path, scratch: Path) -> Recorded:
-    """Read the session of an export or a bug report. Raises `UsageError`."""
-    lines = read_lines(str(file))
-    store, _recovery = open_store(scratch / "recorded.db", user="replay", version=__version__)
-    with closing(store):
-        return recorded_session(store, import_session(store, lines).id)
 
 
 def replay_recorded(
@@ -187,6 +159,7 @@ async def _replay(
             turns += 1
             await _play(services, player, part, io)
             continue
+        turns += isinstance(part, InputReceived)
         if isinstance(part, Intent) and live is not None:
             await asyncio.to_thread(live.run, part.command)
         journal.append(part)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,7 @@ from kogniterm.types import (
     Phrase,
     Reply,
     ToolSpec,
+    Usage,
     UserInput,
     events,
 )
@@ -147,6 +149,7 @@ class SessionRecipePorts:
     )
     threads: Threads = field(init=False)
     _actions: _Actions = field(init=False)
+    _agents: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.threads = Threads(self.session, self.count)
@@ -213,16 +216,16 @@ class SessionRecipePorts:
                 reply = event
                 relay(event, self.io.sink, self.count)
         assert reply is not None
-        self.session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, usage=reply.usage)))
         return reply
 
     def question(self, text: str) -> HumanMessage:
         """Return a question to the model, with secrets replaced."""
         return HumanMessage(self.session.journal.redact(text))
 
-    def note(self, key: str, messages: Sequence[BaseMessage]) -> None:
+    def note(self, key: str, messages: Sequence[BaseMessage], usage: Usage) -> None:
         """Journal what a model node said and heard."""
-        self.session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, tuple(messages), agent=key)))
+        update = NodeUpdate(RECIPE_NODE, tuple(messages), usage=usage, agent=key)
+        self.session.journal.record(NodeRan(update))
 
     @asynccontextmanager
     async def thread(self, name: str) -> AsyncIterator[Thread]:
@@ -231,7 +234,9 @@ class SessionRecipePorts:
         async with thread.used:
             yield thread
 
-    async def agent(self, task: str, tools: str, tokens: int | None, *, alone: bool) -> NodeResult:
+    async def agent(
+        self, key: str, task: str, tools: str, tokens: int | None, *, alone: bool
+    ) -> NodeResult:
         """Delegate a task to a sub-agent, as the model would.
 
         Its call stands open in the history while it works `alone`. Otherwise other calls may come
@@ -241,22 +246,29 @@ class SessionRecipePorts:
         arguments: dict[str, Any] = {"task": task, "tools": tools}
         if tokens is not None:
             arguments["tokens"] = tokens
-        delegated, key, journal = parse_task(arguments), _call_id(), self.session.journal
-        call = {"name": DELEGATE.name, "args": arguments, "id": key, "type": "tool_call"}
+        delegated, journal = parse_task(arguments), self.session.journal
+        call_id = self._agent_id(key)
+        call = {"name": DELEGATE.name, "args": arguments, "id": call_id, "type": "tool_call"}
         asked = (AIMessage("", tool_calls=[call]),)
         if alone:
             journal.record(NodeRan(NodeUpdate(RECIPE_NODE, asked)))
-        result = await self._run_agent(key, delegated)
+        result = await self._run_agent(call_id, delegated)
         while result.pending:
             await self._actions.settle(_Action(pending=result.pending))
-            result = await self._run_agent(key, delegated)
+            result = await self._run_agent(call_id, delegated)
         text, broken = journal.redact(result.text), result.status != "ok"
-        answer = messages.tool_message(key, DELEGATE.name, text, failed=broken)
+        answer = messages.tool_message(call_id, DELEGATE.name, text, failed=broken)
         told = (answer,) if alone else (*asked, answer)
         journal.record(NodeRan(NodeUpdate(RECIPE_NODE, told)))
         if broken:
             raise KognitermError("The recipe's sub-agent failed: {why}", why=text)
         return NodeResult(text)
+
+    def _agent_id(self, key: str) -> str:
+        """Return the id of a sub-agent's call: the same in another run of the recipe."""
+        self._agents[key] += 1
+        number = f"-{self._agents[key]}" if self._agents[key] > 1 else ""
+        return f"recipe-{self.session.state.turn}-{key.replace('/', '-')}{number}"
 
     async def _run_agent(self, key: str, task: Task) -> Result:
         context = replace(self.session.context.think_context(self.io, self.count), think=think)

@@ -48,11 +48,17 @@ def report_parts(
     about: Mapping[str, str] | None = None,
     attachments: Mapping[str, Iterable[str]] | None = None,
 ) -> Iterator[str]:
-    """Yield the text of a bug report; `about` adds to the description of this installation."""
+    """Yield the text of a bug report; `about` adds to the description of this installation.
+
+    The names of the user and the machine are replaced, and what `redact` finds.
+    """
     import platform
 
+    from kogniterm.host.identity import own_names
     from kogniterm.sessions.session_transfer import report_lines
+    from kogniterm.text.own_names import without_names
 
+    anonymous = without_names(own_names())
     installed = {
         "kogniterm": __version__,
         "python": platform.python_version(),
@@ -61,7 +67,7 @@ def report_parts(
     lines = report_lines(
         store,
         reference,
-        redact=redact,
+        redact=lambda text: anonymous(redact(text)),
         about={**installed, **(about or {})},
         attachments=attachments or {},
     )
@@ -70,10 +76,8 @@ def report_parts(
 
 def import_session(store: SessionStore, lines: list[str], *, as_new: bool = False) -> SessionInfo:
     """Import an export, or the session of a bug report."""
-    from kogniterm.sessions.session_transfer import import_lines, is_report, read_report
+    from kogniterm.sessions.session_transfer import import_lines
 
-    if is_report(lines):
-        lines = list(read_report(lines).session)
     return import_lines(store, lines, as_new=as_new)
 
 

@@ -1,0 +1,90 @@
+"""The calls of a model in the records of a session, for a replay of its replies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kogniterm.sessions.recording import THINKING, UNUSABLE, without_repeats
+from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, Record, TurnEnded
+from kogniterm.types import NodeUpdate, Phrase, Usage
+from kogniterm.types.model_calls import RecordedCall
+from kogniterm.types.turn_values import RECIPE_NODE
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+FAILED = Phrase("The recorded model call failed.")
+
+
+@dataclass(slots=True)
+class _Listening:
+    """The messages that each caller has heard since its last reply."""
+
+    judged: str
+    heard: dict[str, list[BaseMessage]] = field(default_factory=lambda: defaultdict(list))
+
+    def said_in(self, update: NodeUpdate) -> Iterator[RecordedCall]:
+        """Yield the replies in what a node added, the last with what they cost."""
+        recipe = update.node == RECIPE_NODE
+        thinks = update.node in THINKING or (recipe and bool(update.agent))
+        calls: list[RecordedCall] = []
+        last = ""
+        for message in update.messages:
+            unusable = message.type == "human" and message.text.startswith(UNUSABLE)
+            if thinks and message.type == "ai":
+                calls.append(self._reply(update.agent, message))
+            elif thinks and unusable and last != "ai":
+                calls.append(self._reply(update.agent, None))
+            if message.type == "tool":
+                yield from self._judgement(message)
+            if message.type != "ai":
+                self.heard[update.agent].append(message)
+            last = message.type
+        yield from (*calls[:-1], *(_costing(call, update.usage) for call in calls[-1:]))
+        if update.agent and update.failure is not None and not thinks:
+            yield RecordedCall(update.agent, failure=update.failure)
+
+    def _reply(self, agent: str, message: BaseMessage | None) -> RecordedCall:
+        from langchain_core.messages import AIMessage
+
+        reply = message if isinstance(message, AIMessage) else AIMessage("")
+        return RecordedCall(agent, reply, heard=tuple(self.heard.pop(agent, ())))
+
+    def _judgement(self, message: BaseMessage) -> Iterator[RecordedCall]:
+        from langchain_core.messages import AIMessage
+
+        artifact = getattr(message, "artifact", None)
+        kept = artifact.get(self.judged) if isinstance(artifact, Mapping) else None
+        if isinstance(kept, Mapping):
+            yield RecordedCall("judge", AIMessage(str(kept["reply"])))
+
+
+def recorded_calls(records: Iterable[Record], *, judged: str) -> Iterator[RecordedCall]:
+    """Yield the calls that got a reply or failed, in order.
+
+    `judged` is the key under which a judged plan step keeps the reply of its judge.
+    """
+    from langchain_core.messages import AIMessage
+
+    listening = _Listening(judged)
+    for record in without_repeats(records):
+        match record.body:
+            case InputReceived(message=message):
+                listening.heard[""].append(message)
+            case NodeRan(update=update):
+                yield from listening.said_in(update)
+            case Outcome() as outcome:
+                listening.heard[outcome.agent].extend(outcome.told)
+            case Compacted(summary=str() as summary, usage=usage):
+                yield RecordedCall("compact", AIMessage(summary), usage)
+            case TurnEnded(stop="model_failed"):
+                yield RecordedCall("", failure=FAILED)
+            case _:
+                pass
+
+
+def _costing(call: RecordedCall, usage: Usage) -> RecordedCall:
+    return RecordedCall(call.asker, call.reply, usage, call.heard)
