@@ -94,6 +94,11 @@ class Paths:
         return self.data / "model-replies"
 
     @property
+    def provider_caches(self) -> Path:
+        """Folder that lists what providers store for a while, by name, for forgetting."""
+        return self.data / "provider-caches"
+
+    @property
     def trust_file(self) -> Path:
         """The folders that the user trusts, with the hashes of what they held."""
         return self.data / "trust.json"

@@ -37,10 +37,11 @@ class ModelOptions:
     (tokens) to the table of known models. `thoughts` asks for the model's thinking where it is
     shown; `effort` is that of reasoning, for models that have it (empty: the provider's default);
     `images` says whether the model takes images (None: the table of known models
-    does); `prompt_cache` asks providers to cache the beginning of requests; `text_calls` offers
-    tools in text to a model that calls none. `weights_file` is used instead of pulled weights;
-    `examples_file` holds what the user's approvals taught. Relative paths of scripted and replay
-    files start from `base_folder`; `read_recording` reads the file of a replay model.
+    does); `prompt_cache` asks providers to cache the beginning of requests, and `provider_caches`
+    is the folder that lists what is stored there; `text_calls` offers tools in text to a model that
+    calls none. `weights_file` is used instead of pulled weights; `examples_file` holds what the
+    user's approvals taught. Relative paths of scripted and replay files start from `base_folder`;
+    `read_recording` reads the file of a replay model.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -57,6 +58,7 @@ class ModelOptions:
     effort: str = ""
     images: bool | None = None
     prompt_cache: bool = True
+    provider_caches: Path | None = None
     text_calls: bool = False
     weights_folder: Path | None = None
     weights_file: Path | None = None

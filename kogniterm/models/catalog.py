@@ -86,6 +86,11 @@ def cost_of(name: str, usage: Usage) -> float | None:
     return price.cost(usage) if price is not None else None
 
 
+def cached_start(provider: str, model: str) -> int | None:
+    """Return the fewest tokens that a provider stores on request; None where it stores nothing."""
+    return _fitting(model, _TABLES["cache_least"].get(provider, {}).items())
+
+
 @dataclass(frozen=True, slots=True)
 class Provider:
     """A service, or a way to run a model, as it is chosen by `name:model`.

@@ -103,7 +103,9 @@ def assemble(
     executor = _executor(given, state, policy)
     use_instructions(written, written.redact(instructions_text(project)))
     memory, asker = _memory(given, journal, modes.model, clock), AskPort()
-    archive = SessionArchive(store, journal, paths, settings.session_max_age_days)
+    archive = SessionArchive(
+        store, journal, paths, settings.session_max_age_days, _secret(settings.google_api_key) or ""
+    )
     forgetting = ForgetService(archive, memory, asker)
     undo = UndoService(
         PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd

@@ -197,6 +197,7 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         max_output=settings.max_output_tokens,
         effort="" if settings.effort == "default" else settings.effort,
         prompt_cache=settings.prompt_cache,
+        provider_caches=paths.provider_caches,
         text_calls=settings.text_calls,
         thoughts=settings.thoughts != "off",
         images=settings.model_images,

@@ -13,6 +13,9 @@ client at `url`; queue one answer per expected request:
 the server answers 400 saying so. `pages` are the answers to GET by path, for lists of models; what
 is not there is not found. `requests` holds every request; `gone` is set when a client
 left before its answer was complete.
+
+Content for its cache is stored on request: `caches` holds it by name, `cache_calls` what was asked
+about it, and `refuse_caches` is the status with which every such call fails.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+MISSING = {"error": {"code": 403, "message": "CachedContent not found (or permission denied)"}}
 USAGE = {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}
 
 
@@ -88,6 +92,10 @@ class FakeGemini:
         self.requests: list[Seen] = []
         self.pages: dict[str, Answer] = {}
         self.gets: list[Seen] = []
+        self.caches: dict[str, dict[str, Any]] = {}
+        self.cache_calls: list[tuple[str, str]] = []
+        self.cache_tokens = 2_500
+        self.refuse_caches = 0
         self.gone = threading.Event()
         self._closing = threading.Event()
         self._answers: list[Answer] = []
@@ -188,12 +196,32 @@ class FakeGemini:
         """Return the answer to `seen` (called by the handler's threads)."""
         with self._lock:
             self.requests.append(seen)
+            name = seen.body.get("cachedContent") if seen.raw.startswith(b"{") else None
+            if name is not None and name not in self.caches:
+                return Answer((json.dumps(MISSING).encode(),), status=403)
             if self._answers:
                 return self._answers.pop(0)
         if self._function is not None:
             return self._function(seen.body)
         error = {"code": 400, "message": "the fake Gemini has no answer queued"}
         return Answer((json.dumps({"error": error}).encode(),), status=400)
+
+    def of_cache(self, method: str, path: str, raw: bytes) -> tuple[int, dict[str, Any]]:
+        """Return status and reply of a call about stored content."""
+        name = path.partition("?")[0].removeprefix("/v1beta/")
+        with self._lock:
+            self.cache_calls.append((method, name))
+            if self.refuse_caches:
+                return self.refuse_caches, {"error": {"message": "no caching here"}}
+            if method == "POST":
+                name = f"cachedContents/{len(self.cache_calls)}"
+                self.caches[name] = json.loads(raw)
+            elif name not in self.caches:
+                return 403, MISSING
+            elif method == "DELETE":
+                del self.caches[name]
+                return 200, {}
+            return 200, {"name": name, "usageMetadata": {"totalTokenCount": self.cache_tokens}}
 
     def wait_until_left(self, connection: socket.socket, longest: float = math.inf) -> bool:
         """Block until the peer closes `connection`, the server stops, or `longest` seconds."""
@@ -272,13 +300,43 @@ def parts_answer(
     return Answer((*chunks, event(last)))
 
 
-def _handler(fake: FakeGemini) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+class _JsonHandler(BaseHTTPRequestHandler):
+    """Answers calls about stored content of `fake`, and whole JSON replies."""
+
+    fake: FakeGemini
+
+    def do_PATCH(self) -> None:
+        self.about_cache(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def do_DELETE(self) -> None:
+        self.about_cache(b"")
+
+    def about_cache(self, raw: bytes) -> None:
+        self.reply(*self.fake.of_cache(self.command, self.path, raw))
+
+    def reply(self, status: int, reply: dict[str, Any]) -> None:
+        body = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _handler(server: FakeGemini) -> type[BaseHTTPRequestHandler]:
+    fake = server
+
+    class Handler(_JsonHandler):
+        fake = server
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer = fake.take(Seen(self.path, dict(self.headers), raw))
+            if self.path.startswith("/v1beta/cachedContents"):
+                self.about_cache(raw)
+                return
+            seen = Seen(self.path, dict(self.headers), raw)
+            answer = fake.take(seen)
             try:
                 self._send(answer)
             except (BrokenPipeError, ConnectionResetError):

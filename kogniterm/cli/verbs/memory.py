@@ -90,10 +90,13 @@ def _project(args: argparse.Namespace) -> str:
 @contextmanager
 def _other_stores(args: argparse.Namespace) -> Iterator[list[Forgettable]]:
     """Open the other stores that may hold forgotten words: the journal and files."""
+    from kogniterm.cli.options import settings_of
     from kogniterm.runtime.services.archive import forgettables
 
+    secret = settings_of(args).google_api_key
+    key = secret.get_secret_value() if secret is not None else ""
     with open_sessions(args) as sessions:
-        yield forgettables(paths_in_use(), sessions, _project(args))
+        yield forgettables(paths_in_use(), sessions, _project(args), gemini_key=key)
 
 
 def _check_writable(args: argparse.Namespace) -> None:

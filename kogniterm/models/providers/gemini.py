@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import (
@@ -19,7 +21,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.catalog import BY_NAME, efforts_of, thinking_tokens
+from kogniterm.models.catalog import BY_NAME, cached_start, efforts_of, thinking_tokens
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -33,12 +35,13 @@ from kogniterm.models.providers.provider_model import (
     retry_after,
     too_long,
 )
-from kogniterm.types import ModelInfo, ModelRequest, Phrase
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Phrase, Reply
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_google_genai import ChatGoogleGenerativeAI
 
+    from kogniterm.models.providers.gemini_cache import PrefixCache
     from kogniterm.models.providers.gemini_wire import Wire
 
 PROVIDER = "Gemini"
@@ -67,6 +70,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
 
         secure = self._url.startswith("https:")
         wire = self._wire = Wire(idle=self._options.idle, secure=secure)
+        wire.prefixes = self._prefix_cache(wire)
         # `verify` and `ssl` keep the client from loading certificates twice more.
         http = {"transport": wire, "verify": wire.certificates, "ssl": wire.certificates}
         chat = ChatGoogleGenerativeAI(
@@ -92,6 +96,24 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
                 ),
             )
         return chat
+
+    def _prefix_cache(self, wire: Wire) -> PrefixCache | None:
+        """Return what stores the beginning of requests, for a model that allows it."""
+        from kogniterm.models.providers.gemini_cache import PrefixCache, ProviderCaches
+
+        provider, _colon, model = self._info.name.partition(":")
+        least = cached_start(provider, model)
+        if least is None or not self._options.prompt_cache:
+            return None
+        folder = self._options.provider_caches
+
+        async def send(
+            method: str, path: str, body: Mapping[str, Any] | None
+        ) -> tuple[int, Mapping[str, Any]]:
+            return await wire.ask(method, f"{self._url.rstrip('/')}/v1beta/{path}", self._key, body)
+
+        listed = ProviderCaches(folder) if folder is not None else None
+        return PrefixCache(model, self._url, least, send, listed)
 
     def _thinking(self) -> dict[str, Any]:
         """Return the settings of thinking: a budget before Gemini 3, a level since."""
@@ -121,19 +143,35 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         assert self._wire is not None
         for _ in range(2):
             call = self._wire.plan(request.messages, _settings(request))
+            tokens = cached = 0
             try:
                 async for chunk in client.astream(
                     call.messages,
                     http_options={"headers": {CALL_HEADER: call.number}},
                     **call.settings,
                 ):
+                    counted: Mapping[str, Any] = chunk.usage_metadata or {}
+                    tokens += counted.get("input_tokens") or 0
+                    cached += (counted.get("input_token_details") or {}).get("cache_read") or 0
                     yield chunk
+                if self._wire.prefixes is not None and request.tools and call.fixed:
+                    self._wire.prefixes.replied(
+                        call.head, call.fixed, call.parts, tokens=tokens, cached=cached
+                    )
                 return
             except WireChangedError:
                 # A client with another request shape: it works, only slower.
                 self._wire.plain = True
             finally:
                 await self._wire.end(call)
+
+    async def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        async with aclosing(super()._attempt(request)) as events:
+            async for event in events:
+                if isinstance(event, Reply) and self._wire is not None and self._wire.prefixes:
+                    owed = self._wire.prefixes.take_owed()
+                    event = replace(event, usage=event.usage + owed)
+                yield event
 
     def _foreign(self) -> tuple[type[Exception], ...]:
         import httpx

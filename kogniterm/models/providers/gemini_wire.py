@@ -35,10 +35,13 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from kogniterm.models.providers.gemini_cache import PrefixCache, Stored
 from kogniterm.models.providers.provider_model import hooks
 
 CALL_HEADER = "x-kogniterm-call"
 """Names the call a request belongs to, between client and transport; never sent."""
+NOT_STORED = frozenset({400, 403, 404})
+"""Status of a request whose stored content is not there any more, or does not fit it."""
 LEAST_KEPT = 2000
 """Groups kept converted at least; more when one history holds more."""
 
@@ -141,6 +144,22 @@ class WireCall:
     fresh: list[MessageGroup] = field(default_factory=list)
     head: HeadKey | None = None
     response: httpx.Response | None = None
+    fixed: bytes = b""
+    stored: Stored | None = None
+
+    @property
+    def parts(self) -> list[bytes]:
+        """Return the wire forms of its groups, once it was joined."""
+        return [group.data or b"" for group in self.groups or ()]
+
+    def joined(self, stored: Stored | None) -> bytes:
+        """Return the body; with `stored`, only what comes after the stored content."""
+        self.stored = stored
+        if stored is None:
+            return b"{" + self.fixed + b'"contents":[' + b",".join(self.parts) + b"]}"
+        name = json.dumps(stored.name).encode()
+        rest = b",".join(self.parts[len(stored.groups) :])
+        return b'{"cachedContent":' + name + b"," + stored.rest + b'"contents":[' + rest + b"]}"
 
 
 class Wire(httpx.AsyncBaseTransport):
@@ -167,6 +186,7 @@ class Wire(httpx.AsyncBaseTransport):
             httpx.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         )
         self.plain = False
+        self.prefixes: PrefixCache | None = None
 
     def plan(self, messages: Sequence[BaseMessage], settings: Mapping[str, Any]) -> WireCall:
         """Return what to hand to the client so that the joined request holds all of `messages`.
@@ -223,16 +243,13 @@ class Wire(httpx.AsyncBaseTransport):
         content = request.content
         if call is not None:
             content = self._join(call, content)
-        headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]
-        timeout = {**request.extensions.get("timeout", {}), "read": self._idle}
-        request = httpx.Request(
-            request.method,
-            request.url,
-            headers=headers,
-            content=content,
-            extensions={**request.extensions, "timeout": timeout},
-        )
-        response = await self._pool().send(request, stream=True)
+        response = await self._send(request, content)
+        if call is not None and call.stored is not None and response.status_code in NOT_STORED:
+            # It has expired or was deleted: nobody has to know, the whole request is sent.
+            await response.aclose()
+            if self.prefixes is not None:
+                self.prefixes.lost(call.stored)
+            response = await self._send(request, call.joined(None))
         if call is not None:
             call.response = response
         if response.has_redirect_location:
@@ -241,6 +258,33 @@ class Wire(httpx.AsyncBaseTransport):
             where = response.headers["location"]
             raise httpx.UnsupportedProtocol(f"it redirects to {where}", request=request)
         return response
+
+    async def _send(self, request: httpx.Request, content: bytes) -> httpx.Response:
+        headers = [item for item in request.headers.raw if item[0].lower() != b"content-length"]
+        timeout = {**request.extensions.get("timeout", {}), "read": self._idle}
+        whole = httpx.Request(
+            request.method,
+            request.url,
+            headers=headers,
+            content=content,
+            extensions={**request.extensions, "timeout": timeout},
+        )
+        return await self._pool().send(whole, stream=True)
+
+    async def ask(
+        self, method: str, url: str, key: str, body: Mapping[str, Any] | None
+    ) -> tuple[int, Mapping[str, Any]]:
+        """Send a small request beside those of the client; raises `OSError` when that fails."""
+        content = b"" if body is None else _wire(body)
+        headers = {"x-goog-api-key": key, "content-type": "application/json"}
+        try:
+            response = await self._pool().request(
+                method, url, content=content, headers=headers, timeout=self._idle
+            )
+            reply = response.json() if response.content else {}
+        except (httpx.HTTPError, ValueError) as error:
+            raise OSError(str(error)) from error
+        return response.status_code, reply if isinstance(reply, Mapping) else {}
 
     def _join(self, call: WireCall, content: bytes) -> bytes:
         """Return the whole request body, with the client's new part learned."""
@@ -257,9 +301,9 @@ class Wire(httpx.AsyncBaseTransport):
             self._kept.move_to_end(group.key)
         while len(self._kept) > max(LEAST_KEPT, 2 * len(call.groups)):
             self._kept.popitem(last=False)
-        contents = b",".join(group.data or b"" for group in call.groups)
-        head = self._head(call.head, body)
-        return b"{" + head + b'"contents":[' + contents + b"]}"
+        call.fixed = self._head(call.head, body)
+        covers = self.prefixes.covering if self.prefixes is not None else None
+        return call.joined(covers(call.head, call.parts) if covers is not None else None)
 
     def _head(self, key: HeadKey, body: dict[str, Any]) -> bytes:
         """Return the constant part with a comma behind it, from the first body that has it."""
@@ -284,6 +328,8 @@ class Wire(httpx.AsyncBaseTransport):
         """Return the blocking twin the client's cleanup expects; there is nothing to close."""
 
     async def aclose(self) -> None:
+        if self.prefixes is not None:
+            await self.prefixes.aclose()
         if self._client is not None and self._loop is asyncio.get_running_loop():
             await self._client.aclose()
             self._client = None

@@ -11,14 +11,17 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
+from kogniterm.models.providers.gemini_cache import ProviderCaches, delete_listed
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.services.trust_store import TrustStore, trusted_files
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
@@ -40,12 +43,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SessionArchive:
-    """The user's sessions, the journal of the open one, and the places of the files."""
+    """The user's sessions, the journal of the open one, and the places of the files.
+
+    `gemini_key` deletes what Gemini stores.
+    """
 
     store: SessionStore
     journal: SessionJournal
     paths: Paths
     max_age_days: int | None = None
+    gemini_key: str = field(default="", repr=False)
 
     def expire(self) -> None:
         """Delete the sessions that were not used for longer than the user wants them kept.
@@ -84,7 +91,9 @@ class SessionArchive:
             )
         live = {self.journal.state.session_id: self.journal}
         remembered = memory.context.memory
-        others = forgettables(self.paths, self.store, remembered.project, live)
+        others = forgettables(
+            self.paths, self.store, remembered.project, live, gemini_key=self.gemini_key
+        )
         return remembered.forgetter.joined(*others)
 
     def user_files(self) -> UserFiles:
@@ -196,6 +205,34 @@ class ReplyPurge:
         return Purged(Phrase("kept replies of models"), ReplyCache(self.folder).clear())
 
 
+@dataclass(frozen=True, slots=True)
+class ProviderPurge:
+    """Forgets what Gemini stores for a while: all of it, whatever it contains.
+
+    `key` is the user's key there; "" where none is set.
+    """
+
+    folder: Path
+    key: str
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Delete everything that is stored; what cannot be deleted expires by itself."""
+        del terms
+        caches, removed, left = ProviderCaches(self.folder), 0, []
+        for one in caches.current(time.time()):
+            if self.key and delete_listed(one, self.key):
+                caches.remove(one.name)
+                removed += 1
+                continue
+            until = datetime.fromtimestamp(one.expires).astimezone().strftime("%H:%M:%S")
+            left.append(
+                Phrase(
+                    "text of a session that Gemini keeps in its cache until {time}", {"time": until}
+                )
+            )
+        return Purged(Phrase("Gemini's cache"), removed, tuple(left))
+
+
 def _is_own(path: Path) -> bool:
     try:
         info = path.lstat()
@@ -236,8 +273,13 @@ def forgettables(
     store: SessionStore | None,
     project: str,
     live: Mapping[str, SessionJournal] | None = None,
+    *,
+    gemini_key: str = "",
 ) -> list[Forgettable]:
-    """Return everything beside memory's own tables that may hold what is to be forgotten."""
+    """Return everything beside memory's own tables that may hold what is to be forgotten.
+
+    `gemini_key` deletes what Gemini stores.
+    """
     files: list[tuple[Phrase, Sequence[Path]]] = [
         (Phrase("command outputs"), [paths.outputs]),
         (Phrase("outcomes not yet saved to the database"), [paths.spool]),
@@ -250,6 +292,7 @@ def forgettables(
     return [
         *journal,
         ReplyPurge(paths.model_replies),
+        ProviderPurge(paths.provider_caches, gemini_key),
         UndoPurge(paths.data / "undo"),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),
