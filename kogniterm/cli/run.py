@@ -34,7 +34,7 @@ from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
-from kogniterm.ui.locale import _, mark
+from kogniterm.ui.locale import _, mark, translate
 from kogniterm.ui.prompt.attachments import mentions
 
 if TYPE_CHECKING:
@@ -226,6 +226,9 @@ async def drive(
         sink(JobsLeft(left))
     sink.finish(answer)
     await session.finish()
+    if session.memory is not None:
+        for line in session.memory.waiting_lines():
+            sys.stderr.write(translate(line) + "\n")
     return 128 + received[0] if received else answer.exit_code
 
 

@@ -128,6 +128,15 @@ class FactRepository:
         )
         return [AuditEntry(*row) for row in rows]
 
+    def unannounced(self, how: str) -> list[Fact]:
+        """Return the pending facts that the user was not told of in this way yet, oldest first."""
+        return self._select(
+            "status = 'pending' AND NOT EXISTS (SELECT 1 FROM memory_audit AS seen "
+            "WHERE seen.user_id = facts.user_id AND seen.fact_id = facts.id "
+            "AND seen.operation = ?)",
+            (how,),
+        )
+
     def _select(self, condition: str, values: Sequence[object] = ()) -> list[Fact]:
         rows = self.sql.execute(
             f"SELECT {_COLUMNS} FROM facts WHERE {self._scope} AND {condition} ORDER BY id",

@@ -266,6 +266,16 @@ class Updater:
                 status="active" if fact.status == "pending" else fact.status,
             )
 
+    def drop(self, fact: Fact) -> None:
+        """Delete a pending fact that the user does not confirm; it is not learned again by itself.
+
+        What the user said in the session stays there: `Forgetter` removes it from everywhere.
+        """
+        now = self._clock.now()
+        with self._repository.transaction():
+            self._tombstones.add([fact.text], now)
+            self._repository.delete([fact.id], now=now, who="person")
+
     def pin(self, fact: Fact, pinned: bool) -> Fact:
         """Pin or unpin: a pinned fact never fades and goes into every prompt."""
         operation = "pin" if pinned else "unpin"

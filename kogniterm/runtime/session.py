@@ -21,7 +21,7 @@ from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
-from kogniterm.runtime.services.forget_service import ForgetService
+from kogniterm.runtime.services.forget_service import ForgetService, SentenceChoice
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.side_by_side import SideBySide
@@ -131,7 +131,9 @@ class LiveSession:
         self.asker.ask_now = ask
         forget = self.forgetting.requested_in(user_input) if user_input is not None else None
         if forget is not None and not self.state.open_turn:
-            return await self._forget(forget, sink)
+            choice = await self.forgetting.decide(forget, sink)
+            if choice != "task":
+                return self._forget(forget, choice, sink)
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         answer = await run_turn(
             self.services,
@@ -142,11 +144,11 @@ class LiveSession:
             self.memory.turn_ended(answer.text)
         return answer
 
-    async def _forget(self, request: ForgetRequest, sink: EventSink) -> Answer:
+    def _forget(self, request: ForgetRequest, choice: SentenceChoice, sink: EventSink) -> Answer:
         """Run a turn that only forgets: it is not journaled, and no model is asked."""
         cwd = self.executor.cwd
         sink(events.TurnStarted(self.id, self.state.turn, self.model.name, cwd))
-        answer = await self.forgetting.answer(request, sink)
+        answer = self.forgetting.answer(request, choice, sink)
         sink(events.TurnEnded(answer))
         return answer
 

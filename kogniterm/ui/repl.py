@@ -33,6 +33,7 @@ from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.attachments import job_outputs, mentions
 from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_at_limit, ask_what_to_do
+from kogniterm.ui.quiet_moments import QuietMoments
 from kogniterm.ui.turns import Drafts, Turns, Work
 
 if TYPE_CHECKING:
@@ -128,6 +129,12 @@ class Repl:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leaving = False
         self._drafts = Drafts(lambda: self._session, self._draft)
+        self._quiet = QuietMoments(
+            lambda: self._session.memory if self._session is not None else None,
+            lambda: self.front,
+            self.turns,
+            self.display.say,
+        )
 
     async def run(self) -> int:
         """Show the prompt, load behind it, leave cleanly."""
@@ -205,6 +212,7 @@ class Repl:
         await self._end_jobs()
         left = self._session
         self._say_how_to_resume(apart=True)
+        self._quiet.withdraw()
         # Before it is closed: a command that comes meanwhile waits for the next session.
         self._is_open.clear()
         await self._close_session()
@@ -242,6 +250,8 @@ class Repl:
             guide.begin(self)
         self.turns.begin()
         self.front.surface.refresh()
+        if guide is None:
+            self.spawn(self._use_quiet_moment())
 
     # --- the session and its turns --------------------------------------------------------------
 
@@ -301,6 +311,7 @@ class Repl:
     async def _work(self, work: Work) -> None:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""
         screen = self.display.screen
+        self._quiet.withdraw()
         self._drafts.keep()
         if work.text and not work.echoed:
             self.front.echo(work.text)
@@ -308,6 +319,8 @@ class Repl:
         if screen is not None:
             screen.settle()
         self.front.say_below("")
+        if self.wiring.guide is None:
+            self.spawn(self._use_quiet_moment())
 
     async def _run(self, work: Work) -> None:
         from kogniterm.ui.questions.model_question import ask_user
@@ -335,6 +348,10 @@ class Repl:
             self._say_update(self._updates.newer_version())
         if self.wiring.guide is not None:
             self.wiring.guide.turn_ended(answer)
+
+    async def _use_quiet_moment(self) -> None:
+        if words := await self._quiet.use():
+            self.submit(words)
 
     def _say_update(self, notice: Phrase | None) -> None:
         if notice is not None:
@@ -452,6 +469,7 @@ class Repl:
         """
         if not self._leaving:
             self._leaving = True
+            self._quiet.withdraw()
             self.turns.pause()
             self._drafts.keep("\n".join([*self.turns.waiting, self.front.draft()]).strip("\n"))
             self._drafts.end()

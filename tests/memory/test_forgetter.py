@@ -200,7 +200,84 @@ def test_every_project_is_forgotten_with_what_it_has_beside_facts(open_here: Ope
     ],
 )
 def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) -> None:
-    assert forget_request(said) == what
+    found = forget_request(said)
+    assert (None if found is None else found.what) == what
+
+
+@pytest.mark.parametrize(
+    ("said", "clear", "every"),
+    [
+        ("Forget that we deploy on Fridays.", True, False),
+        ("forget m7", True, False),
+        ("forget [l3]", True, False),
+        ("olvida lo de mi gato", True, False),
+        ("please forget everything about heron", True, True),
+        ("Olvida todo lo que sabes de garza", True, True),
+        ("delete everything you know about heron", True, True),
+        ("borra lo que sabes sobre garza", True, True),
+        ("forget what I told you about heron", True, True),
+        ("forget the cache", False, False),
+        ("olvida los cambios de git", False, False),
+        ("forget my home address", False, False),
+    ],
+)
+def test_only_a_sentence_about_memory_is_clear(said: str, clear: bool, every: bool) -> None:
+    found = forget_request(said)
+    assert found is not None
+    assert (found.clear, found.all) == (clear, every)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "forget the cache and rebuild",
+        "forget that file, then run the tests",
+        "forget about the linter and just push",
+        "olvida los cambios y ejecuta las pruebas",
+        "olvida la rama y luego borra el directorio",
+        "delete everything",
+        "delete the file you know",
+        "borra los archivos temporales",
+        "forget it, try again",
+    ],
+)
+def test_a_task_that_begins_with_forget_is_a_task(memory: Memory, said: str) -> None:
+    memory.add("the cache, the linter, the changes and the branch are on heron")
+    memory.learnings.record(said, "make clean", ok=True)
+    found = forget_request(said)
+    assert found is None or memory.forgetter.meant(found) is None
+
+
+def test_a_sentence_that_may_be_a_task_is_asked_about_with_that_answer(memory: Memory) -> None:
+    memory.learnings.record("forget the cache", "make clean", ok=True)
+    sentence = forget_request("forget the cache")
+    assert sentence is not None
+    assert memory.forgetter.meant(sentence) is None
+    memory.add("the cache is on heron")
+    request = memory.forgetter.meant(sentence)
+    assert request is not None
+    assert (request.doubtful, request.labels) == (True, ["m1"])
+    about = forget_request("forget everything about quetzal")
+    assert about is not None
+    unknown = memory.forgetter.meant(about)
+    assert unknown is not None
+    assert (unknown.phrases, unknown.doubtful, unknown.labels) == (("quetzal",), True, [])
+
+
+def test_lessons_and_preferences_are_candidates_too(memory: Memory) -> None:
+    memory.preferences.set("editor", "quetzal")
+    memory.learnings.record("start quetzal", "quetzal --new", ok=False)
+    fact = memory.add("quetzal runs on heron")
+    sentence = forget_request("please forget everything about quetzal")
+    assert sentence is not None
+    request = memory.forgetter.meant(sentence)
+    assert request is not None
+    assert [one.id for one in request.facts] == [fact]
+    assert {type(one).__name__ for one in request.beside} == {"Lesson", "Preference"}
+    assert memory.forgetter.carry_out(request).proved
+    assert memory.facts() == []
+    assert memory.learnings.all() == []
+    assert memory.preferences.stored() == []
 
 
 def test_a_sentence_finds_the_fact_it_is_about_and_no_other(memory: Memory) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.memory import Memory, open_memory
+from kogniterm.memory.update import Candidate
 from tests.memory.conftest import HandClock, OpenMemory
 from tests.support.postgres import hang_up
 
@@ -309,3 +310,19 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None
 def test_an_empty_user_has_no_memory(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         open_memory(tmp_path, user="")
+
+
+def test_a_fact_that_waits_is_announced_once_and_may_be_dropped(memory: Memory) -> None:
+    change = memory.remember(
+        Candidate("the budget is 1000 euros", "constraint", source="inferred", project="shop")
+    )
+    fact = change.fact
+    assert fact is not None
+    assert memory.repository.unannounced("asked") == [fact]
+    memory.repository.change(fact, "asked", now=memory.clock.now())
+    assert memory.repository.unannounced("asked") == []
+    assert memory.repository.unannounced("told") == [fact]
+    memory.updater.drop(fact)
+    assert memory.facts() == []
+    again = Candidate("The budget is 1000 euros.", "constraint", source="inferred", project="shop")
+    assert memory.remember(again).kind == "rejected"

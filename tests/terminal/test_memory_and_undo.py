@@ -6,8 +6,11 @@ import json
 
 import pytest
 
+from kogniterm.memory import open_memory
+from kogniterm.memory.update import Candidate
+from kogniterm.runtime.build import account_name
 from tests.support.fake_gemini import FakeGemini
-from tests.support.real_terminal import User
+from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     ARMED_SECONDS,
     anew,
@@ -251,3 +254,96 @@ def test_what_worked_instead_is_offered_shown_edited_and_forgotten(
     assert holding(data / "kogniterm.db", b"axolotl") == []
     _status, shown = terminal.run("kogniterm memory lessons")
     assert "axolotl" not in shown
+
+
+# --- facts that wait ---------------------------------------------------------------------------
+
+BUDGET = "the budget of the quetzal project is 1000 euros"
+TALK = 'replies: [{text: "I heard you.", repeat: forever}]'
+
+
+def wait_for_confirmation(terminal: RealTerminal, *texts: str) -> None:
+    """Plant facts that were inferred and wait for the user."""
+    data = terminal.home / ".local/share/kogniterm"
+    key = data / "memory-key"
+    with open_memory(
+        data, user=account_name(), project=str(terminal.folder), key_file=key, heads=data
+    ) as memory:
+        for text in texts:
+            memory.remember(
+                Candidate(text, "constraint", source="inferred", project=str(terminal.folder))
+            )
+
+
+def statuses(terminal: RealTerminal) -> dict[str, str]:
+    terminal.run("kogniterm memory list --json > list.json")
+    listed = json.loads((terminal.folder / "list.json").read_text())
+    return {one["text"]: one["status"] for one in listed}
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_a_fact_that_waits_is_asked_about_once_and_words_never_confirm_it(
+    open_terminal: OpenTerminal, columns: int
+) -> None:
+    terminal = open_terminal(columns=columns)
+    wait_for_confirmation(terminal, BUDGET, "never deploy on Fridays", "the door is green")
+    model = f"kogniterm --model {scripted(terminal, TALK)}"
+    terminal.start(model)
+    terminal.until("Remember this for later? m1")
+    terminal.send("yes\r")
+    terminal.until("I heard you.")
+    terminal.until("Remember this for later? m")
+    terminal.until("[y]")
+    terminal.send("yes")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("\r")
+    terminal.until("A typed answer does not count")
+    terminal.send("\x15")
+    terminal.pause(2 * ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("m1 is kept")
+    terminal.until("Remember this for later? m2")
+    terminal.pause(2 * ARMED_SECONDS)
+    terminal.send("n")
+    terminal.until("m2 is dropped")
+    terminal.until("Remember this for later? m3")
+    terminal.pause(2 * ARMED_SECONDS)
+    with turn_end(terminal):
+        terminal.send("what is the time?\r")
+    assert leave(terminal) == 0
+    assert statuses(terminal) == {BUDGET: "active", "the door is green": "pending"}
+    open_prompt(terminal, model)
+    say_task(terminal, "hello again", "I heard you.")
+    assert "for later? m3" not in terminal.text
+    assert leave(terminal) == 0
+
+
+def test_on_plain_lines_a_key_decides_and_words_are_a_task(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(environment={"TERM": "dumb", "LANG": "es_ES.UTF-8"})
+    wait_for_confirmation(terminal, BUDGET, "never deploy on Fridays")
+    terminal.start(f"kogniterm --model {scripted(terminal, TALK)}")
+    terminal.until("¿Recordar esto para más adelante? m1")
+    terminal.until("m = decidir después]:")
+    terminal.send("sí\r")
+    terminal.until("una de las letras")
+    terminal.send("sí, hazlo\r")
+    terminal.until("I heard you.")
+    terminal.until("¿Recordar esto para más adelante? m2")
+    terminal.until(lambda: terminal.text.count("decidir después]:") == 3)
+    terminal.send("s\r")
+    terminal.until("m2 se conserva")
+    terminal.send("/quit\r")
+    assert terminal.status() == 0
+    assert statuses(terminal) == {BUDGET: "pending", "never deploy on Fridays": "active"}
+
+
+def test_a_run_names_the_command_and_asks_nothing(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(columns=160)
+    wait_for_confirmation(terminal, BUDGET)
+    run = f"kogniterm run --model {scripted(terminal, TALK)} 'say yes'"
+    status, shown = terminal.run(run)
+    assert status == 0
+    assert f"Waiting for confirmation: {BUDGET}." in shown
+    assert "kogniterm memory confirm m1" in shown
+    assert "Waiting for" not in terminal.run(run)[1]
+    assert statuses(terminal) == {BUDGET: "pending"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import (
     EXIT_DONE,
@@ -34,6 +34,10 @@ MOST = 40
 
 FORGET = Phrase("forget it")
 KEEP = Phrase("keep it")
+A_TASK = Phrase("neither: it is a task")
+
+SentenceChoice = Literal["forget", "keep", "task", "unattended"]
+"""The user's choice about a sentence; "unattended" where nobody could be asked."""
 
 Agrees = Callable[[Phrase, Sequence[Phrase]], Awaitable[bool]]
 """Ask the user a question, with the lines it is about; return whether they agree."""
@@ -90,22 +94,41 @@ class ForgetService:
             return None
         if self.memory.context.mode == "off":
             return None
-        return self._forgetter().candidates(what)
+        return self._forgetter().meant(what)
 
-    async def answer(self, request: ForgetRequest, sink: EventSink) -> Answer:
-        """Ask about the facts of a typed sentence, and forget them; needs no model."""
+    async def decide(self, request: ForgetRequest, sink: EventSink) -> SentenceChoice:
+        """Ask what the user means by a typed sentence; needs no model.
+
+        Where nobody can be asked, nothing is forgotten: what may be a task is one, and the command
+        that forgets is told.
+        """
+        what = ", ".join(request.labels) or ", ".join(request.phrases)
+        answers = [FORGET, KEEP, *([A_TASK] if request.doubtful else [])]
+        question = [_question(what), *self._lines(request)]
         try:
-            receipt = await self._ask_and_forget(self._forgetter(), request, "", self._asked)
+            reply = await self.asker.ask(question, answers)
         except ToolError:
+            if not request.doubtful:
+                return "unattended"
+            values = {"id": command_words(request)}
+            sink(events.Notice(Phrase("To forget it, run: kogniterm memory forget {id}", values)))
+            return "task"
+        choices: dict[str, SentenceChoice] = {str(FORGET): "forget", str(A_TASK): "task"}
+        return choices.get(str(reply), "keep")
+
+    def answer(self, request: ForgetRequest, choice: SentenceChoice, sink: EventSink) -> Answer:
+        """Forget what a typed sentence asked for, if the user chose that, and prove it."""
+        if choice == "unattended":
             reason = Phrase(
                 "Forgetting needs confirmation, and no user is available. "
                 "Run: kogniterm memory forget {id} --yes",
                 {"id": command_words(request)},
             )
             return Answer("", "refused", EXIT_REFUSED, reason)
-        if receipt is None:
+        if choice != "forget":
             sink(events.Notice(NOTHING))
             return Answer("", "done", EXIT_DONE)
+        receipt = self._carry_out(self._forgetter(), request)
         for text, level in told(receipt):
             sink(events.Notice(text, level))
         if receipt.proved:
@@ -119,6 +142,9 @@ class ForgetService:
         what = words or ", ".join(request.labels)
         if not await agrees(_question(what), self._lines(request)):
             return None
+        return self._carry_out(forgetter, request)
+
+    def _carry_out(self, forgetter: Forgetter, request: ForgetRequest) -> Receipt:
         receipt = forgetter.carry_out(request)
         self._forgot(request.terms)
         return receipt

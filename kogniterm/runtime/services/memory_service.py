@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import KognitermError
 from kogniterm.memory.extraction.extract import Pause
@@ -33,9 +33,13 @@ from kogniterm.text.matching import Matcher
 from kogniterm.types import CommandResult, Decision, Phrase, Plan, PlanStep, Usage, UserInput
 
 if TYPE_CHECKING:
+    from kogniterm.memory import Fact
     from kogniterm.memory.contexts import SessionContext
 
 log = logging.getLogger(__name__)
+Announcement = Literal["asked", "told"]
+"""The ways to announce a fact that waits: asked about at the prompt, told after `kogniterm run`."""
+
 BEFORE = 40
 """Records before the last one read that are shown again, as context for new ones."""
 
@@ -78,6 +82,56 @@ class MemoryService:
         except KognitermError:
             log.exception("nothing could be recalled")
             return ""
+
+    def to_confirm(self, how: Announcement) -> list[Fact]:
+        """Return the facts that wait for the user's confirmation, and were not announced yet."""
+        memory = self.context.memory
+        return memory.repository.unannounced(how) if self.context.mode == "full" else []
+
+    def announce(self, fact: Fact, how: Announcement) -> None:
+        """Note that the user was told of a fact that waits; it is told once in each way."""
+        memory = self.context.memory
+        memory.repository.change(fact, how, now=memory.clock.now())
+
+    def waiting_lines(self) -> list[Phrase]:
+        """Return a line for a user who is not at the prompt: which facts wait; each is told once.
+
+        It names the command that decides, because nothing is confirmed here.
+        """
+        with self._quietly("the facts that wait could not be read"):
+            waiting = self.to_confirm("told")
+            for fact in waiting:
+                self.announce(fact, "told")
+            if len(waiting) == 1:
+                values = {"id": waiting[0].label, "text": waiting[0].text}
+                return [
+                    Phrase(
+                        "Waiting for confirmation: {text}. To keep it, run: kogniterm memory "
+                        "confirm {id}",
+                        values,
+                    )
+                ]
+            if waiting:
+                return [
+                    Phrase(
+                        "{count} facts wait for confirmation. To see them, run: kogniterm memory "
+                        "list",
+                        {"count": len(waiting)},
+                    )
+                ]
+        return []
+
+    def decide(self, fact: Fact, *, confirmed: bool) -> None:
+        """Confirm or drop a fact that waits, unless it was decided or deleted meanwhile."""
+        memory = self.context.memory
+        current = memory.repository.get(fact.id)
+        if current is None or current.status != "pending":
+            return
+        if confirmed:
+            memory.updater.confirm(current)
+        else:
+            memory.updater.drop(current)
+        memory.searcher.noticed()
 
     def why_not_kept(self, user_input: UserInput) -> Phrase | None:
         """Return why what this input asks to remember is not kept, or None."""

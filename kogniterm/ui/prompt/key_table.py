@@ -101,6 +101,7 @@ KEYS = (
     Key("choice", "check", "c", Phrase("let the model check what a command did")),
     Key("choice", "again", "a", Phrase("propose it again"), spanish="p"),
     Key("choice", "skip", "g", Phrase("go on without it"), spanish="o"),
+    Key("choice", "later", "l", Phrase("decide later"), spanish="m"),
     Key("choice", "back_both", "b",
         Phrase("go back in the conversation, and restore the files"), spanish="t"),
     Key("choice", "back_conversation", "c", Phrase("go back in the conversation only")),
