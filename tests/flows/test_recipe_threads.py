@@ -11,7 +11,7 @@ from kogniterm.sessions.records import Compacted, InputReceived
 from kogniterm.types import ActionRequest, Decision, events
 from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
-from tests.flows.program import start
+from tests.flows.program import replayed, start
 from tests.flows.test_recipes import cook
 from tests.support.forge import Forge
 
@@ -95,6 +95,46 @@ async def test_parallel_commands_are_requested_together_and_asked_one_after_the_
     assert flow.session is not None
     made = [m.tool_calls for m in flow.session.state.messages if getattr(m, "tool_calls", None)]
     assert [len(calls) for calls in made] == [1, 2, 1]
+
+
+async def test_parallel_commands_that_need_no_approval_run_at_once(make_flow: MakeFlow) -> None:
+    recipe = """
+name: r
+nodes:
+  - {id: each, map: {over: "4\\n2\\n3", do: wait, parallel: 3}}
+  - {id: wait, command: "sleep 0.{{item}}; echo {{item}}"}
+outputs: {all: "{{nodes.each.value}}"}
+"""
+    flow = make_flow()
+    assert (await cook(flow, recipe)).text == '["4", "2", "3"]'
+    kinds = {events.CommandStarted: "S", events.CommandEnded: "E"}
+    assert "".join(kinds.get(type(event), "") for event in flow.events) == "SSSEEE"
+
+
+async def test_a_kill_in_a_group_runs_nothing_twice(make_flow: MakeFlow, forge: Forge) -> None:
+    recipe = """
+name: r
+nodes:
+  - {id: each, map: {over: "a\\nb\\nc", do: add, parallel: 3}}
+  - {id: add, command: "echo {{item}} >>count-{{item}}"}
+"""
+    flow = make_flow("replies: [{text: Checked., repeat: forever}]")
+    (flow.folder / "r.yaml").write_text(recipe)
+    words = ("recipe", "run", "r.yaml", "-y", "--no-sandbox", "--model", str(flow.flags["model"]))
+    killed = start(forge, flow, *words, faults="kill:after-intent:2")
+    assert killed.wait() == -signal.SIGKILL, killed.said
+    flow.open("last")
+    assert flow.session is not None
+    begun = len(flow.session.state.unknown)
+    answer = await flow.run(None)
+    assert answer.stop == "unknown"
+    assert not flow.session.state.open_turn
+    assert flow.session.state.pending == ()
+    assert len(flow.session.state.unsettled) == begun > 0
+    counts = [file.read_text() for file in flow.folder.glob("count-*")]
+    assert all(len(text.split()) == 1 for text in counts)
+    flow.close()
+    assert replayed(forge, flow)[1]["divergence"] is None
 
 
 async def test_a_refusal_in_a_group_ends_the_recipe(make_flow: MakeFlow) -> None:
