@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 
 from kogniterm.runtime.services.archive import JournalPurge
 from kogniterm.runtime.use_cases.stored_data import export_parts
@@ -13,9 +14,10 @@ from tests.cli.conftest import Shell, shell
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start
 from tests.flows.test_recipes import cook
+from tests.support.databases import location, postgres_server, postgres_url
 from tests.support.forge import Forge
 
-__all__ = ["shell"]
+__all__ = ["location", "postgres_server", "postgres_url", "shell"]
 
 TWO = """
 name: r
@@ -226,11 +228,14 @@ replies:
 """
 
 
-async def test_nodes_share_a_thread_and_the_next_run_continues_it(make_flow: MakeFlow) -> None:
-    first = make_flow(TALKING)
+async def test_nodes_share_a_thread_and_the_next_run_continues_it(
+    make_flow: MakeFlow, location: Path | str
+) -> None:
+    stored = {"database_url": location} if isinstance(location, str) else {}
+    first = make_flow(TALKING, **stored)
     assert (await cook(first, TALK, word="apple")).text == "Apple."
     first.close()
-    second = make_flow(TALKING)
+    second = make_flow(TALKING, **stored)
     assert (await cook(second, TALK, word="pear")).text == "Apple and pear."
     session = second.session
     assert session is not None
@@ -297,6 +302,24 @@ async def test_forgetting_reaches_a_thread(make_flow: MakeFlow) -> None:
     assert purged.purge(["apple"]).removed > 0
     text = "".join(export_parts(session.archive.store, "thread memo", "markdown", str))
     assert "apple" not in text.lower()
+
+
+async def test_a_second_run_cannot_use_a_thread_at_the_same_time(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow("replies: [{text: Noted., repeat: forever}]")
+    await cook(flow, TALK, word="x")
+    assert flow.session is not None
+    store = flow.session.archive.store
+    held = store.hold(store.find("thread memo").id)
+    try:
+        (flow.folder / "r.yaml").write_text(TALK)
+        words = ("recipe", "run", "r.yaml", "word=y", "--model", str(flow.flags["model"]))
+        second = start(forge, flow, *words)
+        assert second.wait() != 0
+        assert "open in another" in second.said, second.said
+    finally:
+        held.close()
 
 
 RECIPE = "replies: [{text: Hello., repeat: forever}]"
