@@ -60,6 +60,8 @@ INPUT_WAIT = 30.0
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
+_STOP_AGAIN = 0.1
+"""Seconds between orders to stop, while a command may be about to start."""
 _NOT_LEFT = (
     "The shell was replaced (exec) or its exit trap taken: what this command changed in "
     "variables or folder is not carried over."
@@ -159,6 +161,9 @@ class CommandExecutor:
         self._turn = threading.Lock()
         self._guard = threading.Lock()
         self._running: list[RunningCommand] = []
+        self._path = variables.get("PATH")
+        self._lanes_open = False
+        self._lanes_used = 0
         self._closed = False
         self._outlives = outlives
         self.left: tuple[LeftRunning, ...] = ()
@@ -234,7 +239,11 @@ class CommandExecutor:
         """
         with self._turn:
             lanes = [self._lane(self._descriptors.apart(), alone=False) for _ in range(count)]
-            yield lanes
+            self._lanes_open = True
+            try:
+                yield lanes
+            finally:
+                self._lanes_open = False
             if (left := lanes[-1].left) is not None:
                 wrapped = lanes[-1].sandbox is not None
                 self._lineages = self._lineages.with_status(left, wrapped=wrapped)
@@ -247,7 +256,9 @@ class CommandExecutor:
         """
         states = [self._lineages.state(wrapped=wrapped) for wrapped in (False, True)]
         busy = self._descriptors.open or any(job.state == "running" for job in self.jobs())
-        return not busy and all(state.is_plain for state in states)
+        programs = {state.variables.get(b"PATH", b"") for state in states}
+        usual = {b"" if self._path is None else exported("PATH", self._path)}
+        return not busy and programs == usual and all(state.is_plain for state in states)
 
     def run_in(
         self,
@@ -263,7 +274,15 @@ class CommandExecutor:
         _check_text(command)
         wait = None if terminal is not None else self._input_wait
         options = RunOptions(KeySequence(()), timeout, wait, sink=sink, terminal=terminal)
-        return self._run(lane, command, None, env or {}, options)
+        with self._guard:
+            if self._closed:
+                raise ExecutionError("The executor is closed.")
+            self._lanes_used += 1
+        try:
+            return self._run(lane, command, None, env or {}, options)
+        finally:
+            with self._guard:
+                self._lanes_used -= 1
 
     def _lane(self, descriptors: Descriptors, *, alone: bool) -> Lane:
         if self._closed:
@@ -607,11 +626,11 @@ class CommandExecutor:
 
     def close(self) -> None:
         """End what still runs and does not stay, and release all descriptors; see `left`."""
-        self.stop()
-        with self._turn:
-            if self._closed:
-                return
-            self._closed = True
+        with self._last_turn():
+            with self._guard:
+                if self._closed:
+                    return
+                self._closed = True
             jobs = self._jobs.by_leader()
             told, stays = self._launcher.end_jobs()
             self.left = self._jobs.left(told, jobs)
@@ -619,6 +638,26 @@ class CommandExecutor:
             self._descriptors.close()
             self._private.close(keep=stays)
             self._launcher.close(stays=stays)
+
+    @contextlib.contextmanager
+    def _last_turn(self) -> Iterator[None]:
+        """Stop what runs and wait for its end; lanes that nothing uses any more are not waited for.
+
+        The thread that opened them may be the one that closes the executor.
+        """
+        while True:
+            self.stop()
+            if self._turn.acquire(timeout=_STOP_AGAIN):
+                try:
+                    yield
+                finally:
+                    self._turn.release()
+                return
+            with self._guard:
+                unused = self._lanes_open and not self._lanes_used
+            if unused:
+                yield
+                return
 
     def __enter__(self) -> CommandExecutor:
         return self

@@ -55,8 +55,9 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
                     count.unknown.append(run.intent.command)
     ended = _ended(journal) if state.unknown else {}
     for intent in state.unknown:
-        if (result := ended.get(intent.request_id)) is not None:
-            _settle_ended(journal, intent, result, io)
+        request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
+        if request is not None and intent.request_id in ended:
+            _settle_ended(journal, request, intent, ended[intent.request_id], io)
             continue
         partial = journal.redact(partial_output(intent.output_path))
         io.sink(outcome_unknown(intent))
@@ -65,7 +66,6 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
             count.unknown.append(intent.command)
         else:
             choice = await io.recover(intent, partial)
-        request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
         agent = request.agent if request is not None else ""
         message = _message(request, intent, partial, choice)
         outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
@@ -95,14 +95,18 @@ def _ended(journal: TurnJournal) -> dict[str, CommandResult]:
     return found
 
 
-def _settle_ended(journal: TurnJournal, intent: Intent, result: CommandResult, io: TurnIO) -> None:
+def _settle_ended(
+    journal: TurnJournal,
+    request: ActionRequest,
+    intent: Intent,
+    result: CommandResult,
+    io: TurnIO,
+) -> None:
     """Record the outcome of a command that had ended when KogniTerm was stopped."""
-    state = journal.state
-    request = next(one for one in state.pending if one.id == intent.request_id)
     output = journal.redact(partial_output(intent.output_path))
     result = replace(result, text=output)
     approved = Decision("approve", intent.command, "policy")
-    decision = state.decisions.get(request.id, approved)
+    decision = journal.state.decisions.get(request.id, approved)
     message = messages.command_message(request, result, decision, "")
     outcome = Outcome(request.id, "finished", message, result, agent=request.agent)
     journal.record(outcome, durable=True)

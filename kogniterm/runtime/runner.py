@@ -10,6 +10,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -244,6 +245,7 @@ class Runner:
         io: TurnIO,
         output: OutputLeft,
         terminal: Terminal | None,
+        pool: ThreadPoolExecutor | None = None,
     ) -> CommandResult:
         """Run an approved command with `execute` on a thread; return its result, whatever it is."""
         watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id, output)
@@ -258,7 +260,7 @@ class Runner:
             terminal=terminal,
         )
         try:
-            result = await asyncio.to_thread(call)
+            result = await asyncio.get_running_loop().run_in_executor(pool, call)
         except ExecutionError as error:
             # The intent is in the journal, so this needs an outcome like any other end.
             watcher.flush()

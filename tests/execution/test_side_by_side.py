@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor, Lane
 from kogniterm.execution.sandbox.confinement import SandboxKind
@@ -134,6 +135,19 @@ def test_other_commands_wait_for_the_lanes(executor: CommandExecutor, tmp_path: 
     assert order == ["met 0", "x"]
 
 
+def test_closing_ends_lanes_also_on_the_thread_that_opened_them(tmp_path: Path) -> None:
+    (path,) = fifos(tmp_path, "p")
+    executor = open_executor(tmp_path)
+    with executor.side_by_side(2) as lanes:
+        (running,) = together(list(lanes[:1]), "cat p; sleep 600")
+        fd = reader_at(path)
+        executor.close()
+        assert running.result(PATIENCE).ended == "stopped"
+        os.close(fd)
+        with pytest.raises(ExecutionError, match="closed"):
+            lanes[1].run("echo late")
+
+
 def test_a_job_of_a_lane_is_listed_like_any_other(
     executor: CommandExecutor, tmp_path: Path
 ) -> None:
@@ -155,6 +169,7 @@ def test_a_job_of_a_lane_is_listed_like_any_other(
     [
         ("true", True),
         ("word=1; cd /usr", True),
+        ("PATH=/nowhere:$PATH", False),
         ("ls() { touch x; }", False),
         ("alias ls=rm", False),
         ("trap 'echo bye' EXIT; false; trap 'echo usr' USR1", False),

@@ -36,7 +36,7 @@ _NAMED = frozenset({
 _ANYWHERE = frozenset({
     "[", "awk", "column", "comm", "df", "diff", "du", "egrep", "fd", "fgrep", "file", "find",
     "fold", "gawk", "git", "grep", "id", "join", "jq", "ls", "mawk", "nproc", "paste", "pwd",
-    "readlink", "realpath", "rg", "sed", "sleep", "stat", "strings", "test", "tree", "uname",
+    "readlink", "realpath", "rg", "sed", "stat", "strings", "test", "tree", "uname",
     "which", "whoami", "xxd",
 })  # fmt: skip
 """Programs that only read, of files that a report need not name."""

@@ -13,6 +13,7 @@ import errno
 import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -128,13 +129,18 @@ class SideBySide:
         opened: AbstractContextManager[Sequence[Lane]] = nullcontext(())
         if commands:
             opened = self.executor.side_by_side(len(commands))
-        with opened as lanes:
-            group = _Group(runner, io, count)
-            try:
-                group.begin(approved, iter(lanes))
-                return await group.end()
-            finally:
-                await group.leave()
+        # A thread for each: the loop's own may be fewer.
+        pool = ThreadPoolExecutor(max(len(commands), 1), "command")
+        try:
+            with opened as lanes:
+                group = _Group(runner, io, count, pool)
+                try:
+                    group.begin(approved, iter(lanes))
+                    return await group.end()
+                finally:
+                    await group.leave()
+        finally:
+            pool.shutdown(wait=False)
 
 
 @dataclass(slots=True)
@@ -153,6 +159,7 @@ class _Group:
     runner: Runner
     io: TurnIO
     count: TurnCount
+    pool: ThreadPoolExecutor
     members: list[_Member] = field(default_factory=list)
     cancelled: bool = False
 
@@ -186,7 +193,7 @@ class _Group:
     async def _command(
         self, run: Approved, lane: Lane, output: OutputLeft, terminal: Terminal | None
     ) -> CommandResult | ToolEnd:
-        result = await self.runner.in_thread(lane.run, run, self.io, output, terminal)
+        result = await self.runner.in_thread(lane.run, run, self.io, output, terminal, self.pool)
         before = itertools.takewhile(lambda member: member.run is not run, self.members)
         if result.ended == "exited" and not all(member.task.done() for member in before):
             # Its outcome has to wait; a crash until then must not make it unknown.

@@ -45,7 +45,8 @@ RUNS_ANYTHING = (
     "tar xf a.tar", "gzip a", "rm a", "ln -s a b", "chmod +x a", "truncate -s 0 a", "rsync a b",
     "sqlite3 a.db x", "unheard-of", "ruff check .", "uniq a b", "sort -o a b", "ls > b",
     "grep x . > b", "cp -b a b", "cp --backup=numbered a b", "mv -S .old a b", "touch -r a b",
-    "date -r a", "wc --files0-from=a", "touch *.py", "cat a >> /etc/passwd", "mkdir $(cat a)",
+    "sleep 5", "date -r a", "wc --files0-from=a", "touch *.py", "cat a >> /etc/passwd",
+    "mkdir $(cat a)",
 )  # fmt: skip
 
 
