@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.sessions.records import Intent, Judged, Outcome
 from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge, until
+from tests.support.programs import require_sandbox
 
 ALONE = 'python3 -c \'open("made", "w")\''
 """A command that runs alone, because nobody can tell what it does."""
@@ -321,3 +323,42 @@ async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_ag
         assert "exit 1" in told[1]
     flow.close()
     assert replayed(forge, flow)[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+async def test_sandboxed_commands_run_at_once(make_flow: MakeFlow, kind: SandboxKind) -> None:
+    require_sandbox(kind)
+    flow = make_flow(script("cat p", "cat q > out"), sandbox=kind)
+    paths = fifos(flow.folder, "p", "q")
+    answer, _ = await asyncio.gather(flow.run(), meet(paths))
+    assert answer.exit_code == 0
+    assert (flow.folder / "out").read_text() == "met 1\n"
+    told = [text for text in flow.shown if "[exit " in text]
+    assert ["runs in a sandbox" in text for text in told] == [True, False]
+
+
+async def test_only_behind_the_last_one_the_user_is_asked_to_let_it_run_outside(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    require_sandbox("auto")
+    flow = make_flow(
+        script("python3 write.py one", "python3 write.py two"),
+        [yes],
+        approval_mode="auto",
+        sandbox="auto",
+    )
+    rules = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text('[[rule]]\ndecision = "allow"\nprogram = "python3"\nside_by_side = true\n')
+    text = "import sys, pathlib\npathlib.Path('..', sys.argv[1]).write_text('x')\n"
+    (flow.folder / "write.py").write_text(text)
+    await flow.run()
+    assert flow.user is not None
+    assert [request.command for request, *_ in flow.user.asked] == ["python3 write.py two"]
+    assert not (flow.folder.parent / "one").exists()
+    assert (flow.folder.parent / "two").exists()
+    first, second = (text for text in flow.shown if "[exit " in text)
+    assert "propose the same command again" in first
+    assert "let it run again outside" in second
+    flow.close()
+    assert replayed(forge, flow)[1]["divergence"] is None
