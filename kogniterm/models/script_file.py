@@ -248,6 +248,7 @@ class ReplyCondition(Part):
     any_contains: Text | None = None
     system_contains: Text | None = None
     images: int | None = Field(default=None, ge=0)
+    sub_agent: bool | None = None
 
     @model_validator(mode="after")
     def _some(self) -> ReplyCondition:

@@ -60,6 +60,9 @@ class ScriptedModel:
         name = f"scripted:{script.path}"
         claimed = script.model.model_dump()
         claimed["images"] = ANY_IMAGES if script.model.images else ()
+        claimed["finds_facts"] = any(
+            reply.when.purpose == "extract_facts" for reply in script.replies
+        )
         self._info = ModelInfo(name, "scripted", **claimed)
         self._sleep = sleep if script.delays else _no_wait
         self._caller = Caller(name, options or ModelOptions(), sleep=self._sleep)
@@ -186,6 +189,7 @@ def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[
         "turn": lambda wanted: ((turn := _count_turns(messages)) == wanted, turn),
         "call": lambda wanted: (call == wanted, call),
         "tool": lambda wanted: ((tool := _answered_tool(messages)) == wanted, tool),
+        "sub_agent": lambda wanted: (bool(request.agent) == wanted, bool(request.agent)),
         "images": lambda wanted: ((images := _count_images(messages)) == wanted, images),
         "offers": lambda wanted: (wanted in offered, offered),
         "last_contains": lambda wanted: (wanted in last, last),

@@ -276,7 +276,7 @@ def _memory(
         paths=(paths.data,),
     )
     # A model that only writes commands cannot extract facts; explicit requests still work.
-    reader = None if model.info.one_command or model.info.provider == "scripted" else model
+    reader = model if model.info.finds_facts and not model.info.one_command else None
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
     context.resumed(message.text for message in state.messages)
     examples = LearnedExamples(paths.learned_examples) if settings.learn_commands else None

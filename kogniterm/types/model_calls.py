@@ -22,6 +22,7 @@ class ModelInfo:
     command's own output is the answer. `images` are the media types of images it takes. `efforts`
     are the efforts of reasoning to choose from, and `effort` is the one that was chosen.
     `search_host` is the host at which its provider searches the web; empty where it does not.
+    `finds_facts` is whether it is asked for facts to remember, which a script may leave out.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ModelInfo:
     efforts: tuple[str, ...] = ()
     effort: str = ""
     search_host: str = ""
+    finds_facts: bool = True
 
     @property
     def label(self) -> str:

@@ -22,6 +22,7 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
+from tests.cli.conftest import Shell
 from tests.support.conversation import command_turn, write
 
 KOGNITERM = Path(sys.executable).with_name("kogniterm")
@@ -304,3 +305,24 @@ def test_lessons_are_listed_shown_edited_and_forgotten(user: User) -> None:
     assert "quetzal" not in (user.project / "all.jsonl").read_text()
     user.run("show", "l1", code=2)
     assert "Lesson l1 not found" in user.errors
+
+
+def test_a_script_finds_facts_where_it_has_a_reply_for_that(shell: Shell) -> None:
+    fact = {
+        "text": "The user prefers tabs to spaces.",
+        "category": "preference",
+        "confidence": 0.95,
+        "scope": "everywhere",
+        "quote": "I prefer tabs to spaces",
+        "relation": "other",
+    }
+    found = json.dumps(
+        {"when": {"purpose": "extract_facts"}, "text": json.dumps({"facts": [fact]})}
+    )
+    said = "I prefer tabs to spaces in all my code."
+    for name, more in (("silent", ""), ("asked", f"- {found}\n")):
+        script = shell.project / f"{name}.yaml"
+        script.write_text(f"replies:\n- Understood.\n{more}")
+        result = shell.run("run", "--model", f"scripted:{script}", said)
+        assert result.returncode == 0, result.stderr
+        assert ("prefers tabs" in shell.run("memory", "list").stdout) == (name == "asked")

@@ -44,7 +44,7 @@ def test_every_failure_of_a_script_is_documented() -> None:
 
 def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:
     examples = re.findall(r"```yaml\n(.*?)```", (DOCS / "scripted.md").read_text(), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         (tmp_path / "example.yaml").write_text(example)
         assert read_script(tmp_path / "example.yaml").replies

@@ -368,3 +368,19 @@ print(sorted(heavy & set(sys.modules)))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr
+
+
+async def test_facts_are_asked_for_only_where_the_script_has_them(tmp_path: Path) -> None:
+    facts = "- when: {purpose: extract_facts}\n  text: '{}'\n"
+    assert script(tmp_path, f"replies:\n- one\n{facts}").info.finds_facts
+    assert not script(tmp_path, "replies:\n- one\n").info.finds_facts
+
+
+async def test_a_reply_can_be_for_a_sub_agent_or_for_the_main_agent(tmp_path: Path) -> None:
+    model = script(
+        tmp_path,
+        "replies:\n- {when: {sub_agent: true}, text: inner, repeat: forever}\n"
+        "- {when: {sub_agent: false}, text: outer, repeat: forever}\n",
+    )
+    assert (await ask(model)).message.text == "outer"
+    assert (await ask(model, agent="call_1")).message.text == "inner"
