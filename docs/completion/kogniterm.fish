@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --effort --env-file --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
+            case --category --command-timeout --cwd --effort --env-file --executor --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -52,6 +52,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -s y -l auto-approve -d 'Run comman
 complete -c kogniterm -n '__kogniterm_at ""' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at ""' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at ""' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at ""' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at ""' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at ""' -s c -l continue -d 'Resume the most recent session of this folder'
 complete -c kogniterm -n '__kogniterm_at ""' -l resume -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'Resume the session with this ID'
@@ -81,6 +82,7 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -s y -l auto-approve -d 'Run co
 complete -c kogniterm -n '__kogniterm_at "/run"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at "/run"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at "/run"' -s c -l continue -d 'Resume the most recent session of this folder'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l resume -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'Resume the session with this ID'
@@ -108,6 +110,7 @@ complete -c kogniterm -n '__kogniterm_at "/resume"' -s y -l auto-approve -d 'Run
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/resume"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -s c -l continue -d 'Resume the most recent session of this folder'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l resume -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'Resume the session with this ID'
@@ -355,6 +358,7 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s y -l auto-approve -d 
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s c -l continue -d 'Resume the most recent session of this folder'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l resume -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'Resume the session with this ID'

@@ -123,6 +123,8 @@ SESSION_GROUPS = (
         Argument("--allow-reads", "Run read-only commands without asking", field="allow_reads"),
         Argument("--no-sandbox", "Run commands without a sandbox (dangerous with -y)",
                  field="sandbox", const="off"),
+        Argument("--executor", "Answer commands from a file instead of running them: scripted:FILE",
+                 "EXECUTOR", "executor"),
     )),
     OptionGroup(mark("Session"), (
         Argument("--cwd", "Folder to work in, instead of the current one", "FOLDER", short="-C"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kogniterm import prompts
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
+from kogniterm.execution.command_script import AnsweringExecutor, CommandScript
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory import open_memory
@@ -47,11 +48,12 @@ from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
+from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
 from kogniterm.text.redact import Redactor, redact
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import ApprovalMode, Phrase
+from kogniterm.types import ApprovalMode, CommandResult, Phrase
 
 _SETTLED = (
     Phrase(
@@ -79,6 +81,8 @@ class SessionInputs:
     notices: tuple[Phrase, ...] = ()
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, for a new session."""
+    commands: CommandScript | None = None
+    """Answers commands; without it they run."""
 
 
 def assemble(
@@ -107,9 +111,7 @@ def assemble(
         store, journal, paths, settings.session_max_age_days, _secret(settings.google_api_key) or ""
     )
     forgetting = ForgetService(archive, memory, asker)
-    undo = UndoService(
-        PreimageStore(paths.data / "undo"), state.session_id, workspace, lambda: executor.cwd
-    )
+    undo = _undo(paths, state, executor)
     tools = _tools(given, written, executor, asker, forgetting, ModelSearch(modes))
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
@@ -120,7 +122,8 @@ def assemble(
         runner=Runner(
             written, policy, modes, executor, tools, budget,
             keep_preimages=undo.keep,
-            learn=memory.record_outcome if memory is not None else lambda result: None,
+            learn=_learner(given, memory),
+            answered_from=_answers(given),
             command_timeout=settings.command_timeout or None,
             env_hash=environment,
         ),
@@ -137,17 +140,52 @@ def assemble(
         beside=SideBySide(policy, modes, executor, settings.parallel_commands),
         memory=memory,
         prompts=texts,
-        notices=(*given.notices, *_found(journal, approval), *told, *of_prompts),
+        notices=(*given.notices, *_found(journal, approval), *told, *of_prompts,
+                 *_told_of_script(given, written)),
     )  # fmt: skip
     _keep_modes(session)
     return session
+
+
+def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
+    preimages, workspace = PreimageStore(paths.data / "undo"), Path(state.folder)
+    return UndoService(preimages, state.session_id, workspace, lambda: executor.cwd)
+
+
+def _answers(given: SessionInputs) -> Path | None:
+    return given.commands.path if given.commands is not None else None
+
+
+def _learner(given: SessionInputs, memory: MemoryService | None) -> Callable[[CommandResult], None]:
+    """Return what remembers how commands end; made up ends teach nothing."""
+    if memory is None or given.commands is not None:
+        return lambda result: None
+    return memory.record_outcome
+
+
+def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phrase]:
+    """Journal that commands are answered from a file, and yield a notice of it."""
+    file = _answers(given)
+    if file is None:
+        return
+    journal.record(Noted("executor", {"answers": str(file)}))
+    yield Phrase(
+        "No command runs in this session: {file} answers them. Tools for files and the web are "
+        "real.",
+        {"file": file},
+    )
 
 
 def _policy(
     given: SessionInputs, state: SessionState, clock: SystemClock, rules: Mapping[str, str]
 ) -> PolicyService:
     policy = open_policy(
-        given.settings, given.paths, state.folder, now=clock.now, project_rules=rules
+        given.settings,
+        given.paths,
+        state.folder,
+        now=clock.now,
+        project_rules=rules,
+        answered_from=_answers(given),
     )
     policy.sandbox.was_told(message.text for message in state.messages)
     return policy
@@ -244,8 +282,11 @@ def _outputs(given: SessionInputs) -> OutputStore:
 
 
 def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) -> CommandExecutor:
+    folder = state.cwd if Path(state.cwd).is_dir() else state.folder
+    if given.commands is not None:
+        return AnsweringExecutor(given.commands, folder, outputs=given.paths.outputs)
     executor = open_executor(
-        state.cwd if Path(state.cwd).is_dir() else state.folder,
+        folder,
         env=dict(given.environ),
         outputs=given.paths.outputs,
         workspace=state.folder,
@@ -279,7 +320,8 @@ def _memory(
     reader = model if model.info.finds_facts and not model.info.one_command else None
     context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
     context.resumed(message.text for message in state.messages)
-    examples = LearnedExamples(paths.learned_examples) if settings.learn_commands else None
+    learns = settings.learn_commands and given.commands is None
+    examples = LearnedExamples(paths.learned_examples) if learns else None
     return MemoryService(context, journal, Path(state.folder), clock, examples, seen=state.seq)
 
 

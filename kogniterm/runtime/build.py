@@ -17,6 +17,7 @@ from kogniterm.host.identity import account_name, name_of
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.execution.command_script import CommandScript
     from kogniterm.models.calling import ModelOptions
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.models.reply_cache import ReplyCache
@@ -96,6 +97,7 @@ def open_session(
     environ = settings_room.environment() if environ is None else environ
     paths = path_rules.resolve(environ)
     own_prompts = prompts.own_files(paths.prompts)
+    commands = _command_script(settings.executor, folder)
     options = model_options(settings, paths, Path(folder))
     cache = reply_cache(settings, paths) if settings.model_cache else None
     open_model = OpenModels(partial(_open_model, options=options, cache=cache))
@@ -112,7 +114,9 @@ def open_session(
             _check_effort(settings, options, model.info)
         journal = _open_journal(store, session_id, folder, name)
         try:
-            given = SessionInputs(settings, paths, environ, account_name(), notices, own_prompts)
+            given = SessionInputs(
+                settings, paths, environ, account_name(), notices, own_prompts, commands
+            )
             session = assemble(given, journal, store, open_model, model)
             session.notices += _effort_notices(options, session.model)
             if cache is not None:
@@ -124,6 +128,31 @@ def open_session(
     except BaseException:
         store.close()
         raise
+
+
+def _command_script(name: str | None, folder: str) -> CommandScript | None:
+    """Return the file that answers commands instead of running them; None where none does.
+
+    An export or a bug report answers as its session did. Raises `UsageError`.
+    """
+    from kogniterm.execution.command_script import CommandScript, read_command_script
+    from kogniterm.storage.folders import named
+
+    if name is None:
+        return None
+    path = named(folder, name.removeprefix("scripted:"))
+    if path.suffix != ".jsonl":
+        return read_command_script(path)
+    from kogniterm.runtime.use_cases.recordings import recorded_file
+    from kogniterm.sessions.records import Outcome
+
+    records = recorded_file(path).records
+    outcomes = (one.body for one in records if isinstance(one.body, Outcome))
+    results = [one.result for one in outcomes if one.result is not None]
+    script = CommandScript.of_results(path, results)
+    if not script.commands:
+        raise UsageError("The session in {path} ran no command.", path=path)
+    return script
 
 
 def _check_effort(settings: Settings, options: ModelOptions, info: ModelInfo) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kogniterm.agent import compaction, messages
@@ -95,6 +96,8 @@ class Runner:
     learn: Callable[[CommandResult], None] = lambda result: None
     command_timeout: float | None = None
     env_hash: str = ""
+    answered_from: Path | None = None
+    """The file that answers commands, where none runs."""
     stopping: CommandStop = field(init=False)
 
     def __post_init__(self) -> None:
@@ -199,6 +202,7 @@ class Runner:
         if after.changed:
             journal.record(Noted("steering_files", {"changed": list(after.changed)}))
         sink(events.CommandEnded(request.id, result))
+        self._tell_that_nothing_ran(result, sink)
         for notice in after.notices:
             sink(events.Notice(notice, "warning"))
         if plan is not None and plan != previous:
@@ -269,6 +273,11 @@ class Runner:
             io.sink(events.CommandOutput(run.request.id, f"{error}\n".encode("utf-8", "replace")))
         watcher.flush()
         return result
+
+    def _tell_that_nothing_ran(self, result: CommandResult, sink: EventSink) -> None:
+        if self.answered_from is not None and result.ended != "not_started":
+            text = Phrase("Answered from {file}; nothing ran.", {"file": self.answered_from.name})
+            sink(events.Notice(text))
 
     def _redact_result(self, result: CommandResult) -> CommandResult:
         """Return the result redacted, and clipped to what the model's window takes."""
@@ -355,6 +364,7 @@ class Runner:
         message = messages.shell_message(result)
         await journal.record_outcome(Outcome(request_id, _status(result), message, result), sink)
         sink(events.CommandEnded(request_id, result))
+        self._tell_that_nothing_ran(result, sink)
         _report_missing_state(result, sink)
         return result
 

@@ -50,6 +50,14 @@ def _postgres_url(value: SecretStr) -> SecretStr:
     return value
 
 
+def _scripted_file(value: str) -> str:
+    """Return the value; anything else would run commands where the user wants none to run."""
+    kind, _, file = value.partition(":")
+    if kind != "scripted" or not file:
+        raise ValueError(str(Phrase("scripted: and a file")))
+    return value
+
+
 def _approval_mode(value: object) -> object:
     """Return the mode that a name of the user means; other values are left to be refused."""
     return MODE_NAMES.get(value, value) if isinstance(value, str) else value
@@ -57,6 +65,7 @@ def _approval_mode(value: object) -> object:
 
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 OllamaUrl = Annotated[str, AfterValidator(_ollama_url)]
+ScriptedFile = Annotated[str, AfterValidator(_scripted_file)]
 PostgresUrl = Annotated[SecretStr, AfterValidator(_postgres_url)]
 
 MASK = "********"
@@ -66,7 +75,7 @@ SECTIONS = {
     "command_timeout": "Limits",
     "memory": "What is kept",
     "language": "The screen",
-    "faults": "For testing",
+    "executor": "For testing",
 }
 """Headings of the generated pages, by the first setting of each section."""
 
@@ -381,6 +390,13 @@ class Settings(BaseSettings):
         example="less",
     )
 
+    executor: ScriptedFile | None = _setting(
+        None,
+        "Answer commands from a file instead of running them, as scripted:FILE; see "
+        "docs/scripted.md.",
+        flag="--executor",
+        example="scripted:commands.yaml",
+    )
     faults: str | None = _setting(
         None,
         "Named faults to inject, for testing how KogniTerm handles failures.",

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.execution import command_script
+from kogniterm.execution.command_script import read_command_script
 from kogniterm.models import script_file
 from kogniterm.models.catalog import PROVIDERS, UNKNOWN_WINDOW
 from kogniterm.models.script_file import read_script
 from kogniterm.models.text_tool_calls import parse
+from kogniterm.storage.strict_yaml import Part
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -32,9 +35,11 @@ def words(name: str) -> set[str]:
         script_file.Step,
         script_file.StepCheck,
         script_file.TokenCounts,
+        command_script.CommandScript,
+        command_script.CommandAnswer,
     ],
 )
-def test_every_key_of_a_script_is_documented(part: type[script_file.Part]) -> None:
+def test_every_key_of_a_script_is_documented(part: type[Part]) -> None:
     assert set(part.model_fields) <= words("scripted.md")
 
 
@@ -44,10 +49,13 @@ def test_every_failure_of_a_script_is_documented() -> None:
 
 def test_the_examples_of_scripts_can_be_read(tmp_path: Path) -> None:
     examples = re.findall(r"```yaml\n(.*?)```", (DOCS / "scripted.md").read_text(), re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         (tmp_path / "example.yaml").write_text(example)
-        assert read_script(tmp_path / "example.yaml").replies
+        if "replies:" in example:
+            assert read_script(tmp_path / "example.yaml").replies
+        else:
+            assert read_command_script(tmp_path / "example.yaml").commands
 
 
 def test_every_provider_is_documented_with_its_key_and_package() -> None:

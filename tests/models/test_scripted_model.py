@@ -272,7 +272,7 @@ def test_the_script_describes_its_model(tmp_path: Path) -> None:
 
 BROKEN = {
     "": "is empty",
-    "replies: []": ":1: replies: holds no reply",
+    "replies: []": ":1: replies: holds no entry",
     "model: {}": ":1: replies is missing",
     "- a": ":1: must be a mapping",
     "replies: {}": ":1: replies: must be a list",

@@ -84,6 +84,8 @@ class PolicyService:
     """Gets the sandbox of the next command."""
     bounds: Sandbox | None = None
     """The limits of edits, which hold where no sandbox works too."""
+    answered_from: Path | None = None
+    """The file that answers commands, where none runs."""
     _granted: int = 0
 
     @property
@@ -94,7 +96,8 @@ class PolicyService:
     @property
     def auto_works(self) -> bool:
         """Return whether auto mode can run commands: in a sandbox, or with it switched off."""
-        return self.sandboxed or self.circumstances.unsandboxed_ok
+        nothing_runs = self.answered_from is not None
+        return self.sandboxed or self.circumstances.unsandboxed_ok or nothing_runs
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a request. Edits and reads are judged as equivalent commands."""
@@ -121,6 +124,9 @@ class PolicyService:
             request.command, cwd=cwd, workspace=self.workspace, filled=suspect
         )
         report = with_remotes(on_disk(report, self.workspace))
+        if self.answered_from is not None:
+            told = Phrase("Nothing runs: {file} answers.", {"file": self.answered_from.name})
+            report = replace(report, reasons=(told, *report.reasons))
         return _with_repository(report, self.git_variable)
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -207,6 +213,7 @@ class PolicyService:
             self.circumstances,
             mode=modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
+            unsandboxed_ok=self._may_do_without_sandbox(request),
             small_model=modes.model.info.one_command,
             unknown_outcome=unknown_outcome,
             guarded=_is_protected(report),
@@ -232,6 +239,10 @@ class PolicyService:
                 trace = (*verdict.trace, RuleTrace("sandbox", "ask", True, obstacle))
                 return Verdict("ask", (*known, *report.reasons), trace), lease
         return verdict, lease
+
+    def _may_do_without_sandbox(self, request: ActionRequest) -> bool:
+        nothing_runs = self.answered_from is not None and request.effect == "command"
+        return self.circumstances.unsandboxed_ok or nothing_runs
 
     def _obstacle(self, request: ActionRequest, cwd: str) -> Phrase | None:
         """Return why the sandbox is known to stop a command; None when nothing is known."""
@@ -385,15 +396,22 @@ def open_policy(
     *,
     now: Callable[[], float],
     project_rules: Mapping[str, str],
+    answered_from: Path | None = None,
 ) -> PolicyService:
     """Open the policy of a session: the user's rules, a trusted project's, and the sandbox.
 
-    `project_rules` maps file names to their text. Raises `SettingsError` for a rule that is
+    `project_rules` maps file names to their text; `answered_from` is the file that answers
+    commands, where none runs and none needs a sandbox. Raises `SettingsError` for a rule that is
     wrong, and `UsageError` when auto mode would run without a sandbox unasked.
     """
     bounds, reasons = open_sandbox(settings, paths, workspace)
-    box = None if bounds.kind == "none" else bounds
-    if box is None and settings.sandbox != "off" and settings.approval_mode == "auto":
+    box = None if bounds.kind == "none" or answered_from is not None else bounds
+    if (
+        box is None
+        and answered_from is None
+        and settings.sandbox != "off"
+        and settings.approval_mode == "auto"
+    ):
         raise UsageError(
             "No sandbox works here ({why}). Run `kogniterm doctor` to see "
             "how to fix it, or use --no-sandbox to run without one.",
@@ -409,8 +427,9 @@ def open_policy(
     permissions.permissions()  # its mistakes are reported before a session begins
     project = project_rules_of(project_rules)
     return PolicyService(
-        workspace, sandbox, chosen, own, now, project, permissions=permissions, bounds=bounds
-    )
+        workspace, sandbox, chosen, own, now, project, permissions=permissions, bounds=bounds,
+        answered_from=answered_from,
+    )  # fmt: skip
 
 
 PROTECTED = Phrase("Changes {path}, which the sandbox protects from commands.")
