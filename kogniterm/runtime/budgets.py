@@ -46,6 +46,7 @@ class Budget:
     returns the cost of model calls in US dollars, None where it is not known. `spent` is set by
     the turn that runs, or ran last; `before` is what was spent before that turn. `_granted` is
     what the user allowed beyond a limit that was reached: in a turn for that turn alone.
+    `_priced` is the part of the session's usage with its dollars that earlier models took.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -54,6 +55,19 @@ class Budget:
     spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
     before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     _granted: dict[tuple[bool, str], float] = field(default_factory=dict)
+    _priced: tuple[Usage, float] = (Usage(), 0.0)
+
+    def total(self, used: Usage) -> float | None:
+        """Return the cost of what the session has used; None when the model's price is unknown."""
+        before, dollars = self._priced
+        since = self.price(used - before)
+        return None if since is None else dollars + since
+
+    def settle(self, used: Usage) -> None:
+        """Price what the session has used, before another model is. An unknown price is nothing."""
+        _before, dollars = self._priced
+        total = self.total(used)
+        self._priced = used, dollars if total is None else total
 
     def begin_turn(
         self, spent: Callable[[], Mapping[str, float]], before: Mapping[str, float]
@@ -212,7 +226,7 @@ class TurnCount:
             **NOTHING,
             "steps": self.earlier.calls,
             "tokens": self.earlier.input + self.earlier.output,
-            "dollars": self.budget.price(self.earlier) or 0.0,
+            "dollars": self.budget.total(self.earlier) or 0.0,
         }
         self.budget.begin_turn(self.spent, before)
 

@@ -203,6 +203,7 @@ class LiveSession:
         model = self.open_model(name, self.model.effort if effort is None else effort)
         if effort and model.info.effort != effort:
             raise no_such_effort(model.info, effort)
+        self.budget.settle(self.state.usage)
         self.modes.use_model(model)
         self.journal.record(Note.MODEL.record(self.model.name))
 

@@ -27,3 +27,6 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))

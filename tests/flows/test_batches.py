@@ -12,7 +12,9 @@ from kogniterm.runtime.budgets import turn_uses
 from kogniterm.sessions.fold import NOTHING_USED, usage_of_note
 from kogniterm.sessions.records import Noted
 from tests.flows.conftest import Flow, MakeFlow
+from tests.flows.program import replayed
 from tests.support.fake_gemini import Answer, FakeGemini, text_answer
+from tests.support.forge import Forge
 
 MODEL = "google_genai:gemini-2.5-flash"
 
@@ -40,7 +42,7 @@ def readings(fake: FakeGemini) -> list[str]:
 
 
 async def test_three_turns_are_read_at_the_end_and_counted(
-    gemini: Flow, fake_gemini: FakeGemini
+    gemini: Flow, fake_gemini: FakeGemini, forge: Forge
 ) -> None:
     for task in ("have a look", "by the way, we deploy on Tuesdays", "is that all?"):
         await gemini.run(task)
@@ -62,6 +64,8 @@ async def test_three_turns_are_read_at_the_end_and_counted(
     assert session.state.usage == spent + used
     last = turn_uses(session.journal.records())[-1]
     assert (last.turn, last.models[MODEL].calls) == (3, 2)
+    gemini.close()
+    assert replayed(forge, gemini) == (0, {"turns": 3, "commands": 0, "divergence": None})
 
 
 async def test_an_idle_session_is_read_without_waiting_for_its_end(
