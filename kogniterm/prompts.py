@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ def described(spec: ToolSpec) -> ToolSpec:
             if found is None:
                 raise _no_argument(spec.name, path)
         found["description"] = said
-    return ToolSpec(spec.name, description, parameters, spec.effect)
+    return replace(spec, description=description, parameters=parameters)
 
 
 def of_tool(name: str) -> tuple[str, Mapping[str, str]]:

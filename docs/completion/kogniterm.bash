@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--effort|--env-file|--executor|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -98,6 +98,7 @@ _kogniterm() {
         /policy/test:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
         /policy/permissions:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/revoke:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /tools:--lang) _kogniterm_offer 'auto en es'; return ;;
         /trust:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -130,7 +131,7 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe policy trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy tools trust audit tour login logout config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -168,6 +169,7 @@ _kogniterm() {
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;
         '/policy/permissions') flags='-h --help --lang --env-file --debug --json' ;;
         '/policy/revoke') flags='-h --help --lang --env-file --debug --json' ;;
+        '/tools') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
         '/trust') flags='-h --help --lang --env-file --debug --show --revoke --list -C --cwd --json' ;;
         '/audit') said='verify show anchor' flags='-h --help --lang --env-file --debug' ;;
         '/audit/verify') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -191,7 +193,7 @@ _kogniterm() {
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/cache') flags='-h --help --lang --env-file --debug --clear --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy trust audit tour login logout config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy tools trust audit tour login logout config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

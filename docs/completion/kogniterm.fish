@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -26,6 +26,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'replay' -d 'Replay a session fr
 complete -c kogniterm -n '__kogniterm_at ""' -a 'memory' -d 'List, add, edit and delete memories'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'recipe' -d 'Save and run recipes'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'policy' -d 'Explain and test the approval rules'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'tools' -d 'List the tools of the model and their state'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'trust' -d 'Trust a project folder, or revoke its trust'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'audit' -d 'Verify and show what was approved and run'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'
@@ -405,6 +406,12 @@ complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l lang -x -a 'auto e
 complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/policy/revoke"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/tools"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/tools"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/tools"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/tools"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/tools"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/tools"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -561,6 +568,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'resume' -d 'Resume a sessi
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'replay' -d 'Replay a session from its record'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'recipe' -d 'Save and run recipes'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'policy' -d 'Explain and test the approval rules'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'tools' -d 'List the tools of the model and their state'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'trust' -d 'Trust a project folder, or revoke its trust'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'audit' -d 'Verify and show what was approved and run'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import (
     BaseMessage,
@@ -55,6 +55,14 @@ def _never() -> bool:
     return False
 
 
+def _allowed(tool: str) -> Phrase | None:
+    return None
+
+
+def _not_held_back(tool: str, arguments: Mapping[str, Any]) -> bool:
+    return False
+
+
 def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
@@ -86,6 +94,12 @@ class ThinkContext:
     review_plans: Callable[[], bool] = _never
     """Asked at each plan whether it leaves the graph as a request, to be approved like an action.
     The mode that decides this may change while the graph runs."""
+    hidden: Collection[str] = ()
+    """Tools of plans that are switched off, and not offered."""
+    refusal: Callable[[str], Phrase | None] = _allowed
+    """Asked at each call: why the tool of this name is switched off."""
+    held_back: Callable[[str, Mapping[str, Any]], bool] = _not_held_back
+    """Asked at each call without an effect: whether a rule decides on it, outside of the graph."""
     delegates: bool = False
     """Offer sub-agents, which cannot have any themselves."""
     said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said

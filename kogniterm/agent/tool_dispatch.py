@@ -82,16 +82,17 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
         return specs
     if context.delegates:
         specs = (*specs, prompts.described(DELEGATE))
-    if context.plan_mode == "never":
-        return specs
-    return (*specs, *map(prompts.described, (MAKE_PLAN, COMPLETE_STEP)))
+    plans = () if context.plan_mode == "never" else (MAKE_PLAN, COMPLETE_STEP)
+    shown = (prompts.described(spec) for spec in plans if spec.name not in context.hidden)
+    return (*specs, *shown)
 
 
 def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[Call]]:
     """Return the calls in order, one by one; neighbouring sub-agents that only read, as one."""
     group: list[Call] = []
     for call in calls:
-        if call["name"] == DELEGATE.name and context.delegates and not acts(call["args"]):
+        delegates = call["name"] == DELEGATE.name and _may_delegate(context)
+        if delegates and not acts(call["args"]):
             group.append(call)
             continue
         if group:
@@ -100,6 +101,10 @@ def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[C
         yield [call]
     if group:
         yield group
+
+
+def _may_delegate(context: ThinkContext) -> bool:
+    return context.delegates and context.refusal(DELEGATE.name) is None
 
 
 def as_request(
@@ -111,6 +116,9 @@ def as_request(
     """
     name, arguments = call["name"], call["args"]
     _refuse_floods(call, messages)
+    off = context.refusal(name) if name not in context.tools else None
+    if off is not None:
+        raise ToolError("The tool {name} is switched off: {why}", name=name, why=off)
     if context.plan_only:
         _refuse_acting(call, context)
     if name == COMPLETE_STEP.name:
@@ -126,7 +134,9 @@ def as_request(
     checked = tool.check(arguments)
     effect = tool.effect_of(checked)
     if effect == "none":
-        return None
+        if not context.held_back(name, checked):
+            return None
+        effect = "read"
     line, purpose = tool.describe(checked)
     return ActionRequest(
         id=context.new_id(),

@@ -266,13 +266,14 @@ VERB_GROUPS = (
     )),
     VerbGroup(mark("Safety"), (
         Verb("policy", "kogniterm.cli.verbs.policy", "Explain and test the approval rules"),
+        Verb("tools", "kogniterm.cli.verbs.tools", "List the tools of the model and their state"),
         Verb("trust", "kogniterm.cli.verbs.trust", "Trust a project folder, or revoke its trust"),
         Verb("audit", "kogniterm.cli.verbs.audit", "Verify and show what was approved and run"),
     )),
     VerbGroup(mark("Set-up"), (
         Verb("tour", "kogniterm.cli.tour", "Show how KogniTerm works, with a scripted model"),
         Verb("login", "kogniterm.cli.login", "Set up a provider and save its API key"),
-        Verb("logout", "kogniterm.cli.verbs.logout", "Remove a saved API key"),
+        Verb("logout", "kogniterm.cli.logout", "Remove a saved API key"),
         Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),
         Verb("doctor", "kogniterm.cli.verbs.doctor", "Check the installation and the settings"),
         Verb("models", "kogniterm.cli.verbs.models", "List models; download or remove a local one"),

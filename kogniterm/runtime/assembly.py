@@ -36,6 +36,7 @@ from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
+from kogniterm.runtime.services.tool_service import ToolService, gather_tools
 from kogniterm.runtime.services.trust_store import (
     TrustStore,
     instructions_text,
@@ -95,15 +96,13 @@ def assemble(
     """Return the session of `journal`, ready for a turn, with `model` or the model it names."""
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace = SystemClock(), Path(state.folder)
-    plans = PlanSettings(approval=settings.plan_approval)
-    # A turn that only plans goes on doing so: what it was told holds until the user ends it.
-    approval = "plan" if _still_planning(state) else settings.approval_mode
-    modes = SessionModes(model or open_model(state.model), approval, settings.plan, plans)
+    modes = _modes(settings, state, model or open_model(state.model))
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
     written = TurnJournal(journal, Redactor(_known_secrets(settings)), clock)
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
+    known = gather_tools(settings, policy.in_force, state.folder)
     executor = _executor(given, state, policy)
     use_instructions(written, written.redact(instructions_text(project)))
     memory, asker = _memory(given, journal, modes.model, clock), AskPort()
@@ -112,7 +111,8 @@ def assemble(
     )
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
-    tools = _tools(given, written, executor, asker, forgetting, ModelSearch(modes))
+    usable = _tools(given, written, executor, asker, forgetting, ModelSearch(modes))
+    tools = ToolService(known.with_session(usable), policy, modes, lambda: executor.cwd)
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
 
@@ -120,14 +120,14 @@ def assemble(
         journal=written,
         gate=Gate(written, policy, modes, executor, environment),
         runner=Runner(
-            written, policy, modes, executor, tools, budget,
+            written, policy, modes, executor, tools.known.tools, budget,
             keep_preimages=undo.keep,
             learn=_learner(given, memory),
             answered_from=_answers(given),
             command_timeout=settings.command_timeout or None,
             env_hash=environment,
         ),
-        context=ContextService(written, modes, tools, memory, system_message(written)),
+        context=ContextService(written, modes, memory, system_message(written), tools),
         modes=modes,
         budget=budget,
         executor=executor,
@@ -139,9 +139,10 @@ def assemble(
         open_model=open_model,
         beside=SideBySide(policy, modes, executor, settings.parallel_commands),
         memory=memory,
+        tools=tools,
         prompts=texts,
-        notices=(*given.notices, *_found(journal, approval), *told, *of_prompts,
-                 *_told_of_script(given, written)),
+        notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
+                 *known.notices, *_told_of_script(given, written)),
     )  # fmt: skip
     _keep_modes(session)
     return session
@@ -174,6 +175,16 @@ def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phra
         "real.",
         {"file": file},
     )
+
+
+def _modes(settings: Settings, state: SessionState, model: Model) -> SessionModes:
+    """Return the modes that the session begins with.
+
+    A turn that only plans goes on doing so: what it was told holds until the user ends it.
+    """
+    approval = "plan" if _still_planning(state) else settings.approval_mode
+    plans = PlanSettings(approval=settings.plan_approval)
+    return SessionModes(model, approval, settings.plan, plans)
 
 
 def _policy(

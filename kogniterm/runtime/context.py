@@ -38,6 +38,7 @@ from kogniterm.agent.messages import (
     told_to_plan,
 )
 from kogniterm.agent.replies import is_unusable
+from kogniterm.agent.subagent import DELEGATE
 from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, why
@@ -47,7 +48,7 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_limits import limit_that_ends
-from kogniterm.runtime.turn_ports import Attached, SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import Attached, SessionModes, ToolRules, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
@@ -79,9 +80,14 @@ class ContextService:
 
     journal: TurnJournal
     modes: SessionModes
-    tools: Mapping[str, Tool]
     memory: MemoryService | None
     system: SystemMessage
+    rules: ToolRules
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Return the tools that the model gets, besides those of the graph."""
+        return self.rules.offered
 
     @property
     def used_tokens(self) -> int:
@@ -159,6 +165,7 @@ class ContextService:
     ) -> ThinkContext:
         modes, state = self.modes, self.journal.state
         only = modes.plans.only_planning(state)
+        off = self.rules.off
         return ThinkContext(
             model=modes.model,
             tools=self.tools,
@@ -170,7 +177,10 @@ class ContextService:
             has_room=self._has_room,
             plan_only=only,
             review_plans=lambda: modes.plans.need_review(modes.approval) and not only,
-            delegates=True,
+            hidden=off,
+            refusal=self.rules.refusal,
+            held_back=self.rules.holds_back,
+            delegates=DELEGATE.name not in off,
             said_meanwhile=self._said,
             window=modes.window,
             agents=state.agents,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kogniterm import prompts
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import UsageError
@@ -25,6 +26,7 @@ from kogniterm.runtime.services.forget_service import ForgetService, SentenceCho
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.side_by_side import SideBySide
+from kogniterm.runtime.services.tool_service import ToolService
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.turn import TurnServices, run_turn
@@ -67,6 +69,7 @@ class LiveSession:
     archive: SessionArchive
     asker: AskPort
     open_model: OpenModels
+    tools: ToolService
     beside: SideBySide | None = None
     memory: MemoryService | None = None
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
@@ -223,6 +226,9 @@ class LiveSession:
                 "Model {model} is too small to make plans. Choose another with --model.",
                 model=self.model.name,
             )
+        why = self.tools.refusal(MAKE_PLAN.name)
+        if why is not None:
+            raise UsageError("The tool {name} is switched off: {why}", name=MAKE_PLAN.name, why=why)
 
     def use_plan_mode(self, mode: PlanMode) -> None:
         """Change when plans are made."""

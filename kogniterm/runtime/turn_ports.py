@@ -14,7 +14,7 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import Window
 from kogniterm.approval import Unattended
 from kogniterm.errors import ModelError, ToolError
-from kogniterm.protocols import Approver, EventSink, Model, Terminal
+from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Intent
@@ -265,6 +265,24 @@ class PolicyPort(Protocol):
 
         With `can_ask` the user can be asked to let it run again outside.
         """
+
+
+class ToolRules(Protocol):
+    """Decides which tools a session offers, and which calls a rule decides on."""
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """Return the tools that the model gets, besides those of the graph."""
+
+    @property
+    def off(self) -> Mapping[str, Phrase]:
+        """Return why tools are not offered, by name; fixed while the session is open."""
+
+    def refusal(self, name: str) -> Phrase | None:
+        """Return why a tool is switched off now, by a rule that came later too."""
+
+    def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
+        """Return whether a rule denies this call of a tool without an effect, or asks for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,15 @@ def _approval_mode(value: object) -> object:
     return MODE_NAMES.get(value, value) if isinstance(value, str) else value
 
 
+def _names(value: object) -> object:
+    """Return the names of a list, or of a text where commas stand between them."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
+        raise ValueError(str(Phrase("a list of names")))
+    return tuple(dict.fromkeys(filter(None, (one.strip() for one in found))))
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 OllamaUrl = Annotated[str, AfterValidator(_ollama_url)]
 ScriptedFile = Annotated[str, AfterValidator(_scripted_file)]
@@ -247,6 +256,17 @@ class Settings(BaseSettings):
         "auto",
         "Sandbox for commands; auto uses the first kind that works.",
         flag="--no-sandbox",
+    )
+
+    tools_off: Names = _setting(
+        (),
+        "Names of tools that the model does not get; `kogniterm tools` lists all tools.",
+        example="web_search,github",
+    )
+    tool_packages: Names = _setting(
+        (),
+        "Installed Python packages whose tools are loaded; see docs/library.md.",
+        example="acme-tools",
     )
 
     command_timeout: float = _setting(

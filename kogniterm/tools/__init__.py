@@ -1,1 +1,5 @@
-"""Tools: what is offered to the model, each with a schema and an effect class."""
+"""The tools offered to the model; `tool` marks a function of another package as one."""
+
+from kogniterm.tools.plugins import tool
+
+__all__ = ["tool"]

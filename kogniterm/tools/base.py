@@ -22,12 +22,15 @@ A = TypeVar("A", bound=Arguments)
 
 
 class SchemaTool(Generic[A]):
-    """A tool made of an arguments model and plain functions; prompts/tools.md describes it.
+    """A tool made of an arguments model and plain functions.
+
+    prompts/tools.md describes it, unless a `description` is given.
 
     `describe` gives the line and the purpose for the approval screen; `effect_of` may raise the
-    effect of a call above the tool's own (a read of a secret file needs approval). `settle` puts
-    what can change later, such as where a name leads, into the checked arguments. `detail` gives
-    what is shown in full before approval, such as a diff; `hosts` the hosts that are contacted.
+    effect of a call above the tool's own (a read of a secret file needs approval), up to `may`.
+    `settle` puts what can change later, such as where a name leads, into the checked arguments.
+    `detail` gives what is shown in full before approval, such as a diff; `hosts` the hosts that are
+    contacted.
     """
 
     def __init__(
@@ -36,7 +39,9 @@ class SchemaTool(Generic[A]):
         arguments: type[A],
         run: Callable[[A], Awaitable[str | Observation]],
         *,
+        description: str = "",
         effect: EffectClass = "none",
+        may: EffectClass | None = None,
         describe: Callable[[A], tuple[str, str]] | None = None,
         effect_of: Callable[[A], EffectClass] | None = None,
         settle: Callable[[A], A] | None = None,
@@ -50,7 +55,8 @@ class SchemaTool(Generic[A]):
         self._settle = settle
         self._detail = detail
         self._hosts = hosts
-        self._spec = ToolSpec(name, of_tool(name)[0], compact_schema(name, arguments), effect)
+        schema = compact_schema(name, arguments)
+        self._spec = ToolSpec(name, description or of_tool(name)[0], schema, effect, may)
 
     @property
     def spec(self) -> ToolSpec:

@@ -136,6 +136,7 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
         run,
         describe=describe,
         effect_of=_effect,
+        may="keystrokes",
     )
 
 

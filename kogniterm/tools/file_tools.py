@@ -75,6 +75,7 @@ def read_file(
         ReadArguments,
         run,
         effect_of=effect_of,
+        may="read",
         describe=lambda arguments: (f"read {place(arguments)}", ""),
         settle=lambda arguments: with_real_path(cwd(), arguments),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kogniterm.protocols import Tool, WebSearcher
 from kogniterm.tools.command_tools import JobsPort, execute_command, job_tool
@@ -77,6 +78,19 @@ def session_tools(
     if ports.forgetting is not None:
         tools.append(forget(ports.forgetting))
     return {tool.spec.name: tool for tool in tools}
+
+
+def listed_tools() -> Mapping[str, Tool]:
+    """Return the tools to be listed where no session is open: none of them can run."""
+    nothing: Any = _NoSession()
+    ports = ToolPorts(
+        lambda: "/", "/", nothing, lambda path: False, nothing, nothing, nothing, nothing, nothing
+    )
+    return session_tools(ports)
+
+
+class _NoSession:
+    """Stands for the ports of a session."""
 
 
 def _search_sources(

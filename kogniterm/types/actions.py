@@ -10,7 +10,10 @@ from kogniterm.types.images import Image
 from kogniterm.types.localized import Phrase
 from kogniterm.types.token_usage import Usage
 
-EffectClass = Literal["none", "read", "command", "edit", "network", "person", "keystrokes"]
+EffectClass = Literal[
+    "none", "read", "command", "edit", "network", "person", "keystrokes", "external"
+]
+"""The effect of a tool call; "external": it runs code of a package that KogniTerm did not write."""
 
 
 _RENAMED_TOOLS = {"ask_person": "ask_user"}
@@ -31,13 +34,14 @@ class ToolSpec:
     """A tool as the model sees it: name, description, JSON schema of its arguments.
 
     A tool whose `effect` is "none" runs inside the graph; every other one leaves the graph as
-    an action request.
+    an action request. `may` is the strongest effect of a call, where that is above `effect`.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     effect: EffectClass = "none"
+    may: EffectClass | None = None
 
 
 @dataclass(frozen=True, slots=True)

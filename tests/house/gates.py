@@ -138,7 +138,12 @@ INSTRUCTION = re.compile(
 """A sentence that begins as an order does; from four words on it is taken for an instruction."""
 MESSAGE_TO_USER = re.compile(r"(?:Error|Phrase|refuse|error|complaint|warn|debug|info)\Z")
 """Names of calls whose texts are for users, or are errors about one call."""
-BROAD_EXCEPT = ("kogniterm.cli.main", "kogniterm.ui.repl", "kogniterm.agent.tool_dispatch")
+BROAD_EXCEPT = (
+    "kogniterm.cli.main",
+    "kogniterm.ui.repl",
+    "kogniterm.agent.tool_dispatch",
+    "kogniterm.tools.plugins",
+)
 
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

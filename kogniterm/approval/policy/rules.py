@@ -102,6 +102,12 @@ class Rule:
         return pattern is None or any(pattern.fullmatch(" ".join(form)) for form in forms)
 
     @property
+    def denies_tool(self) -> bool:
+        """Return whether the rule refuses every call of its tool, in every mode."""
+        narrowed = (*self.programs, self.arguments, self.path, self.mode)
+        return self.decision == "deny" and not any(one is not None for one in narrowed)
+
+    @property
     def text(self) -> Phrase:
         """The rule's reason."""
         if not self.reason:
@@ -117,6 +123,14 @@ class RuleSet:
 
     def __add__(self, other: RuleSet) -> RuleSet:
         return RuleSet(self.rules + other.rules)
+
+    def about(self, tool: str) -> tuple[Rule, ...]:
+        """Return the rules about a tool."""
+        return tuple(rule for rule in self.rules if rule.tool == tool)
+
+    def denying(self, tool: str) -> Rule | None:
+        """Return the first rule that refuses every call of a tool."""
+        return next((rule for rule in self.about(tool) if rule.denies_tool), None)
 
 
 def called(program: str) -> str:

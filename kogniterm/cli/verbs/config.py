@@ -50,6 +50,8 @@ def _shown(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "-"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -241,6 +241,35 @@ class RecordedExecutor(ScriptedExecutor):
         return result
 
 
+class PastTool:
+    """A tool of another package that the recorded session had; its code is not loaded again."""
+
+    def __init__(self, name: str, player: Player) -> None:
+        self.spec = ToolSpec(name, name, {"type": "object"}, "external")
+        self._player = player
+
+    def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the recorded arguments that these were completed to."""
+        recorded = (dict(one.arguments) for one in self._player.turn.proposed[self.spec.name])
+        return next((one for one in recorded if arguments.items() <= one.items()), arguments)
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
+        return "external"
+
+    def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        return self.spec.name, ""
+
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        return ""
+
+    def hosts(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observation:
+        """Never return: a replay gives the recorded result."""
+        raise ToolError("The recording has no result for {name}.", name=self.spec.name)
+
+
 class RecordedTool:
     """A tool that checks and describes as usual, and whose observation is the recorded one."""
 
@@ -248,6 +277,7 @@ class RecordedTool:
         self._tool = tool
         self._player = player
         self._hosts: tuple[str, ...] | None = None
+        self._held: list[Mapping[str, Any]] = []
 
     @property
     def spec(self) -> ToolSpec:
@@ -279,7 +309,12 @@ class RecordedTool:
                 yield dict(request.arguments)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
-        return self._tool.effect_of(arguments)
+        """Return the effect of a call; "read" where a rule of that time decided on it."""
+        effect = self._tool.effect_of(arguments)
+        proposed = self._player.turn.proposed[self.spec.name]
+        if effect == "none" and any(one.arguments == arguments for one in proposed):
+            return "read"
+        return effect
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
         """Return the recorded description: the files it is made from may not be here."""
@@ -289,6 +324,7 @@ class RecordedTool:
         same = [at for at, one in enumerate(proposed) if one.arguments == arguments]
         request = proposed.pop(same[0] if same else 0)
         self._hosts = request.hosts
+        self._held.append(request.arguments)
         # A command must be compared as the model gave it now.
         if request.effect == "command":
             return self._tool.describe(arguments)
@@ -306,7 +342,7 @@ class RecordedTool:
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """Return the recorded observation. Raises `ToolError` where the tool failed."""
         usage = Usage()
-        if self._tool.effect_of(arguments) == "none":
+        if self._tool.effect_of(arguments) == "none" and arguments not in self._held:
             message = self._recorded(arguments)
         else:
             outcome = self._player.next_outcome()

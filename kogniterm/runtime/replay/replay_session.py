@@ -28,6 +28,7 @@ from kogniterm.runtime.replay.recorded_world import (
     Absent,
     KilledError,
     NoTime,
+    PastTool,
     PlayedJournal,
     Player,
     RecordedApprover,
@@ -138,9 +139,16 @@ async def _replay(
     player = Player()
     written = TurnJournal(PlayedJournal(journal, player), RecordedText(), NoTime())
     executor = RecordedExecutor(player, live, lambda: journal.state.cwd)
-    offered = {
+    past = {
+        name: PastTool(name, player)
+        for part in recording.parts
+        if isinstance(part, TurnRecording)
+        for name, requests in part.proposed.items()
+        if any(request.effect == "external" for request in requests)
+    }
+    offered: dict[str, Tool] = {
         name: tool if live is not None and name in IN_SCRATCH else RecordedTool(tool, player)
-        for name, tool in tools.items()
+        for name, tool in {**tools, **past}.items()
     }
     modes, budget = SessionModes(RecordedModel(model, player)), Budget()
     policy = RecordedPolicy(player)

@@ -17,6 +17,7 @@ from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.policy.leases import edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
+from kogniterm.approval.policy.rules import Rule
 from kogniterm.approval.policy.verdict import (
     HOOKS_RUN,
     SETTINGS_RUN,
@@ -40,13 +41,16 @@ from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named, private_folder
+from kogniterm.tools.plugins import Plugin
 from kogniterm.types import (
     CHANGING_KINDS,
     ActionRequest,
+    ApprovalMode,
     CommandResult,
     Decision,
     Effect,
     Phrase,
+    RiskLabel,
     RiskReport,
     RuleTrace,
     Verdict,
@@ -86,7 +90,14 @@ class PolicyService:
     """The limits of edits, which hold where no sandbox works too."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
+    plugins: Mapping[str, Plugin] = field(default_factory=dict)
+    """Tools of other packages, by name."""
     _granted: int = 0
+
+    @property
+    def in_force(self) -> RuleSet:
+        """Return the rules that apply now: the user's, then the trusted project's."""
+        return self.rules + self.project
 
     @property
     def sandboxed(self) -> bool:
@@ -116,6 +127,10 @@ class PolicyService:
             )
             effect = Effect("process", str(request.arguments.get("id", "")))
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+        if request.effect == "external":
+            return self._assess_external(request, cwd)
+        if request.effect == "read" and "path" not in request.arguments:
+            return RiskReport(request.command, "safe_readonly", (Phrase("Only reads."),))
         if request.effect != "command":
             return self._assess_path(request, cwd)
         # Inside or outside the sandbox is not decided yet.
@@ -128,6 +143,25 @@ class PolicyService:
             told = Phrase("Nothing runs: {file} answers.", {"file": self.answered_from.name})
             report = replace(report, reasons=(told, *report.reasons))
         return _with_repository(report, self.git_variable)
+
+    def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
+        """Return the facts about a tool of another package: what it declares proves nothing."""
+        plugin = self.plugins.get(request.tool)
+        package = f"{plugin.package} {plugin.version}" if plugin is not None else request.tool
+        reasons = [Phrase(EXTERNAL.template, {"package": package})]
+        effects = [Effect("execute", package)]
+        declared = plugin.effect if plugin is not None else "none"
+        label: RiskLabel = "needs_approval"
+        if declared == "network" or request.hosts:
+            targets = request.hosts or (request.tool,)
+            effects += [Effect("network", target, outside=True) for target in targets]
+            reasons.append(Phrase("Uses the network."))
+        if declared == "edit":
+            edit = self._assess_path(replace(request, effect="edit"), cwd)
+            effects += edit.effects
+            reasons += edit.reasons
+            label = "dangerous" if edit.label == "dangerous" else label
+        return RiskReport(request.command, label, tuple(reasons), tuple(effects))
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about an edit or a read, by its resolved path."""
@@ -208,7 +242,9 @@ class PolicyService:
         """Return the verdict on a request, and the lease that allowed it."""
         if request.effect == "person":
             # A question needs no approval: nothing happens but that the user reads it.
-            return Verdict("allow", report.reasons), None
+            denying = self._deciding(request, report, modes.approval, ("deny",))
+            reasons = tuple(rule.text for rule in denying) or report.reasons
+            return Verdict("deny" if denying else "allow", reasons), None
         circumstances = replace(
             self.circumstances,
             mode=modes.approval,
@@ -224,7 +260,7 @@ class PolicyService:
         verdict = approval.judge(
             report,
             request,
-            rules=self.rules + self.project,
+            rules=self.in_force,
             leases=leases,
             circumstances=circumstances,
         )
@@ -243,6 +279,16 @@ class PolicyService:
     def _may_do_without_sandbox(self, request: ActionRequest) -> bool:
         nothing_runs = self.answered_from is not None and request.effect == "command"
         return self.circumstances.unsandboxed_ok or nothing_runs
+
+    def restricts(self, request: ActionRequest, cwd: str, mode: ApprovalMode) -> bool:
+        """Return whether a rule denies a request or asks for it."""
+        return bool(self._deciding(request, self.assess(request, cwd), mode, ("deny", "ask")))
+
+    def _deciding(
+        self, request: ActionRequest, report: RiskReport, mode: ApprovalMode, kinds: Sequence[str]
+    ) -> list[Rule]:
+        about = (rule for rule in self.in_force.rules if rule.decision in kinds)
+        return [rule for rule in about if rule.matches(report, tool=request.tool, mode=mode)]
 
     def _obstacle(self, request: ActionRequest, cwd: str) -> Phrase | None:
         """Return why the sandbox is known to stop a command; None when nothing is known."""
@@ -432,6 +478,7 @@ def open_policy(
     )  # fmt: skip
 
 
+EXTERNAL = Phrase("Runs code of the package {package}, which KogniTerm cannot inspect.")
 PROTECTED = Phrase("Changes {path}, which the sandbox protects from commands.")
 
 

@@ -179,6 +179,8 @@ class SessionRecipePorts:
         try:
             checked = tool.check(arguments)
             effect = tool.effect_of(checked)
+            if effect == "none" and self.session.tools.holds_back(name, checked):
+                effect = "read"
             if effect != "none":
                 line, purpose = tool.describe(checked)
                 return await self._act(name, checked, line, purpose, effect, tool.detail(checked))

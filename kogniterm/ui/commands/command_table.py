@@ -13,6 +13,7 @@ from kogniterm.ui.commands import (
     policy,
     rewind,
     sessions,
+    tools,
     workspace,
 )
 from kogniterm.ui.commands.registry import Command
@@ -59,6 +60,8 @@ COMMANDS = (
             memory.incognito),
     Command("permissions", Phrase("list or revoke permissions"), policy.permissions,
             "[revoke ID|all]", policy.permission_choices),
+    Command("tools", Phrase("list the tools with their effect and state, or explain one"),
+            tools.tools, "[show NAME]", tools.tool_choices),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
             policy.trust, "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,

@@ -1,0 +1,67 @@
+"""`kogniterm tools`: every tool that a session here would have, or one of them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+
+from kogniterm.cli.options import (
+    JSON,
+    Argument,
+    Example,
+    Subparsers,
+    add_verb,
+    folder_of,
+    settings_of,
+)
+from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.errors import UsageError
+from kogniterm.ui.locale import mark, translate
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `tools` with its arguments."""
+    add_verb(
+        subparsers,
+        "tools",
+        [
+            Argument("action", "show, to explain one tool", "show", nargs="?"),
+            Argument("name", "Name of a tool", "NAME", nargs="?"),
+            Argument("--cwd", "Folder of the session", "FOLDER", short="-C"),
+            JSON,
+        ],
+        description=mark(
+            "List every tool that a session in this folder would have: its effect, its source, and "
+            "what switches it off."
+        ),
+        examples=(
+            Example("kogniterm tools"),
+            Example("kogniterm tools show web_fetch"),
+            Example("kogniterm tools --json"),
+        ),
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the tools, or show one; returns the exit status."""
+    return write_report(args, _report(args))
+
+
+def _report(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.tool_list import tools_of_folder
+    from kogniterm.ui.commands.tools import entry_lines, list_lines
+
+    name = args.name if args.action == "show" else args.action
+    if args.action == "show" and name is None:
+        raise UsageError("Specify a tool: kogniterm tools show NAME")
+    if args.action not in (None, "show") and args.name is not None:
+        raise UsageError("kogniterm tools takes: show NAME.")
+    listed = tools_of_folder(settings_of(args), paths_in_use(), folder_of(args))
+    width = shutil.get_terminal_size().columns
+    if name is None:
+        lines, data = list_lines(listed, width), [entry.json for entry in listed.entries]
+        notes = [translate(notice) for notice in listed.notices]
+        return Report(data, ["".join(text for text, _style in line) for line in lines], notes=notes)
+    entry = listed.find(name)
+    lines = entry_lines(entry, width)
+    return Report(entry.full_json, ["".join(text for text, _style in line) for line in lines])

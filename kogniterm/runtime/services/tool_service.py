@@ -1,0 +1,167 @@
+"""The tools of a session: which there are, where each is from, and which are switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kogniterm import prompts
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
+from kogniterm.agent.subagent import DELEGATE
+from kogniterm.approval import RuleSet
+from kogniterm.approval.policy.rules import Rule
+from kogniterm.errors import SettingsError
+from kogniterm.host.programs import find_user_program
+from kogniterm.protocols import Tool
+from kogniterm.runtime.services.policy_service import PolicyService
+from kogniterm.runtime.turn_ports import SessionModes
+from kogniterm.settings import Settings
+from kogniterm.text.spelling import meant
+from kogniterm.tools.plugins import Plugin, load_plugins
+from kogniterm.tools.tool_registry import listed_tools
+from kogniterm.types import ActionRequest, Phrase, ToolSpec
+
+GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP)
+"""The tools that the graph itself answers."""
+MEMORY_TOOLS = ("recall", "remember", "forget")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """Every tool there is.
+
+    `off` tells why some are not offered, `notes` what others lack; `notices` what went wrong.
+    """
+
+    tools: Mapping[str, Tool]
+    plugins: Mapping[str, Plugin] = field(default_factory=dict)
+    off: Mapping[str, Phrase] = field(default_factory=dict)
+    notes: Mapping[str, Phrase] = field(default_factory=dict)
+    notices: tuple[Phrase, ...] = ()
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the tools as the model sees them, those of the graph last."""
+        return (*(tool.spec for tool in self.tools.values()), *map(prompts.described, GRAPH_TOOLS))
+
+    def with_session(self, built_in: Mapping[str, Tool]) -> ToolSet:
+        """Return the set with tools that can run, where the session has them."""
+        return replace(
+            self, tools={name: built_in.get(name, one) for name, one in self.tools.items()}
+        )
+
+
+def gather_tools(settings: Settings, rules: RuleSet, workspace: str) -> ToolSet:
+    """Return the built-in tools and those of the configured packages, with what is switched off.
+
+    The built-in tools are only listed; see `ToolSet.with_session`. Raises `SettingsError` for a
+    name in `tools_off` that no tool has.
+    """
+    built_in = listed_tools()
+    own = {*built_in, *(spec.name for spec in GRAPH_TOOLS)}
+    loaded = load_plugins(settings.tool_packages, own)
+    plugins = {plugin.tool.spec.name: plugin for plugin in loaded.plugins}
+    known = {*own, *plugins}
+    # A package that cannot be loaded may have the tool.
+    unknown = () if loaded.problems else (one for one in settings.tools_off if one not in known)
+    for name in unknown:
+        raise _no_tool(settings, name, known)
+    tools = {**built_in, **{name: plugin.tool for name, plugin in plugins.items()}}
+    off = {name: why for name in known if (why := _off(name, settings, plugins, rules, workspace))}
+    notices = (*loaded.problems, *_unknown_in_rules(rules, known))
+    return ToolSet(tools, plugins, off, _notes(settings), notices)
+
+
+def _notes(settings: Settings) -> dict[str, Phrase]:
+    """Return what tools lack that work all the same."""
+    notes = {}
+    if settings.brave_api_key is None:
+        notes["web_search"] = Phrase(
+            "without brave_api_key: the search of the model's provider, else DuckDuckGo"
+        )
+    if settings.github_token is None:
+        notes["github"] = Phrase("without github_token: 60 requests an hour")
+    return notes
+
+
+def _off(
+    name: str, settings: Settings, plugins: Mapping[str, Plugin], rules: RuleSet, workspace: str
+) -> Phrase | None:
+    """Return why a tool is not offered, or None."""
+    rule = rules.denying(name)
+    if rule is not None:
+        return by_rule(rule)
+    if name in settings.tools_off:
+        return Phrase("setting {name}", {"name": "tools_off"})
+    if name in MEMORY_TOOLS and settings.memory == "off":
+        return Phrase("setting {name}", {"name": "memory = off"})
+    programs = plugins[name].programs if name in plugins else ()
+    missing = [one for one in programs if find_user_program(one, workspace) is None]
+    if missing:
+        return Phrase("{program} is not installed", {"program": ", ".join(missing)})
+    return None
+
+
+def by_rule(rule: Rule) -> Phrase:
+    """Return that a rule switches a tool off, with its reason where it has one."""
+    if not rule.reason:
+        return Phrase("rule {origin}", {"origin": rule.origin})
+    return Phrase("rule {origin}: {reason}", {"origin": rule.origin, "reason": rule.reason})
+
+
+def _no_tool(settings: Settings, name: str, known: set[str]) -> SettingsError:
+    near = meant(name, sorted(known))
+    values = {"where": settings.origin("tools_off").shown, "name": name, "near": near}
+    if near:
+        return SettingsError(
+            "There is no tool {name} (tools_off, {where}); did you mean {near}?", **values
+        )
+    return SettingsError(
+        "There is no tool {name} (tools_off, {where}); `kogniterm tools` lists the tools.",
+        **values,
+    )
+
+
+def _unknown_in_rules(rules: RuleSet, known: set[str]) -> list[Phrase]:
+    """Return a notice about each rule for a tool that there is not."""
+    found = []
+    for rule in rules.rules:
+        near = None if rule.tool in known else meant(rule.tool, sorted(known))
+        if near is not None:
+            values = {"origin": rule.origin, "name": rule.tool, "near": near}
+            found.append(Phrase("{origin}: there is no tool {name}; did you mean {near}?", values))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ToolService:
+    """The tools of an open session, under the rules in force."""
+
+    known: ToolSet
+    policy: PolicyService
+    modes: SessionModes
+    cwd: Callable[[], str]
+
+    def __post_init__(self) -> None:
+        self.policy.plugins = self.known.plugins
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """Return the tools that the model gets, besides those of the graph."""
+        return {name: tool for name, tool in self.known.tools.items() if name not in self.off}
+
+    @property
+    def off(self) -> Mapping[str, Phrase]:
+        return self.known.off
+
+    def refusal(self, name: str) -> Phrase | None:
+        if name in self.known.off:
+            return self.known.off[name]
+        rule = self.policy.in_force.denying(name)
+        return by_rule(rule) if rule is not None else None
+
+    def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
+        if not self.policy.in_force.about(name):
+            return False
+        request = ActionRequest("", "", name, name, arguments=arguments, effect="read")
+        return self.policy.restricts(request, self.cwd(), self.modes.approval)
