@@ -6,14 +6,16 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.sessions.records import Intent, Judged, Outcome
-from kogniterm.types import events
+from kogniterm.types import Observation, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge, until
@@ -362,3 +364,81 @@ async def test_only_behind_the_last_one_the_user_is_asked_to_let_it_run_outside(
     assert "let it run again outside" in second
     flow.close()
     assert replayed(forge, flow)[1]["divergence"] is None
+
+
+class Fetch:
+    """A tool whose runs wait for each other, or without end."""
+
+    def __init__(self, *, ends: bool) -> None:
+        self.began = 0
+        self.ends = ends
+        self.all_there = asyncio.Event()
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observation:
+        self.began += 1
+        if self.began == 2:
+            self.all_there.set()
+        await self.all_there.wait()
+        if not self.ends:
+            await asyncio.get_running_loop().create_future()
+        return Observation(f"page {arguments['url']}")
+
+
+def fetching(make_flow: MakeFlow, tool: Fetch) -> Flow:
+    calls = [
+        {"tool": "web_fetch", "arguments": {"url": f"https://example.org/{name}"}} for name in "ab"
+    ]
+    calls.append({"tool": "execute_command", "arguments": {"command": "cat p"}})
+    flow = make_flow(json.dumps({"replies": [{"calls": calls}, {"text": "Done."}]}))
+    rules = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text('[[rule]]\ndecision = "allow"\ntool = "web_fetch"\n')
+    runner = flow.open().runner
+    runner.tools = {**runner.tools, "web_fetch": tool}  # type: ignore[dict-item]  # run is enough
+    return flow
+
+
+async def test_tools_that_read_the_network_run_at_once_and_beside_commands(
+    make_flow: MakeFlow,
+) -> None:
+    flow = fetching(make_flow, Fetch(ends=True))
+    paths = fifos(flow.folder, "p")
+    answer, _ = await asyncio.gather(flow.run(), meet(paths))
+    assert answer.exit_code == 0
+    told = [text.split("\n")[0] for text in flow.shown[-4:-1]]
+    assert told == ["page https://example.org/a", "page https://example.org/b", "met 0"]
+
+
+async def test_a_cancelled_turn_knows_nothing_of_the_end_of_a_tool(make_flow: MakeFlow) -> None:
+    tool = Fetch(ends=False)
+    flow = fetching(make_flow, tool)
+    (path,) = fifos(flow.folder, "p")
+    running = asyncio.ensure_future(flow.run())
+    fd = await writer_of(path)
+    await tool.all_there.wait()
+    running.cancel()
+    answer = await running
+    os.close(fd)
+    assert answer.exit_code == 130
+    assert flow.session is not None
+    records = [one.body for one in flow.session.journal.records()]
+    ends = [one.status for one in records if isinstance(one, Outcome)]
+    assert ends == ["unknown", "unknown", "cancelled"]
+
+
+async def test_edits_of_different_files_are_made_at_once_in_accept_edits_mode(
+    make_flow: MakeFlow,
+) -> None:
+    calls = [
+        {"tool": "write_file", "arguments": {"path": name, "content": name}}
+        for name in ("new/a", "b", "new/c")
+    ]
+    flow = make_flow(
+        json.dumps({"replies": [{"calls": calls}, {"text": "Done."}]}),
+        [],
+        approval_mode="accept-edits",
+    )
+    assert (await flow.run()).exit_code == 0
+    order = "".join(name[0] for name, _ in kinds(flow, Intent, Outcome))
+    assert order == "IIOOIO"  # the folder is made once
+    assert (flow.folder / "new" / "c").read_text() == "new/c"
