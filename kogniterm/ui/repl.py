@@ -251,7 +251,7 @@ class Repl:
         self.turns.begin()
         self.front.surface.refresh()
         if guide is None:
-            self.spawn(self._use_quiet_moment())
+            self.spawn(self.guarded(self._use_quiet_moment()))
 
     # --- the session and its turns --------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class Repl:
             screen.settle()
         self.front.say_below("")
         if self.wiring.guide is None:
-            self.spawn(self._use_quiet_moment())
+            self.spawn(self.guarded(self._use_quiet_moment()))
 
     async def _run(self, work: Work) -> None:
         from kogniterm.ui.questions.model_question import ask_user

@@ -167,6 +167,7 @@ class PlayedSession:
     decisions: list[Decision] = field(default_factory=list)
     stopped: int = 0
     closed: bool = False
+    memory: None = None
     undo: Any = field(default_factory=PlayedUndo)
     policy: PlayedPolicy = field(default_factory=PlayedPolicy)
     archive: PlayedArchive = field(default_factory=PlayedArchive)
