@@ -125,11 +125,18 @@ class Forgetter:
         return joined
 
     def requested(self, text: str) -> ForgetRequest:
-        """Return the request that the user means by `text`: an id (m7, l3), or words.
+        """Return the request that the user means by `text`: ids (m7, l3), or words.
 
         Words are removed wherever they are found, also when no fact holds them. Raises `UsageError`
         for an id that nothing has, and for words that are too short to be told from others.
         """
+        named = text.split()
+        if len(named) > 1 and all(_LABEL.fullmatch(one) or _LESSON.fullmatch(one) for one in named):
+            requests = [self.requested(one) for one in dict.fromkeys(named)]
+            return ForgetRequest(
+                tuple(fact for one in requests for fact in one.facts),
+                beside=tuple(kept for one in requests for kept in one.beside),
+            )
         if (lesson := _LESSON.fullmatch(text)) is not None:
             return ForgetRequest(beside=(self._learnings.get(lesson[1]),))
         label = _LABEL.fullmatch(text)

@@ -472,3 +472,15 @@ def test_a_server_is_searched_for_proof(postgres_url: str, tmp_path: Path) -> No
         blog.forgetter.forget(blog.forgetter.matches("peanuts"))
         assert shop.forgetter.forget([], phrases=[SECRETIVE]).found_columns == ()
         assert [one.text for one in other.facts()] == [SECRETIVE]
+
+
+def test_several_ids_are_forgotten_at_once(memory: Memory) -> None:
+    one, two = memory.add("Ana likes tea"), memory.add("Ana likes gin")
+    kept = memory.add("Ana likes rum")
+    memory.learnings.record("list all", "ls -l", ok=True)
+    request = memory.forgetter.requested(f"m{one} [m{two}] l1")
+    assert request.labels == [f"m{one}", f"m{two}", "l1"]
+    assert request.phrases == ()
+    assert memory.forgetter.carry_out(request).proved
+    assert [fact.id for fact in memory.facts()] == [kept]
+    assert memory.learnings.all() == []
