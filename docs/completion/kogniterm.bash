@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--effort|--env-file|--executor|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -76,6 +76,8 @@ _kogniterm() {
         /memory/confirm:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/pin:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/undo:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/prefer:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /memory/project:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/forget:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/export:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/import:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -145,7 +147,7 @@ _kogniterm() {
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
         '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
-        '/memory') said='list search show lessons add edit confirm pin undo forget export import prune' flags='-h --help --lang --env-file --debug' ;;
+        '/memory') said='list search show lessons add edit confirm pin undo prefer project forget export import prune' flags='-h --help --lang --env-file --debug' ;;
         '/memory/list') flags='-h --help --lang --env-file --debug --all --json --project' ;;
         '/memory/search') flags='-h --help --lang --env-file --debug --limit --json --project' ;;
         '/memory/show') flags='-h --help --lang --env-file --debug --json --project' ;;
@@ -155,6 +157,8 @@ _kogniterm() {
         '/memory/confirm') flags='-h --help --lang --env-file --debug --json --project' ;;
         '/memory/pin') flags='-h --help --lang --env-file --debug --off --json --project' ;;
         '/memory/undo') flags='-h --help --lang --env-file --debug --json --project' ;;
+        '/memory/prefer') flags='-h --help --lang --env-file --debug --here --remove --json --project' ;;
+        '/memory/project') flags='-h --help --lang --env-file --debug --json --project' ;;
         '/memory/forget') flags='-h --help --lang --env-file --debug --all --here --session --yes --json --project' ;;
         '/memory/export') flags='-h --help --lang --env-file --debug --to --no-redact --json --project' ;;
         '/memory/import') kind=file flags='-h --help --lang --env-file --debug --yes --json --project' ;;

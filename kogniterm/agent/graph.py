@@ -142,7 +142,9 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
             history = fitted(context.system, seen, context.window.room(context.model.info, tools))
         except ContextOverflowError as error:
             raise refused or error from None
-        request = ModelRequest(history, tools, purpose, agent=context.agent)
+        request = ModelRequest(
+            history, tools, purpose, agent=context.agent, language=context.language
+        )
         try:
             reply = clean_reply(await _stream(context, request))
         except ContextOverflowError as error:

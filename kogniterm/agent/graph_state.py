@@ -106,6 +106,8 @@ class ThinkContext:
     """Gives what the user said to an agent while the turn ran, until it is journaled."""
     window: Window = field(default_factory=Window)
     """The length a request may have, which a refusal of the provider changes."""
+    language: str = ""
+    """The language of answers by its code; empty for that of the input."""
     think: Think | None = None
     """The graph that sub-agents run through."""
     agents: Mapping[str, AgentState] = field(default_factory=dict)

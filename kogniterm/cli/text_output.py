@@ -20,7 +20,7 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import one_line, render, without_style
 from kogniterm.types import Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.types.events import Event
-from kogniterm.ui.display import Display
+from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.user_terminal import UserTerminal, edited, run_program, typed_before
 from kogniterm.ui.questions.lines import LineQuestions
@@ -273,9 +273,10 @@ class UserScreen:
             self._display.close()
 
     def approver(self, session: LiveSession) -> Approver:
-        """Return the approver that asks the user, a line at a time."""
+        """Return the approver that asks the user, a line at a time, with their editor."""
         from kogniterm.ui.questions.approval import AskingApprover
 
+        follow_preferences(session, self._display)
         return AskingApprover(self._questions, session, self._display)
 
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
@@ -343,7 +344,7 @@ class UserScreen:
         """Return `text` as it was saved in the user's editor, which gets the terminal meanwhile."""
         with self._still():
             return await edited(
-                text, self._preferences.editor, lambda words: run_program(words, self._keys)
+                text, self._display.preferences.editor, lambda words: run_program(words, self._keys)
             )
 
     @contextlib.contextmanager

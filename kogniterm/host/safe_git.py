@@ -2,9 +2,10 @@
 
 A repository's configuration, attributes and hooks can name programs. Only subcommands that read
 neither contents through filters nor objects over the network are run here (`config`, `rev-parse`,
-`rev-list --count`, `ls-files`, `remote -v`, `ls-remote --get-url`), and everything by which they
-could start a program is switched off besides: monitors, hooks, pagers, every protocol. git itself
-is found in system folders, and no variable of the user's environment that steers it is handed on.
+`rev-list --count`, `log` of subjects, `ls-files`, `remote -v`, `ls-remote --get-url`), and
+everything by which they could start a program is switched off besides: monitors, hooks, pagers,
+every protocol. git itself is found in system folders, and no variable of the user's environment
+that steers it is handed on.
 
 When the user's own git runs in such a repository, `git status`, `diff` or `log` obey the
 configuration that came with the folder: a file-system monitor, filters, text converters. What
@@ -104,6 +105,15 @@ def files_known_to_git(folder: int, seconds: float = SECONDS) -> list[str] | Non
     listing = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
     listed = host_git(working_folder(folder), *listing, seconds=seconds)
     return None if listed is None else [name for name in os.fsdecode(listed).split("\0") if name]
+
+
+def commit_subjects(folder: Path, most: int) -> list[str]:
+    """Return the subjects of the newest `most` commits without merges; empty without a repository.
+
+    Raises `GitTooSlowError`.
+    """
+    told = host_git(folder, "log", f"-n{most}", "--no-merges", "--no-notes", "--format=%s")
+    return [] if told is None else told.decode("utf-8", "replace").splitlines()
 
 
 _UNKNOWN = "?"

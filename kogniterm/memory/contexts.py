@@ -1,24 +1,24 @@
 """The interfaces of memory for a session, for its tools, and for modules that only read.
 
-`SessionContext` has everything, bound to one user and one project. `ToolMemory` is called by the
-memory tools. `ModuleContext` is read-only: three getters, plain values, and no access to another
-user or project.
+`SessionContext` has everything, bound to one user and one project; the turn uses it at its begin
+and its end. `ToolMemory` is called by the memory tools. `ModuleContext` is read-only, for the tools
+and for what follows preferences: plain values, and no access to another user or project. All three
+obey the mode of the session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import fact_records, recall
-from kogniterm.memory.extraction import statements
+from kogniterm.memory.extraction import preference_statements, statements
 from kogniterm.memory.extraction.extract import Extraction, Extractor, Pause
 from kogniterm.memory.extraction.statements import Rejection
-from kogniterm.memory.fact_records import Fact, Message, Mode, Recall
+from kogniterm.memory.fact_records import Fact, Message, Mode, Preference, Recall
 from kogniterm.memory.learnings import Learnings
-from kogniterm.memory.project_profile import ProjectProfile
 from kogniterm.memory.recall import provenance
 from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import Memory
@@ -91,7 +91,7 @@ class ToolMemory:
 
 @dataclass(frozen=True, slots=True)
 class ModuleContext:
-    """Read access to memory for prompts and tools. Getters return values, never stores."""
+    """Read access to memory for the program and its tools. Getters return values, not stores."""
 
     _session: SessionContext
 
@@ -101,10 +101,6 @@ class ModuleContext:
             return MappingProxyType({})
         held = self._session.memory.preferences.all()
         return MappingProxyType({key: one.value for key, one in held.items()})
-
-    def project(self) -> ProjectProfile | None:
-        """Return the profile of the project folder, or None before its first scan."""
-        return None if self._session.mode == "off" else self._session.memory.projects.load()
 
     def facts(self, question: str, limit: int = 5) -> tuple[Recall, ...]:
         """Return facts that answer `question`, best first."""
@@ -133,14 +129,36 @@ class SessionContext:
         self.said: list[Message] = []
         """The user's input since this context was made: memory tools may rest on it alone."""
 
-    def begin_turn(self, question: str) -> recall.MemoryContext:
-        """Recall facts for a turn that starts with `question`, the user's own words."""
+    def prefer(self, said: str) -> list[tuple[Preference, Preference | None]]:
+        """Set the preferences that the user's own words state; each with the one it replaces.
+
+        What is set already in its scope is left out.
+        """
+        if self.mode != "full":
+            return []
+        held = self.memory.preferences
+        changed = []
+        for one in preference_statements.preferences_in(said):
+            project = self.memory.project if one.scope == "project" else ""
+            known = [old for old in held.stored() if (old.key, old.project) == (one.name, project)]
+            if not known or known[0].value != one.value:
+                new = held.set(one.name, one.value, scope=one.scope)
+                changed.append((new, known[0] if known else None))
+        return changed
+
+    def begin_turn(self, question: str, folder: str | None = "") -> recall.MemoryContext:
+        """Recall facts for a turn that starts with `question`, the user's own words.
+
+        `folder` is the workspace; None where it is not trusted.
+        """
         self.said.append(Message(0, "person", question, self.memory.clock.now()))
         if self.mode == "off":
             self._last = recall.MemoryContext()
         else:
             self.memory.sessions.expire(self.memory.clock.now())
-            self._last = recall.recall(self.memory, question, self._shown, self.session_id)
+            self._last = recall.recall(
+                self.memory, question, self._shown, self.session_id, folder=folder
+            )
             self._shown.update(self._last.lines)
         return self._last
 
@@ -167,7 +185,8 @@ class SessionContext:
             return None
         self.memory.sessions.expire(self.memory.clock.now())
         recall.count_citations(self.memory, answer, self._last)
-        return await self._extractor.after_turn(self.session_id, messages, pause=pause)
+        read = [_without_preferences(one) for one in messages]
+        return await self._extractor.after_turn(self.session_id, read, pause=pause)
 
     def named(self, mentions: Iterable[Mention]) -> None:
         """Keep for an hour what was named in this session; nothing unless memory is written."""
@@ -208,3 +227,10 @@ class SessionContext:
     def for_modules(self) -> ModuleContext:
         """Return the read-only interface."""
         return ModuleContext(self)
+
+
+def _without_preferences(message: Message) -> Message:
+    """Return a message without the sentences that set a preference: no fact repeats them."""
+    if message.role != "person":
+        return message
+    return replace(message, text=preference_statements.without_preferences(message.text))

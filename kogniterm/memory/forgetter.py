@@ -213,15 +213,16 @@ class Forgetter:
         return ForgetRequest(tuple(facts), phrases, beside)
 
     def _beside(self, text: str) -> tuple[Lesson | Preference, ...]:
-        """Return the lessons and preferences that hold every word of `text`."""
+        """Return the lessons and preferences that hold every word of `text`, or are meant by it."""
         kept: list[Lesson | Preference] = [*self._learnings.all(), *self._preferences.stored()]
         phrase = f" {' '.join(raw_words(text))} "
         words = {id(one): f" {' '.join(raw_words(_kept_words(one)))} " for one in kept}
         literal = tuple(one for one in kept if phrase.strip() and phrase in words[id(one)])
         stems = set(stems_of(text))
-        return literal or tuple(
+        found = literal or tuple(
             one for one in kept if stems and stems <= set(stems_of(words[id(one)]))
         )
+        return found or tuple(self._preferences.matching(text))
 
     def _covering(self, text: str) -> list[Fact]:
         """Return the facts that hold most of the content words of `text`, only the best."""

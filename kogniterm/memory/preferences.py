@@ -1,34 +1,139 @@
-"""Typed settings and stated preferences of the user, everywhere or in one project.
+"""The user's preferences: typed values, everywhere or in one project, and how each is followed.
 
-A project's value wins over the one that holds everywhere. Values are what JSON can say.
+A project's value wins over the one that holds everywhere. `KNOWN` has every preference: its values,
+and its meaning for the user; `prompts/preferences.md` has the line by which a model follows it.
+Values are plain words, so that no stored or imported value can say anything else to a model, or
+name a program with arguments.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from kogniterm import prompts
 from kogniterm.errors import UsageError
 from kogniterm.memory.fact_records import Preference, Source
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.protocols import Clock
-from kogniterm.text.language import raw_words
+from kogniterm.text.language import plain, raw_words
+from kogniterm.text.spelling import meant
+from kogniterm.types import Phrase
 
-KNOWN: Mapping[str, type | tuple[str, ...]] = {
-    "language": str,
-    "verbosity": ("short", "normal", "long"),
-    "explain_commands": bool,
-    "editor": str,
-    "package_manager": str,
-    "test_command": str,
-    "build_command": str,
-    "units": ("metric", "imperial"),
-    "emoji": bool,
-    "name": str,
-}
-"""Settings with a Python type, or the words allowed. Any other key takes any JSON value."""
+LANGUAGE_NAMES: Mapping[str, str] = {
+    "en": "English", "es": "Spanish", "ca": "Catalan", "de": "German", "eu": "Basque",
+    "fr": "French", "gl": "Galician", "it": "Italian", "ja": "Japanese", "ko": "Korean",
+    "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ru": "Russian", "uk": "Ukrainian",
+    "zh": "Chinese",
+}  # fmt: skip
+"""Languages of answers by their ISO 639-1 codes."""
+
+_OTHER_WORDS: Mapping[str, str] = {
+    "english": "en", "ingles": "en", "spanish": "es", "espanol": "es", "castellano": "es",
+    "catalan": "ca", "german": "de", "aleman": "de", "basque": "eu", "vasco": "eu",
+    "euskera": "eu", "french": "fr", "frances": "fr", "galician": "gl", "gallego": "gl",
+    "italian": "it", "italiano": "it", "japanese": "ja", "japones": "ja", "korean": "ko",
+    "coreano": "ko", "dutch": "nl", "neerlandes": "nl", "polish": "pl", "polaco": "pl",
+    "portuguese": "pt", "portugues": "pt", "russian": "ru", "ruso": "ru", "ukrainian": "uk",
+    "ucraniano": "uk", "chinese": "zh", "chino": "zh",
+    "brief": "short", "breve": "short", "corto": "short", "medium": "normal", "detailed": "long",
+    "detallado": "long", "largo": "long", "metrico": "metric", "metricas": "metric",
+    "imperiales": "imperial", "convencional": "conventional", "imperativo": "imperative",
+}  # fmt: skip
+"""Other words for values, without accents."""
+
+_SWITCH = {
+    "yes": True, "on": True, "true": True, "si": True,
+    "no": False, "off": False, "false": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A preference that can be set: one of `choices`, or a text of the shape `shape`.
+
+    `example` is such a text. The model's line is `prompts/preferences.md`'s text of this name, or
+    one for each value where they are `apart`.
+    """
+
+    help: Phrase
+    choices: tuple[object, ...] = ()
+    apart: bool = False
+    shape: str = ""
+    example: str = ""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values that can be typed; for a text an example."""
+        return tuple(map(shown, self.choices)) or (self.example,)
+
+    def read(self, text: str) -> object:
+        """Return the value that `text` stands for; `text` itself where it stands for none."""
+        words = plain(text).strip()
+        if True in self.choices:
+            return _SWITCH.get(words, text)
+        if not self.choices:
+            return " ".join(text.split())
+        found = _OTHER_WORDS.get(words, words)
+        return found if found in self.choices else text
+
+    def allows(self, value: object) -> bool:
+        """Return whether `value` is one of the values."""
+        if self.choices:
+            return type(value) is type(self.choices[0]) and value in self.choices
+        return isinstance(value, str) and re.fullmatch(self.shape, value) is not None
+
+
+_WORD = r"[A-Za-z][\w.+-]{0,30}(?: [a-z][\w-]{0,20})?"
+_PROGRAM = r"[A-Za-z][\w.+-]{0,30}(?: --?[\w-]{1,20}){0,4}"
+_NAME = r"[^\W\d_](?:[^\W\d_]|[ '’.-]){0,39}"
+
+KNOWN: Mapping[str, Kind] = {
+    "language": Kind(Phrase("language of the answers"), tuple(LANGUAGE_NAMES)),
+    "verbosity": Kind(Phrase("length of the answers"), ("short", "normal", "long"), apart=True),
+    "explain_commands": Kind(
+        Phrase("explain commands at approvals"), (True, False), apart=True),
+    "emoji": Kind(Phrase("emoji in answers"), (True, False), apart=True),
+    "units": Kind(Phrase("units of measurement"), ("metric", "imperial"), apart=True),
+    "name": Kind(Phrase("what to call you"), shape=_NAME, example="Ana"),
+    "editor": Kind(Phrase("editor that KogniTerm opens"), shape=_PROGRAM, example="nvim"),
+    "shell": Kind(Phrase("shell in which you type commands yourself"),
+                  ("bash", "zsh", "fish", "nushell", "powershell")),
+    "package_manager": Kind(Phrase("package manager to use"), shape=_WORD, example="pnpm"),
+    "test_runner": Kind(Phrase("tool to write and run tests with"), shape=_WORD,
+                        example="pytest"),
+    "commit_style": Kind(Phrase("style of commit messages"),
+                         ("conventional", "imperative", "gitmoji"), apart=True),
+}  # fmt: skip
+"""Every preference by its name."""
+
+SAFE_EDITORS = (
+    "vi", "vim", "nvim", "nano", "pico", "emacs", "emacsclient", "micro", "hx", "helix", "kak",
+    "ne", "joe", "jed", "mcedit", "ed", "code", "codium", "subl", "gedit", "kate", "mate", "zed",
+)  # fmt: skip
+"""Editors that an import may set: another program would run with the user's texts."""
+
+
+def shown(value: object) -> str:
+    """Return a value as users type it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def told(one: Preference) -> str | None:
+    """Return what a model is told about a preference; None for one that is not known any more."""
+    kind = KNOWN.get(one.key)
+    if kind is None or not kind.allows(one.value):
+        return None
+    value = shown(one.value)
+    if kind.apart:
+        return " ".join(prompts.text(f"preferences.{one.key}_{value}").split())
+    value = LANGUAGE_NAMES[value] if one.key == "language" else value
+    return " ".join(prompts.text(f"preferences.{one.key}", value=value).split())
 
 
 class Preferences:
@@ -50,9 +155,16 @@ class Preferences:
         scope: Literal["project", "everywhere"] = "everywhere",
         source: Source = "explicit",
     ) -> Preference:
-        """Store `value`; an inferred value never replaces an explicit one. `UsageError` if bad."""
-        name = "_".join(raw_words(key))
-        value = _checked(name, self._redact(value) if isinstance(value, str) else value)
+        """Store `value`, also as users type it; an inferred one never replaces an explicit one.
+
+        Raises `UsageError` for an unknown name and for a value that it cannot have.
+        """
+        name = known_name(key)
+        kind = KNOWN[name]
+        if isinstance(value, str):
+            value = kind.read(self._redact(value))
+        if not kind.allows(value):
+            raise _refused(name, kind, value)
         project = self._project if scope == "project" else ""
         with self._sql.transaction():
             known = self._stored_at(name, project)
@@ -63,11 +175,18 @@ class Preferences:
         return preference
 
     def take_over(self, preference: Preference) -> bool:
-        """Store an imported preference and return True, unless the key has a value here."""
+        """Store an imported preference and return True, unless the key has a value here.
+
+        What cannot be set here, or names a program that is no well-known editor, is left out.
+        """
+        value = preference.value
+        if told(preference) is None or (
+            preference.key == "editor" and str(value).split()[0] not in SAFE_EDITORS
+        ):
+            return False
         if self._stored_at(preference.key, preference.project) is not None:
             return False
-        value = preference.value
-        clean = _checked(preference.key, self._redact(value) if isinstance(value, str) else value)
+        clean = self._redact(value) if isinstance(value, str) else value
         self._write(replace(preference, value=clean))
         return True
 
@@ -93,34 +212,67 @@ class Preferences:
         )
         return [Preference(row[0], json.loads(row[1]), *row[2:]) for row in rows]
 
-    def remove(self, key: str) -> int:
-        """Remove `key` in both scopes; returns the number of removed values."""
+    def matching(self, text: str) -> list[Preference]:
+        """Return the preferences that `text` is about, by their names, values or lines."""
+        words = frozenset(raw_words(text))
+        return [one for one in self.stored() if _is_about(one, words)]
+
+    def remove(self, key: str, *, project: str | None = None) -> int:
+        """Remove `key` at `project` ("": everywhere), in both scopes for None; return the count."""
+        places = (project, project) if project is not None else ("", self._project)
         return self._sql.run(
-            "DELETE FROM preferences WHERE user_id = ? AND project_id IN ('', ?) AND key = ?",
-            (self._sql.user, self._project, "_".join(raw_words(key))),
+            "DELETE FROM preferences WHERE user_id = ? AND project_id IN (?, ?) AND key = ?",
+            (self._sql.user, *places, "_".join(raw_words(key))),
         )
 
 
-def _checked(name: str, value: object) -> object:
-    kind = KNOWN.get(name)
+def known_name(text: str) -> str:
+    """Return the name of the preference that `text` stands for. Raises `UsageError`."""
+    name = "_".join(raw_words(text))
+    if name in KNOWN:
+        return name
     if not name:
         raise UsageError("Specify the name of the preference.")
-    if isinstance(kind, tuple) and value not in kind:
-        raise UsageError(
+    near = meant(name, KNOWN)
+    if near:
+        raise UsageError("Unknown preference {name}. Did you mean {near}?", name=name, near=near)
+    raise UsageError(
+        "Unknown preference {name}. Use one of: {names}.", name=name, names=", ".join(KNOWN)
+    )
+
+
+def _refused(name: str, kind: Kind, value: object) -> UsageError:
+    if kind.choices:
+        return UsageError(
             "{name} must be one of {choices}, not {value}.",
             name=name,
-            choices=", ".join(kind),
+            choices=", ".join(kind.values),
             value=value,
         )
-    if isinstance(kind, type) and not isinstance(value, kind):
-        raise UsageError(
-            "{name} must be of type {kind}, not {value}.",
-            name=name,
-            kind=kind.__name__,
-            value=value,
-        )
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError) as error:
-        raise UsageError("{name} must be a JSON value.", name=name) from error
-    return value
+    return UsageError(
+        "{value} is not a value of {name}; a valid one is {example}.",
+        name=name,
+        value=value,
+        example=kind.example,
+    )
+
+
+_STATES = frozenset({
+    "prefer", "preference", "preferences", "preferred", "like", "answer", "answers", "reply",
+    "replies", "use", "using", "always", "want", "prefiero", "preferencia", "preferencias",
+    "gusta", "respuestas", "respondas", "responder", "uso", "usar", "uses", "siempre", "quiero",
+})  # fmt: skip
+"""Words by which a text is about a preference, and not only holds its value."""
+
+
+def _is_about(one: Preference, words: frozenset[str]) -> bool:
+    """Return whether `words` name the preference, or its value as that of a preference."""
+    name = frozenset(raw_words(one.key.replace("_", " ")))
+    if name == words - _STATES - {"my", "mi", "mis", "the", "that", "i", "que"}:
+        return True
+    if isinstance(one.value, bool):
+        return name <= words and bool(words & _STATES)
+    value = set(raw_words(str(one.value))) if one.key != "language" else set()
+    same = {word for word, other in _OTHER_WORDS.items() if other == one.value}
+    named = bool(value and value <= words) or bool(same & words)
+    return named and bool(words & (_STATES | name))

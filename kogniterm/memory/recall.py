@@ -1,24 +1,28 @@
 """Select the memories that a turn sees, and format them for the model.
 
-A few facts are all shown. When there are more: pinned ones, constraints, requirements and
-preferences first, then the best of a search, then lessons from similar tasks, each within its
-budget. Everything is quoted as data with ids the answer can cite; nothing of it is an
-instruction, and nothing in a fact can close the block.
+The user's typed preferences always count. Of the project's profile the model gets what its task
+needs: a task about tests gets the command to test. A few facts are all shown. When there are more:
+pinned ones, constraints, requirements and preferences first, then the best of a search, then
+lessons from similar tasks, each within its budget. Everything but the fixed lines of preferences is
+quoted as data with ids the answer can cite; nothing of it is an instruction, and nothing in a fact
+can close the block.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kogniterm import prompts
-from kogniterm.memory import fact_records, short_term
+from kogniterm.memory import fact_records, preferences, short_term
 from kogniterm.memory.fact_records import Category, Fact, Lesson
+from kogniterm.memory.project.manifests import project_data
+from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
 from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import Memory
+from kogniterm.text.language import raw_words
 from kogniterm.types import Phrase
 
 FEW = 40
@@ -26,7 +30,7 @@ STANDING_TOKENS = 800
 SEARCH_TOKENS = 600
 LESSON_TOKENS = 250
 PROJECT_TOKENS = 200
-PREFERENCE_TOKENS = 150
+PREFERENCE_TOKENS = 400
 RECENT_TOKENS = 200
 RECENT_NAMES = 5
 """Names of each kind from the last hour that a new session is told."""
@@ -37,7 +41,7 @@ CHARACTERS_PER_TOKEN = 4
 STANDING: tuple[Category, ...] = ("constraint", "requirement", "preference")
 """Categories that always apply, in the order of their priority."""
 
-HEADING = "memory.heading"
+HEADING, FOLLOW = "memory.heading", "memory.preferences"
 _BLOCK = re.compile(r"^<memory>\n(.*?)^</memory>$", re.MULTILINE | re.DOTALL)
 _EARLIER_HEADING = re.compile(r"Notes from earlier sessions[.,] ")
 """Begins the heading that is shipped, and those of earlier versions."""
@@ -99,14 +103,25 @@ class _Block:
             self.lines[used.label] = line
 
 
+ALWAYS = ("languages", "frameworks")
+"""Rows of the project's profile for every task."""
+
+
 def recall(
-    memory: Memory, question: str, shown: Mapping[str, str] | None = None, session_id: str = ""
+    memory: Memory,
+    question: str,
+    shown: Mapping[str, str] | None = None,
+    session_id: str = "",
+    *,
+    folder: str | None = "",
 ) -> MemoryContext:
     """Return the memories for a turn of `session_id` that starts with `question`.
 
     `shown` are the lines of earlier blocks that the model still sees, by label: they are not
     repeated unless they changed. Names of the last hour are shown when they come from another
     session of the project, and a question that refers back ("that server") is searched with them.
+    What a scan found of the project counts only for `folder`; with None, of a folder that is not
+    trusted, only the user's corrections do.
     """
     question = _ends(question)
     now = memory.clock.now()
@@ -117,8 +132,8 @@ def recall(
     awake = [one for one in memory.facts("active") if not fact_records.is_dormant(one, now)]
     block = _Block(shown or {})
     block.take(_withdrawn(block.shown, {one.label for one in awake}), STANDING_TOKENS)
-    block.take(_project(memory), PROJECT_TOKENS)
-    block.take(_preferences(memory), PREFERENCE_TOKENS)
+    block.take(_project(memory, question, block.shown, folder), PROJECT_TOKENS)
+    block.take(_preferences(memory, block.shown), PREFERENCE_TOKENS)
     if len(awake) <= FEW:
         block.take(_standing(awake, now), STANDING_TOKENS + SEARCH_TOKENS)
     else:
@@ -128,8 +143,10 @@ def recall(
     others = [one for one in named if one.session_id != session_id]
     block.take(_recent(others, block.shown), RECENT_TOKENS)
     block.take(map(_lesson, memory.learnings.similar(question)), LESSON_TOKENS)
-    heading = prompts.text(HEADING)
-    lines = ["<memory>", heading, *block.lines.values(), "</memory>"] if block.lines else ()
+    heading = [prompts.text(HEADING)]
+    if any(label.startswith(_PREFERENCE) for label in block.lines):
+        heading.append(prompts.text(FOLLOW))
+    lines = ["<memory>", *heading, *block.lines.values(), "</memory>"] if block.lines else ()
     text = "\n".join(lines)
     return MemoryContext(text, tuple(block.used.values()), block.lines)
 
@@ -216,12 +233,27 @@ def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str,
             yield line, Used(label, line, Phrase("it was shown earlier and has changed"), 0.0)
 
 
-def _project(memory: Memory) -> Iterable[tuple[str, Used]]:
-    profile = memory.projects.load()
-    for line in profile.summary().splitlines() if profile else ():
-        name, _, value = line.partition(": ")
+_PROJECT, _PREFERENCE = "project ", "preference "
+_GONE = "no longer holds"
+
+
+def _project(
+    memory: Memory, question: str, shown: Mapping[str, str], folder: str | None
+) -> Iterable[tuple[str, Used]]:
+    """Yield the rows of the profile that `question` is about, and those that changed."""
+    profile = memory.projects.load() or ProjectProfile()
+    for name, title in TITLES.items():
+        label = f"{_PROJECT}{title}"
+        if label not in shown and not _needed(name, question):
+            continue
+        corrected = name in profile.corrections
+        value = profile.line(name) if corrected or profile.folder == folder else ""
         why = Phrase("it was found in the project folder")
-        yield f"project {name}: {_quoted(value)}", Used(f"project {name}", line, why, 1.0)
+        if corrected:
+            why = Phrase("you set it with /memory project")
+        line = f"{label}: {_quoted(value) if value else _GONE}"
+        if value or shown.get(label, line) != line:
+            yield line, Used(label, value or _GONE, why, 1.0)
 
 
 _RECENT: Mapping[str, str] = {
@@ -244,13 +276,27 @@ def _recent(named: Sequence[Mention], shown: Mapping[str, str]) -> Iterable[tupl
         yield line, Used(label, line.partition(": ")[2], why, 1.0)
 
 
-def _preferences(memory: Memory) -> Iterable[tuple[str, Used]]:
-    for key, one in memory.preferences.all().items():
-        text = f"{key}: {_quoted(json.dumps(one.value, ensure_ascii=False))}"
+def _needed(name: str, question: str) -> bool:
+    """Return whether a task asked with `question` needs the row `name` of the profile."""
+    topics = project_data()["topics"].get(name, "")
+    return name in ALWAYS or not frozenset(raw_words(topics)).isdisjoint(raw_words(question))
+
+
+def _preferences(memory: Memory, shown: Mapping[str, str]) -> Iterable[tuple[str, Used]]:
+    held = memory.preferences.all()
+    for key, one in held.items():
+        line = preferences.told(one)
+        if line is None:
+            continue
         why = Phrase("it was inferred")
         if one.source == "explicit":
             why = Phrase("it is a preference you set")
-        yield f"preference {text}", Used(f"preference {key}", text, why, 1.0)
+        yield f"{_PREFERENCE}{key}: {line}", Used(f"{_PREFERENCE}{key}", line, why, 1.0)
+    for label, before in shown.items():
+        key, gone = label.removeprefix(_PREFERENCE), f"{label}: {_GONE}"
+        if key != label and key not in held and before != gone:
+            why = Phrase("it was shown earlier and has changed")
+            yield gone, Used(label, _GONE, why, 0.0)
 
 
 def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable[tuple[str, Used]]:

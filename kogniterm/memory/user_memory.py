@@ -33,7 +33,7 @@ from kogniterm.memory.forgetter import Forgetter, Receipt
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import Preferences
-from kogniterm.memory.project_profile import ProjectRepository
+from kogniterm.memory.project.project_profile import ProjectRepository
 from kogniterm.memory.repository import FactRepository, Tombstones, read_key
 from kogniterm.memory.search.minilm import MiniLM
 from kogniterm.memory.search.searcher import Searcher
@@ -73,7 +73,7 @@ class Memory:
         self.updater = Updater(self.repository, self.tombstones, clock, redact)
         self.searcher = Searcher(self.repository, clock, embedder)
         self.sessions = SessionRepository(sql, project, redact)
-        self.projects = ProjectRepository(sql, project)
+        self.projects = ProjectRepository(sql, project, redact)
         self.preferences = Preferences(sql, project, clock, redact)
         self.learnings = Learnings(sql, project, clock, redact, self.tombstones)
         self.forgetter = Forgetter(

@@ -16,9 +16,10 @@ from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.command_script import AnsweringExecutor, CommandScript
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.undo import PreimageStore
+from kogniterm.host.safe_files import resolved
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
-from kogniterm.memory.project_profile import project_root
+from kogniterm.memory.project.project_profile import project_root
 from kogniterm.memory.search.minilm import vectors_installed
 from kogniterm.models import OpenModels
 from kogniterm.models.catalog import cost_of
@@ -34,6 +35,7 @@ from kogniterm.runtime.services.archive import SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
+from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, gather_tools
@@ -333,7 +335,25 @@ def _memory(
     context.resumed(message.text for message in state.messages)
     learns = settings.learn_commands and given.commands is None
     examples = LearnedExamples(paths.learned_examples) if learns else None
-    return MemoryService(context, journal, Path(state.folder), clock, examples, seen=state.seq)
+    return MemoryService(
+        context, journal, _scanner(given, state, clock, context), examples, seen=state.seq
+    )
+
+
+def _scanner(
+    given: SessionInputs, state: SessionState, clock: SystemClock, context: SessionContext
+) -> ProjectScanner:
+    """Return what scans the workspace; it has begun where the user trusts the folder."""
+    folder = Path(state.folder)
+    trust, profiles = TrustStore(given.paths.trust_file), context.memory.projects
+    scanner = ProjectScanner(
+        resolved(folder),
+        clock,
+        lambda: trust.knows(folder),
+        lambda: profiles if context.mode == "full" else None,
+    )
+    scanner.look()
+    return scanner
 
 
 def _secret(value: SecretStr | None) -> str | None:

@@ -45,7 +45,7 @@ from kogniterm.errors import ModelError, why
 from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.budgets import TurnCount
-from kogniterm.runtime.services.memory_service import MemoryService
+from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import Attached, SessionModes, ToolRules, TurnIO
@@ -110,13 +110,17 @@ class ContextService:
         )
         if self.memory is None:
             return files
+        news = self.memory.set_preferences(user_input)
         texts, notices = [files.text, self.memory.recall(user_input)], files.notices
+        if news:
+            texts.append(prompts.text("memory.preference_saved"))
         unfit = self.memory.why_not_kept(user_input)
         if unfit is not None:
             notice = Phrase("Not saved to memory: {reason}.", {"reason": unfit})
             texts.append(prompts.text("memory.not_saved", notice=notice))
             notices = (*notices, notice)
-        return replace(files, text="\n\n".join(filter(None, texts)), notices=notices)
+        text = "\n\n".join(filter(None, texts))
+        return replace(files, text=text, notices=notices, news=news)
 
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
@@ -183,8 +187,13 @@ class ContextService:
             delegates=DELEGATE.name not in off,
             said_meanwhile=self._said,
             window=modes.window,
+            language=self._language(),
             agents=state.agents,
         )
+
+    def _language(self) -> str:
+        """Return the code of the language that the user wants answers in; empty for none."""
+        return str(preference_of(self.memory, "language") or "")
 
     def _said(self, agent: str) -> Sequence[str]:
         """Return what the user said to an agent meanwhile, a change to or from plan mode included.

@@ -137,6 +137,10 @@ class LiveSession:
             choice = await self.forgetting.decide(forget, sink)
             if choice != "task":
                 return self._forget(forget, choice, sink)
+        if user_input is not None and not self.state.open_turn:
+            news = self._only_preferences(user_input)
+            if news:
+                return self._tell_preferences(news, sink)
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         answer = await run_turn(
             self.services,
@@ -152,6 +156,22 @@ class LiveSession:
         cwd = self.executor.cwd
         sink(events.TurnStarted(self.id, self.state.turn, self.model.name, cwd))
         answer = self.forgetting.answer(request, choice, sink)
+        sink(events.TurnEnded(answer))
+        return answer
+
+    def _only_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
+        """Set what an input of preferences alone says, for a model that only writes commands."""
+        memory = self.memory
+        if memory is None or not self.model.one_command or not memory.only_prefers(user_input):
+            return ()
+        return memory.set_preferences(user_input)
+
+    def _tell_preferences(self, news: tuple[Phrase, ...], sink: EventSink) -> Answer:
+        """Run a turn that only set preferences: it is not journaled, and no model is asked."""
+        sink(events.TurnStarted(self.id, self.state.turn, self.model.name, self.executor.cwd))
+        for one in news:
+            sink(events.Notice(one))
+        answer = Answer("")
         sink(events.TurnEnded(answer))
         return answer
 

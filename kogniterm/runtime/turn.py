@@ -130,6 +130,8 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     io.sink(events.TurnStarted(journal.state.session_id, turn, name, cwd))
     for notice in beside.notices:
         io.sink(events.Notice(notice, "warning"))
+    for news in beside.news:
+        io.sink(events.Notice(news))
     if given is not None:
         io.sink(events.PlanChanged(given, before))
 

@@ -287,11 +287,12 @@ class ToolRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Text and images that go to the model beside an input, and notices for the user."""
+    """Text and images that go to the model beside an input; warnings and news for the user."""
 
     text: str = ""
     images: tuple[ImageBlock, ...] = ()
     notices: tuple[Phrase, ...] = ()
+    news: tuple[Phrase, ...] = ()
 
 
 class ContextPort(Protocol):

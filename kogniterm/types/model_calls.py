@@ -54,7 +54,9 @@ class ModelRequest:
     """One model call. `schema`, if given, is a JSON schema the reply's text must satisfy.
 
     For the purpose `web_search` the provider is offered its own search of the web, and no tools.
-    `agent` is the sub-agent that asks, by its call id; nothing of it goes to a provider.
+    `agent` is the sub-agent that asks, by its call id; nothing of it goes to a provider. `language`
+    is the one of answers, by its code, for a model that writes them by rules; the others are told
+    in a message.
     """
 
     messages: tuple[BaseMessage, ...]
@@ -62,6 +64,7 @@ class ModelRequest:
     purpose: ModelPurpose = "decide_action"
     schema: Mapping[str, Any] | None = None
     agent: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

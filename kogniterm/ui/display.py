@@ -16,11 +16,13 @@ from kogniterm.ui.screen_preferences import (
     Theme,
     background_from_colorfgbg,
     choose_theme,
+    editor_command,
 )
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kogniterm.runtime.session import LiveSession
     from kogniterm.ui.screen.paint import Painter
     from kogniterm.ui.screen.renderer import Finished, ScreenSink
     from kogniterm.ui.screen.surface import Attention
@@ -38,6 +40,7 @@ class Display:
 
     def __init__(self, preferences: Preferences) -> None:
         self.preferences = preferences
+        self._editor = preferences.editor
         self.screen: ScreenSink | None = None
         self.asked: Callable[[], None] | None = None
         self._background = background_from_colorfgbg(preferences.colorfgbg)
@@ -134,6 +137,10 @@ class Display:
             self.screen.use_thoughts(self.preferences.thoughts)
         self._restyle()
 
+    def use_editor(self, command: Sequence[str] | None) -> None:
+        """Open this editor from now on; None is the configured one."""
+        self.preferences = replace(self.preferences, editor=command or self._editor)
+
     def saw_background(self, background: Background | None) -> None:
         """Take the terminal's answer about its background."""
         self._background = background
@@ -208,3 +215,11 @@ class Display:
             self.screen.painter = self._new_painter()
         self.front.restyle(self.theme)
         self.front.surface.refresh()
+
+
+def follow_preferences(session: LiveSession, display: Display) -> None:
+    """Use the editor that the user prefers in this session, or the configured one."""
+    from kogniterm.runtime.services.memory_service import preference_of
+
+    chosen = preference_of(session.memory, "editor")
+    display.use_editor(editor_command(chosen, session.folder))

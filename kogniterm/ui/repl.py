@@ -28,7 +28,7 @@ from kogniterm.errors import (
 from kogniterm.types import APPROVAL_MODES, Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.registry import Command, Registry, custom_commands, split_line
-from kogniterm.ui.display import Display
+from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.attachments import job_outputs, mentions
@@ -236,6 +236,7 @@ class Repl:
         asking = AskingApprover(self.front.questions, session, self.display)
         self._approver = guide.approver(asking) if guide is not None else asking
         _new, refused = self._read_custom_commands()
+        follow_preferences(session, self.display)
         self._is_open.set()
         greet(self.display, replace(opened, notices=(*opened.notices, *refused)))
         state = session.state
@@ -343,6 +344,7 @@ class Repl:
             at_prompt=True,
         )
         self._take_unheard(answer)
+        follow_preferences(session, self.display)
         self.display.title(session.state.title)
         if self._updates is not None:
             self._say_update(self._updates.newer_version())

@@ -104,6 +104,11 @@ def from_quick(quick: QuickSettings, workspace: str, *, tty: bool = True) -> Pre
     )
 
 
+def editor_command(chosen: object, workspace: str) -> Sequence[str] | None:
+    """Return the command of the editor that the user prefers, if any; not one in `workspace`."""
+    return _found(_words(chosen), (), workspace) if isinstance(chosen, str) and chosen else None
+
+
 _EDITORS = (("vi",), ("nano",))
 _PAGERS = (("less", "-R"), ("more",), ("cat",))
 """Programs to use where the user names none: the first that is installed."""

@@ -170,7 +170,7 @@ async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: M
     await flow.run("first")
     session_id = session.id
     assert flow.shown[-2].count("Node 20") == 1
-    assert 'preference verbosity: "' in flow.shown[-2]
+    assert "preference verbosity: Keep answers" in flow.shown[-2]
     for question in ("second", "third"):
         await session.finish()
         flow.close()

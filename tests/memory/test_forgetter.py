@@ -23,6 +23,7 @@ from kogniterm.memory.short_term import Mention
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 from tests.memory.conftest import OpenMemory
+from tests.support.databases import prefer_note
 
 SECRETIVE = "Ana is fond of peanuts and ñandú eggs"
 
@@ -54,7 +55,7 @@ def test_every_store_takes_part_and_the_receipt_says_so(tmp_path: Path) -> None:
     with open_memory(data, user="ana", project="shop", stores=stores, paths=[data]) as memory:
         fact = memory.add(SECRETIVE, origin=Origin("s1", 1, SECRETIVE))
         memory.learnings.record(SECRETIVE, "ls", ok=True)
-        memory.preferences.set("note", SECRETIVE)
+        prefer_note(memory, SECRETIVE)
         receipt = memory.forget(fact)
         assert receipt.proved, receipt.found
         assert {str(part.place): part.removed for part in receipt.parts} == {
@@ -314,7 +315,7 @@ def test_accents_hide_nothing_whatever_the_case(
     log.write_text(f"{written}\n{decomposed}\n{json.dumps(written)}\n", encoding="utf-8")
     memory = open_here(stores=[FilePurge(Phrase("log"), [log])], paths=[log])
     memory.learnings.record(f"plant {written}", "ls", ok=True)
-    memory.preferences.set("note", written)
+    prefer_note(memory, written)
     other = memory.add("Something else", origin=Origin("s1", 1, f"I like {written}"))
     receipt = memory.forget(memory.add("el ÁRBOL ñandú"))
     assert receipt.proved

@@ -83,7 +83,16 @@ def test_a_projects_preference_wins_here_only(open_here: OpenMemory) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("verbosity", "endless"), ("emoji", "yes"), ("language", 7), ("", 1), ("own", {1, 2})],
+    [
+        ("verbosity", "endless"),
+        ("emoji", "perhaps"),
+        ("language", 7),
+        ("", 1),
+        ("own", 2),
+        ("editor", "sh -c x"),
+        ("name", "Ana <b>"),
+        ("test_runner", "../evil"),
+    ],
 )
 def test_a_value_of_the_wrong_type_is_refused(memory: Memory, key: str, value: object) -> None:
     with pytest.raises(UsageError):
@@ -94,8 +103,8 @@ def test_a_value_of_the_wrong_type_is_refused(memory: Memory, key: str, value: o
 def test_a_guess_never_replaces_what_was_said(memory: Memory) -> None:
     memory.preferences.set("language", "es")
     assert memory.preferences.set("language", "en", source="inferred").value == "es"
-    memory.preferences.set("Own Key", {"a": [1, None]}, source="inferred")
-    assert memory.preferences.set("own key", 5).value == 5
+    memory.preferences.set("Test Runner", "pytest", source="inferred")
+    assert memory.preferences.set("test-runner", "unittest").value == "unittest"
 
 
 # --- what worked in place of a command that failed ---------------------------------------------

@@ -15,7 +15,7 @@ from kogniterm.errors import UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.memory_transfer import ImportReport, export_lines, import_lines
-from kogniterm.memory.project_profile import scan
+from kogniterm.memory.project.project_scan import scan
 from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.update import Candidate
 from kogniterm.text.redact import redact

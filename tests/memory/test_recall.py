@@ -10,7 +10,7 @@ from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import Memory, Origin
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
-from kogniterm.memory.project_profile import ProjectProfile
+from kogniterm.memory.project.project_profile import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
     LESSON_TOKENS,
@@ -73,7 +73,8 @@ def test_preferences_and_the_project_are_part_of_it(memory: Memory) -> None:
     memory.preferences.set("language", "es")
     memory.projects.save(ProjectProfile(languages={"Python": 3}, test_commands=('x "</memory>"',)))
     text = recall(memory, "hello").text
-    assert "preference language: \"'es'\"" in text
+    assert "preference language: Answer in Spanish, unless the user asks for another" in text
+    assert "Follow each line that begins with preference" in text
     assert 'project languages: "Python (3 files)"' in text
     assert text.count("</memory>") == 1
 
@@ -163,14 +164,14 @@ def test_why_names_the_users_own_words(memory: Memory, clock: HandClock) -> None
 
 async def test_a_session_recalls_learns_and_says_why(memory: Memory) -> None:
     tea = memory.add("Ana likes tea")
-    fact = stated("Ana prefers short answers", "I prefer short answers")
+    fact = stated("Ana prefers short meetings", "I prefer short meetings")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
-    messages = [user(1, "I prefer short answers"), Message(2, "model", "Noted")]
-    turn = session.begin_turn("I prefer short answers")
+    messages = [user(1, "I prefer short meetings"), Message(2, "model", "Noted")]
+    turn = session.begin_turn("I prefer short meetings")
     assert "Ana likes tea" in turn.text
     await session.end_turn(f"Tea it is [m{tea}]", messages, pause="end")
     assert memory.get(tea).relevance_count == 1
-    assert [one.text for one in memory.facts()] == ["Ana likes tea", "Ana prefers short answers"]
+    assert [one.text for one in memory.facts()] == ["Ana likes tea", "Ana prefers short meetings"]
     (pair,) = session.why()
     assert pair[0].label == f"m{tea}"
     assert pair[1] is not None
@@ -228,9 +229,9 @@ def test_tools_write_nothing_when_memory_is_off(memory: Memory) -> None:
 async def test_after_an_idle_hour_facts_are_extracted_with_the_next_turn(
     memory: Memory, clock: HandClock
 ) -> None:
-    fact = stated("Ana prefers short answers", "I prefer short answers")
+    fact = stated("Ana prefers short meetings", "I prefer short meetings")
     session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
-    messages = [user(1, "I prefer short answers")]
+    messages = [user(1, "I prefer short meetings")]
     assert await session.end_turn("", messages) is None
     clock.advance(seconds=3600)
     extraction = await session.end_turn("", messages)
@@ -243,7 +244,6 @@ def test_the_facade_reads_and_cannot_be_written(memory: Memory) -> None:
     memory.preferences.set("language", "es")
     modules = SessionContext(memory, "s1").for_modules()
     assert modules.preferences() == {"language": "es"}
-    assert modules.project() is None
     assert [one.text for one in modules.facts("tea")] == ["Ana likes tea"]
     with pytest.raises(TypeError):
         modules.preferences()["x"] = 1  # type: ignore[index] # what must not work

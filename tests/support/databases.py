@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.memory import Memory
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -80,3 +82,9 @@ class Ticking:
     def __call__(self) -> float:
         self.time += 1.0
         return self.time
+
+
+def prefer_note(memory: Memory, text: str) -> None:
+    """Store a preference of any text, as older versions did."""
+    row: dict[str, object] = {"project_id": "", "key": "note", "value": json.dumps(text)}
+    memory.sql.put("preferences", row | {"source": "explicit", "updated": 1.0})

@@ -347,3 +347,78 @@ def test_a_run_names_the_command_and_asks_nothing(open_terminal: OpenTerminal) -
     assert "kogniterm memory confirm m1" in shown
     assert "Waiting for" not in terminal.run(run)[1]
     assert statuses(terminal) == {BUDGET: "pending"}
+
+
+# --- preferences and the project -----------------------------------------------------------------
+
+PREFERRING = """replies:
+  - when: {last_contains: list}
+    run: ls
+  - {text: "All right.", repeat: forever}
+"""
+
+
+def test_preferences_are_set_in_words_and_by_command(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(columns=100)
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, PREFERRING)}")
+    say_task(terminal, "answer briefly from now on", "Undo: /preferences remove verbosity")
+    say_task(terminal, "explícame los comandos", "explain_commands = yes")
+    say_task(terminal, "can you always answer in Spanish?", "All right.")
+    with anew(terminal, "everywhere"):
+        say(terminal, "/preferences", "Your preferences")
+    assert "language = " not in terminal.text
+    say(terminal, "/preferences set language es --project", "language = es")
+    say(terminal, "/preferences set verbosty es", "Did you mean verbosity?")
+    with anew(terminal, "hard limits"):
+        say(terminal, "list the files", "Run this command?")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("n")
+    terminal.until("Optional reason")
+    terminal.send("\r")
+    terminal.until("Rejected")
+    say(terminal, "/preferences remove verbosity", "Preference removed: verbosity")
+    assert leave(terminal) == 0
+    status, shown = terminal.run("kogniterm memory prefer")
+    assert (status, "language" in shown, "verbosity" in shown) == (0, True, False)
+    assert terminal.run("kogniterm memory prefer editor nano --here")[0] == 0
+    status, shown = terminal.run("kogniterm memory prefer --json")
+    held = json.loads(shown[shown.index("[") : shown.rindex("]") + 1])
+    assert {one["name"]: one["value"] for one in held} == {
+        "editor": "nano",
+        "explain_commands": True,
+        "language": "es",
+    }
+    assert terminal.run("kogniterm memory prefer editor --remove")[0] == 0
+    assert terminal.run("kogniterm memory prefer verbosity endless")[0] == 2
+
+
+def test_the_project_is_scanned_once_trusted_and_corrected(open_terminal: OpenTerminal) -> None:
+    terminal = open_terminal(columns=100)
+    put(terminal.folder, "pyproject.toml", '[project]\nname="shop"\ndependencies=["flask"]\n')
+    put(terminal.folder, "Makefile", "test:\n\ttrue\n")
+    _, shown = terminal.run("kogniterm memory project")
+    assert "nothing was read there" in shown
+    assert terminal.run("kogniterm memory project rescan")[0] == 2
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    say(terminal, "/memory project", "nothing was read there")
+    assert "Flask" not in terminal.text
+    with anew(terminal, "[y]"):
+        say(terminal, "/trust", "Trust this folder?")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y")
+    terminal.until("Folder trusted")
+    say(terminal, "/memory project rescan", "make test")
+    assert "Flask" in terminal.text
+    say(terminal, '/memory project test "make unit"', "set by you; found: make test")
+    say_task(terminal, "run the tests", "All right.")
+    with anew(terminal, "you set it with /memory project"):
+        say(terminal, "/why", "make unit")
+    with anew(terminal, "make unit"):
+        say(terminal, "/memory project rescan", "set by you")
+    say(terminal, "/memory project reset test", "make test")
+    assert leave(terminal) == 0
+    assert terminal.run('kogniterm memory project test "make it"')[0] == 0
+    _, shown = terminal.run("kogniterm memory project")
+    assert "make it" in shown
+    _, shown = terminal.run("kogniterm memory export")
+    assert "make it" in shown

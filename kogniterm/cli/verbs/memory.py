@@ -29,8 +29,10 @@ from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Lesson
+    from kogniterm.memory.fact_records import Lesson, Preference
     from kogniterm.memory.file_purge import Forgettable
     from kogniterm.memory.forgetter import ForgetRequest, Receipt
     from kogniterm.runtime.use_cases.stored_data import FactChange
@@ -81,10 +83,17 @@ def _open(
 
 
 def _project(args: argparse.Namespace) -> str:
-    from kogniterm.cli.options import here
-    from kogniterm.memory.project_profile import project_root
+    from kogniterm.memory.project.project_profile import project_root
 
-    return str(project_root(named("", args.project) if args.project else here()))
+    return str(project_root(_folder(args)))
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    """Return the folder that is meant, with links resolved."""
+    from kogniterm.cli.options import here
+    from kogniterm.host.safe_files import resolved
+
+    return resolved(named("", args.project) if args.project else here())
 
 
 @contextmanager
@@ -196,6 +205,104 @@ def _prune(args: argparse.Namespace) -> Report:
                   "{count} facts have expired or were replaced.", len(facts))  # fmt: skip
     data = {"pruned": args.yes, "facts": [as_json(one, now) for one in facts]}
     return Report(data, rows=[] if args.yes else _table(facts, now), notes=[gone])
+
+
+# --- preferences and the project ---------------------------------------------------------------
+
+
+def _prefer(args: argparse.Namespace) -> Report:
+    """List the preferences, set one, or remove one."""
+    from kogniterm.runtime.use_cases.stored_data import remove_preference
+
+    value = " ".join(args.value)
+    if args.name and not (value or args.remove):
+        raise UsageError("Specify a value for {name}, or --remove.", name=args.name)
+    if (args.remove and (value or not args.name)) or (args.here and not args.name):
+        raise UsageError("Use --remove and --here with the name of a preference.")
+    with _open(args) as memory:
+        if args.remove:
+            remove_preference(memory, args.name, here=args.here)
+        elif args.name:
+            _check_writable(args)
+            memory.preferences.set(args.name, value, scope="project" if args.here else "everywhere")
+        held = memory.preferences.stored()
+    return _preferences(held)
+
+
+def _preferences(held: Sequence[Preference]) -> Report:
+    from kogniterm.memory.preferences import KNOWN, shown
+    from kogniterm.ui.commands.memory import place
+
+    data = [
+        {
+            "name": one.key,
+            "value": one.value,
+            "project": one.project or None,
+            "source": one.source,
+            "updated": iso(one.updated),
+        }
+        for one in held
+    ]
+    names = _("Preferences: {names}").format(names=", ".join(KNOWN))
+    return Report(
+        data,
+        rows=[(one.key, shown(one.value), *place(one)) for one in held],
+        notes=[] if held else [_("No preferences are set."), names],
+    )
+
+
+def _project_profile(args: argparse.Namespace) -> Report:
+    """Show the profile of the project, or correct a row of it."""
+    from kogniterm.memory.project.project_profile import ProjectProfile
+    from kogniterm.runtime.use_cases.stored_data import change_project
+    from kogniterm.ui.commands.memory import project_rows, project_title
+
+    with _open(args) as memory:
+        if args.row == "rescan":
+            _rescan(args, memory)
+        elif args.row:
+            _check_writable(args)
+            change_project(memory, args.row, " ".join(args.value))
+        profile = memory.projects.load() or ProjectProfile()
+    rows = project_rows(profile)
+    data = {
+        "scanned": iso(profile.scanned) if profile.folder else None,
+        "folder": profile.folder or None,
+        "values": {name: list(profile.values(name)) for name, _value, _note in rows},
+        "corrections": dict(profile.corrections),
+    }
+    return Report(
+        data,
+        [project_title(profile)] if profile.folder else [],
+        [(f"  {name}", f"{value}  ({note})" if note else value) for name, value, note in rows],
+        notes=[] if rows else [_not_scanned(args)],
+    )
+
+
+def _rescan(args: argparse.Namespace, memory: Memory) -> None:
+    """Scan the folder now. Raises `UsageError` for one that is not trusted."""
+    from kogniterm.memory.project.project_scan import scan
+
+    _check_writable(args)
+    folder = _folder(args)
+    if not _trusted(folder):
+        raise UsageError("{folder} is not trusted; trust it with: kogniterm trust", folder=folder)
+    memory.projects.save(scan(folder, memory.clock))
+
+
+def _not_scanned(args: argparse.Namespace) -> str:
+    folder = _folder(args)
+    if _trusted(folder):
+        return _("The folder has not been scanned yet: kogniterm memory project rescan")
+    return _(
+        "{folder} is not trusted, so nothing was read there; trust it with: kogniterm trust"
+    ).format(folder=folder)
+
+
+def _trusted(folder: Path) -> bool:
+    from kogniterm.runtime.services.trust_store import TrustStore
+
+    return TrustStore(paths_in_use().trust_file).knows(folder)
 
 
 # --- forgetting ------------------------------------------------------------------------------
@@ -346,6 +453,21 @@ ACTIONS = (
         ("kogniterm memory pin m7", "kogniterm memory pin m7 --off")),
     Action("undo", "Restore a memory that was replaced", _change, (_FACT,),
            ("kogniterm memory undo m7",)),
+    Action("prefer", "List the preferences; set or remove one", _prefer, (
+        Argument("name", "Name of the preference", "NAME", nargs="?"),
+        Argument("value", "Value of the preference", "VALUE", nargs="*"),
+        Argument("--here", "Set or remove it for this project alone"),
+        Argument("--remove", "Remove the preference")),
+        ("kogniterm memory prefer", "kogniterm memory prefer language es",
+         "kogniterm memory prefer test_runner pytest --here",
+         "kogniterm memory prefer language --remove")),
+    Action("project", "Show what is known about the project; correct it", _project_profile, (
+        Argument("row", "Row to correct; or remove or reset with a row, or rescan", "ROW",
+                 nargs="?"),
+        Argument("value", "Value of the row", "VALUE", nargs="*")),
+        ("kogniterm memory project", 'kogniterm memory project test "make unit"',
+         "kogniterm memory project remove lint", "kogniterm memory project reset test",
+         "kogniterm memory project rescan")),
     Action("forget", "Delete memories from every store, and verify it", _forget, (
         Argument("words", "Words, or an ID", "WORD", nargs="*"),
         Argument("--all", "Delete everything, for all projects"),

@@ -63,7 +63,7 @@ def _report(args: argparse.Namespace) -> Report:
     kinds = kind_words()
     width = max(map(len, kinds.values()))
     lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
-    lines = lines or [_("This folder contains nothing to trust.")]
+    lines = lines or [_("This folder has no instructions, rules or commands.")]
     lines += [translate(text) for text in finding.texts if finding.known]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {

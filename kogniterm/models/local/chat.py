@@ -32,9 +32,16 @@ from kogniterm.models.local.conversation import (
     small_talk,
 )
 from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
-from kogniterm.models.local.steps import COMMAND_TOOL, TurnSoFar, answer, turn_so_far, unrun_answer
+from kogniterm.models.local.steps import (
+    COMMAND_TOOL,
+    TurnSoFar,
+    answer,
+    answer_language,
+    turn_so_far,
+    unrun_answer,
+)
 from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
-from kogniterm.text.language import language_of
+from kogniterm.text.language import LANGUAGES
 from kogniterm.types import (
     AnswerDelta,
     ModelEvent,
@@ -147,11 +154,11 @@ class LocalModel:
     # --- one command -----------------------------------------------------------------------
 
     async def _act(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        turn = turn_so_far(request.messages)
+        turn = turn_so_far(request.messages, request.language)
         begun = bool(turn.done or turn.failed)
         fixed = None if begun or turn.data is not None else self._fixed_answer(turn)
         if turn.data is not None or (not (begun or fixed) and self._is_knowledge(turn.request)):
-            mark = say("unverified", language_of(turn.request))
+            mark = say("unverified", turn.language)
             async for event in self._prose(_question(turn), mark=mark, short=turn.data is None):
                 yield event
             return
@@ -161,7 +168,7 @@ class LocalModel:
             reply = _reply(fixed.text, done=fixed.done)
         elif not begun and says_do_it(turn.request) and turn.shown is not None:
             asked, command = turn.shown
-            purpose = say("purpose", language_of(asked), request=asked)
+            purpose = say("purpose", answer_language(turn.wanted, asked), request=asked)
             reply = _reply("", command=command, purpose=purpose)
         else:
             async for notice in self._loading():
@@ -176,7 +183,7 @@ class LocalModel:
 
     def _fixed_answer(self, turn: TurnSoFar) -> Fixed | None:
         """Return the answer that needs no model, None when it must be asked."""
-        language = language_of(turn.request)
+        language = turn.language
         if asks_for_judgement(turn.request):
             return Fixed(say("judgement", language))
         if says_do_it(turn.request) and turn.shown is None:
@@ -185,19 +192,19 @@ class LocalModel:
             return Fixed(say("beyond", language), done=False)
         if is_code_work(turn.request):
             return Fixed(say("code_work", language), done=False)
-        said = small_talk(turn.request)
+        said = small_talk(turn.request, language)
         return Fixed(said) if said is not None else None
 
     async def _command(self, turn: TurnSoFar, part: str) -> Reply:
         """Propose a command for `part`, or answer with it, or say why there is none."""
-        language = language_of(turn.request)
+        language = turn.language
         found = await self._writer.propose(turn, part)
         if found.harmful:
             said = [answer(turn)] if turn.done or turn.failed else []
             said.append(say("harmful", language, command=found.command))
             return _reply("\n\n".join(said), usage=found.usage, done=False)
         if asks_how(turn.request):
-            return _reply(unrun_answer(found.command, turn.request), usage=found.usage)
+            return _reply(unrun_answer(found.command, language), usage=found.usage)
         if found.repeated:
             return _reply(answer(turn), usage=found.usage, done=False)
         purpose = say("purpose", language, request=part)
@@ -271,6 +278,9 @@ class LocalModel:
 
 def _question(turn: TurnSoFar) -> Chat:
     asked = turn.request if turn.data is None else f"{turn.request}\n\n{turn.data}"
+    if turn.wanted in LANGUAGES:
+        # Beside the question: what stands in the system text counts less for a small model.
+        asked = f"{asked}\n\n{say('answer_in', turn.language)}"
     return [("system", prompts.text("local_model.answer")), ("user", asked)]
 
 

@@ -3,8 +3,8 @@
 The model is too small to decide this. Talk and requests for a judgement get a fixed answer; a
 question about the world in general gets prose that is marked as unverified; a question how
 something is done gets a command that is not run; everything else becomes one command per part of
-the request (steps.py). The sentences follow the language of the request, like a reply of any
-other model, and not that of the user interface.
+the request (steps.py). The sentences follow the language that the user prefers for answers, or that
+of the request, like a reply of any other model, and not that of the user interface.
 """
 
 from __future__ import annotations
@@ -137,12 +137,12 @@ def goes_on(text: str) -> bool:
     return len(words) <= _LONGEST_FOLLOW_UP and bool(_GOES_ON.match(" ".join(words)))
 
 
-def small_talk(text: str) -> str | None:
+def small_talk(text: str, language: Language) -> str | None:
     """Return the answer to pure conversation, None if `text` is anything more than that."""
     words = _folded(text)
     for name, pattern in _TALK.items():
         if pattern.fullmatch(words):
-            return say(name, language_of(text))
+            return say(name, language)
     return None
 
 

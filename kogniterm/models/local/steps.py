@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kogniterm import prompts
 from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
-from kogniterm.text.language import fold_case, language_of
+from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -144,7 +144,7 @@ class TurnSoFar:
 
     `previous` is the turn before it, as (request, command), when the words go on from there
     ("and in the tests folder?"). `shown` is the command that the turn before only told of,
-    with what had been asked.
+    with what had been asked. `wanted` is the code of the language that the user prefers, or empty.
     """
 
     request: str
@@ -154,6 +154,12 @@ class TurnSoFar:
     failed: tuple[Ran, ...]
     previous: tuple[str, str] | None = None
     shown: tuple[str, str] | None = None
+    wanted: str = ""
+
+    @property
+    def language(self) -> Language:
+        """The language of the model's own sentences: the one that is `wanted`, or the user's."""
+        return answer_language(self.wanted, self.request)
 
     @property
     def part(self) -> str | None:
@@ -172,8 +178,8 @@ def words_of_user(text: str) -> str:
     return words.strip()
 
 
-def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
-    """Fold the last turn of `messages`."""
+def turn_so_far(messages: Sequence[BaseMessage], language: str = "") -> TurnSoFar:
+    """Fold the last turn of `messages`; `language` is the one wanted of answers, if any."""
     start = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
     text = messages[start].text if messages else ""
     data = _DATA.search(text)
@@ -195,6 +201,7 @@ def turn_so_far(messages: Sequence[BaseMessage]) -> TurnSoFar:
         tuple(failed),
         _previous(messages[:start]) if goes_on(request) else None,
         _shown(messages[:start]),
+        language,
     )
 
 
@@ -205,9 +212,13 @@ def _previous(messages: Sequence[BaseMessage]) -> tuple[str, str] | None:
     return (words_of_user(str(asked[-1].text)), ran[-1].command) if ran and asked else None
 
 
-def unrun_answer(command: str, request: str) -> str:
+def answer_language(wanted: str, text: str) -> Language:
+    """Return the language `wanted` if the model has its sentences in it, else that of `text`."""
+    return next((one for one in LANGUAGES if one == wanted), None) or language_of(text)
+
+
+def unrun_answer(command: str, language: Language) -> str:
     """Return the answer to "how do I …?": the command, not run."""
-    language = language_of(request)
     return f"{say('would', language)}\n\n```sh\n{command}\n```\n\n{say('do_it', language)}"
 
 
@@ -294,19 +305,18 @@ def _only_complaints(command: str, output: str) -> bool:
 
 def answer(turn: TurnSoFar) -> str:
     """Return the answer: the real output of the commands, and the parts that were not done."""
-    blocks = [_block(ran, turn.request) for ran in turn.done]
+    language = turn.language
+    blocks = [_block(ran, turn.request, language) for ran in turn.done]
     if turn.failed:
-        blocks.append(_block(turn.failed[-1], turn.request))
-        language = language_of(turn.request)
+        blocks.append(_block(turn.failed[-1], turn.request, language))
         left = turn.parts[len(turn.done) + 1 :]
         if left:
             blocks.append(say("left", language, requests="; ".join(left)))
     return "\n\n".join(blocks)
 
 
-def _block(ran: Ran, request: str) -> str:
+def _block(ran: Ran, request: str, language: Language) -> str:
     """One command's result. The output stands as it is, in a fence longer than any in it."""
-    language = language_of(request)
     empty = not ran.output.strip()
     if ran.ending == "ok" and empty and wants_output(request):
         name = "nothing" if _SEARCHES.search(ran.command) else "silent"

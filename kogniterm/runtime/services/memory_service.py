@@ -7,17 +7,17 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import KognitermError
 from kogniterm.memory.extraction.extract import Pause
-from kogniterm.memory.fact_records import Message
-from kogniterm.memory.project_profile import scan
+from kogniterm.memory.extraction.preference_statements import without_preferences
+from kogniterm.memory.fact_records import Message, Preference
+from kogniterm.memory.preferences import shown
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
-from kogniterm.protocols import Clock
 from kogniterm.runtime.services.command_repairs import COMMAND, repairs
+from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import (
@@ -57,14 +57,13 @@ IDLE_SECONDS = 300.0
 class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
-    `examples` takes approved commands, unless the user wants none kept. `seen` is the number of the
-    last record of the turns before.
+    `project` scans the workspace. `examples` takes approved commands, unless the user wants none
+    kept. `seen` is the number of the last record of the turns before.
     """
 
     context: SessionContext
     journal: Journal
-    folder: Path
-    clock: Clock
+    project: ProjectScanner
     examples: LearnedExamples | None = None
     task: str = ""
     seen: int = 0
@@ -77,8 +76,10 @@ class MemoryService:
         """Return what memory adds to this input, as a delimited block; may be empty."""
         self.task = user_input.typed
         self._stop_waiting()
+        trusted = self.project.folder if self.project.trusted() else None
+        self.project.look()
         try:
-            return self.context.begin_turn(user_input.typed).text
+            return self.context.begin_turn(user_input.typed, str(trusted) if trusted else None).text
         except KognitermError:
             log.exception("nothing could be recalled")
             return ""
@@ -132,6 +133,23 @@ class MemoryService:
         else:
             memory.updater.drop(current)
         memory.searcher.noticed()
+
+    def set_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
+        """Set the preferences that this input states; return what the user is told about it."""
+        if user_input.source == "shell":
+            return ()
+        try:
+            changed = self.context.prefer(user_input.typed)
+        except KognitermError:
+            log.exception("a preference could not be kept")
+            return ()
+        return tuple(_set(new, old) for new, old in changed)
+
+    def only_prefers(self, user_input: UserInput) -> bool:
+        """Return whether this input states preferences and nothing else."""
+        if user_input.source == "shell" or user_input.data is not None or user_input.attachments:
+            return False
+        return self.context.mode == "full" and not without_preferences(user_input.typed)
 
     def why_not_kept(self, user_input: UserInput) -> Phrase | None:
         """Return why what this input asks to remember is not kept, or None."""
@@ -236,17 +254,10 @@ class MemoryService:
                     await asyncio.gather(*self._learning, return_exceptions=True)
                 await self._learn("", "end")
 
-    async def look_at_project(self) -> None:
-        """Scan the folder on a thread; bounded on huge trees."""
-        if self.context.mode == "off":
-            return
-        with self._quietly("the project folder could not be scanned"):
-            profile = await asyncio.to_thread(scan, self.folder, self.clock)
-            self.context.memory.projects.save(profile)
-
     def close(self) -> None:
-        """Release the database."""
+        """Stop what runs in the background, and release the database."""
         self._stop_waiting()
+        self.project.close()
         for task in self._learning:
             task.cancel()
         self.context.memory.close()
@@ -299,6 +310,28 @@ def named_in_turn(records: Iterable[Record]) -> list[Mention]:
                 elif waiting.get(number):
                     found.append(Mention("file", waiting[number]))
     return found
+
+
+def preference_of(memory: MemoryService | None, name: str) -> object:
+    """Return the value of a preference as it holds in a session, None where it is not set."""
+    try:
+        held = memory.context.for_modules().preferences() if memory is not None else {}
+    except KognitermError:
+        log.exception("preferences could not be read")
+        return None
+    return held.get(name)
+
+
+def _set(new: Preference, old: Preference | None) -> Phrase:
+    """Return the notice that a preference was set, with the command that undoes it."""
+    here = " --project" if new.project else ""
+    undo = f"/preferences remove {new.key}{here}"
+    if old is not None:
+        undo = f"/preferences set {new.key} {shown(old.value)}{here}"
+    values = {"name": new.key, "value": shown(new.value), "undo": undo}
+    if new.project:
+        return Phrase("Preference set for this project: {name} = {value}. Undo: {undo}", values)
+    return Phrase("Preference set: {name} = {value}. Undo: {undo}", values)
 
 
 def approved_command(records: Iterable[Record]) -> tuple[str, str] | None:

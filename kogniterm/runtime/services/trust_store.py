@@ -155,6 +155,10 @@ class TrustStore:
         """Compare the files found in `folder` with those trusted."""
         return compare(_hashes(files), self._load().get(os.path.realpath(folder)))
 
+    def knows(self, folder: Path) -> bool:
+        """Return whether the user trusts the folder, whatever changed in it since."""
+        return os.path.realpath(folder) in self._load()
+
     def folders(self) -> tuple[str, ...]:
         """Return the trusted folders."""
         return tuple(sorted(self._load()))

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from kogniterm import prompts
 from kogniterm.errors import UsageError
+from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
+from kogniterm.memory.project.project_scan import scan
 from kogniterm.runtime.context import use_instructions
 from kogniterm.runtime.services.trust_store import (
     ProjectFile,
@@ -32,7 +34,6 @@ from kogniterm.sessions.records import Noted
 from kogniterm.text.visible import clean, one_line
 
 if TYPE_CHECKING:
-    from kogniterm.memory.project_profile import ProjectProfile
     from kogniterm.runtime.session import LiveSession
 
 
@@ -48,6 +49,7 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
     use_instructions(journal, journal.redact(instructions_text(files)))
+    _look(session)
 
 
 def revoke(session: LiveSession) -> bool:
@@ -57,7 +59,21 @@ def revoke(session: LiveSession) -> bool:
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
     use_instructions(session.journal, "")
+    _look(session)
     return True
+
+
+def scan_project(session: LiveSession) -> ProjectProfile:
+    """Scan the workspace because the user asks for it; blocks, for a thread."""
+    if session.memory is not None:
+        return session.memory.project.scan_now()
+    return scan(Path(session.folder), session.clock)
+
+
+def _look(session: LiveSession) -> None:
+    """Scan the folder in the background where it is trusted; drop what was found where not."""
+    if session.memory is not None:
+        session.memory.project.look()
 
 
 def _store(session: LiveSession) -> TrustStore:
@@ -181,14 +197,19 @@ def project_file(before: str, profile: ProjectProfile, name: str, wanted: str = 
     return f"{before.rstrip()}\n\n{own}{found}\n"
 
 
+_RULES = ("formatter", "line_length", "indent", "commits")
+
+
 def _sections(profile: ProjectProfile) -> list[str]:
     sections = (
-        ("Build", [f"`{command}`" for command in profile.build_commands]),
-        ("Test", [f"`{command}`" for command in profile.test_commands]),
-        ("Lint", [f"`{command}`" for command in profile.lint_commands]),
-        ("Layout", [f"`{folder}`" for folder in profile.layout]),
-        ("Languages", profile.counted_languages()),
-        ("Dependencies", list(profile.dependencies)),
+        ("Build", [f"`{command}`" for command in profile.values("build")]),
+        ("Test", [f"`{command}`" for command in profile.values("test")]),
+        ("Lint", [f"`{command}`" for command in profile.values("lint")]),
+        ("Conventions", [f"{TITLES[n]}: {profile.line(n)}" for n in _RULES if profile.values(n)]),
+        ("Layout", [f"`{folder}`" for folder in profile.values("folders")]),
+        ("Languages", list(profile.values("languages"))),
+        ("Frameworks", list(profile.values("frameworks"))),
+        ("Dependencies", list(profile.values("dependencies"))),
     )
     lines: list[str] = []
     for title, items in sections:

@@ -1,22 +1,25 @@
-"""/memory, /forget, /why and /incognito: see, change and forget what is remembered."""
+"""/memory, /preferences, /forget, /why and /incognito: what is remembered, and its changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase
-from kogniterm.ui.commands.registry import first_word, local_time, table
+from kogniterm.ui.commands.registry import Explained, first_word, local_time, table
+from kogniterm.ui.display import follow_preferences
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
-    from kogniterm.memory.fact_records import Lesson
+    from kogniterm.memory.fact_records import Lesson, Preference
     from kogniterm.memory.forgetter import Receipt
+    from kogniterm.memory.project.project_profile import ProjectProfile
     from kogniterm.runtime.services.memory_service import MemoryService
     from kogniterm.runtime.use_cases.stored_data import FactChange
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 MOST = 40
 
 
-def show_memory(repl: Repl, argument: str) -> None:
+async def show_memory(repl: Repl, argument: str) -> None:
     """Run /memory [ACTION] [ID|TEXT]."""
     word, rest = first_word(argument)
     action = ACTIONS.get(word or "list")
@@ -32,7 +35,9 @@ def show_memory(repl: Repl, argument: str) -> None:
         raise UsageError(
             "/memory takes: {names}. To delete something, use /forget.", names=", ".join(ACTIONS)
         )
-    action(repl, _memory(repl), rest)
+    done = action(repl, memory_of(repl), rest)
+    if done is not None:
+        await done
 
 
 async def forget(repl: Repl, argument: str) -> None:
@@ -126,7 +131,7 @@ def _add(repl: Repl, memory: Memory, rest: str) -> None:
     from kogniterm.memory.update import Candidate
     from kogniterm.runtime.use_cases.stored_data import add_fact
 
-    _check_writable(repl)
+    check_writable(repl)
     fact, change = add_fact(
         memory, Candidate(text=_needed(rest, "add TEXT"), project=memory.project)
     )
@@ -136,7 +141,7 @@ def _add(repl: Repl, memory: Memory, rest: str) -> None:
 
 def _edit(repl: Repl, memory: Memory, rest: str) -> None:
     name, text = first_word(rest)
-    _check_writable(repl)
+    check_writable(repl)
     from kogniterm.runtime.use_cases.stored_data import edit_memory
 
     found = edit_memory(memory, name, _needed(text, "edit ID TEXT"))
@@ -150,7 +155,100 @@ def _change(change: FactChange, repl: Repl, memory: Memory, name: str) -> None:
     repl.display.say(Phrase("{id}: {text}", {"id": fact.label, "text": fact.text}))
 
 
-ACTIONS: Mapping[str, Callable[[Repl, Memory, str], None]] = {
+async def _project(repl: Repl, memory: Memory, rest: str) -> None:
+    """Show the profile of the project, or correct a row of it."""
+    from kogniterm.memory.project.project_profile import ProjectProfile
+    from kogniterm.runtime.use_cases.stored_data import change_project
+
+    name, words = first_word(rest)
+    scanner = _service(repl).project
+    if name == "rescan":
+        check_writable(repl)
+        if not scanner.trusted():
+            raise UsageError(
+                "{folder} is not trusted; trust it with /trust.", folder=scanner.folder
+            )
+        await asyncio.to_thread(scanner.scan_now)
+    elif name:
+        check_writable(repl)
+        change_project(memory, name, words)
+    await asyncio.to_thread(scanner.settled)
+    profile = memory.projects.load() or ProjectProfile()
+    _write_project(repl, profile)
+    if not scanner.trusted():
+        repl.display.say(
+            Phrase(
+                "{folder} is not trusted, so nothing was read there; trust it with /trust.",
+                {"folder": scanner.folder},
+            )
+        )
+    elif not profile.folder:
+        repl.display.say(Phrase("The folder has not been scanned yet: /memory project rescan"))
+    else:
+        repl.display.say(Phrase('To correct a row: /memory project test "make unit"'))
+
+
+def _write_project(repl: Repl, profile: ProjectProfile) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from kogniterm.text.visible import one_line
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for name, value, note in project_rows(profile):
+        line = Text(one_line(value, LONGEST_ROW))
+        if note:
+            line.append(f"  {one_line(note, LONGEST_ROW)}", "muted")
+        grid.add_row(Text(f" {name}", "accent"), line)
+    repl.display.write(Text(project_title(profile), "heading"))
+    if grid.row_count:
+        repl.display.write(grid)
+
+
+LONGEST_ROW = 400
+"""Characters shown of a row of the project's profile."""
+
+
+def project_title(profile: ProjectProfile) -> str:
+    """Return a line about the scan of the project."""
+    if not profile.folder:
+        return _("Project")
+    found = plural("{count} file", "{count} files", profile.files)
+    title = _("Project, scanned on {when} ({files})")
+    if profile.truncated:
+        title = _("Project, scanned in part on {when} ({files})")
+    return title.format(when=local_time(profile.scanned), files=found)
+
+
+def project_rows(profile: ProjectProfile) -> list[tuple[str, str, str]]:
+    """Return the rows of the profile as (name, value, note); the note names corrections."""
+    from kogniterm.memory.project.project_profile import TITLES
+
+    rows = []
+    for name in TITLES:
+        note = ""
+        if name in profile.corrections:
+            found = ", ".join(profile.found(name))
+            note = _("set by you; found: {found}").format(found=found) if found else _("set by you")
+        value = profile.line(name) or ("–" if note else "")
+        if value:
+            rows.append((name, value, note))
+    return rows
+
+
+def memory_choices(repl: Repl) -> Iterable[str]:
+    """Return the actions of /memory, and the rows of the project."""
+    from kogniterm.memory.project.project_profile import TITLES
+
+    rows = [f"project {name}" for name in (*PROJECT_ACTIONS, *TITLES)]
+    return [*(name for name in ACTIONS if name != "project"), "project", *rows]
+
+
+PROJECT_ACTIONS = ("rescan", "remove", "reset")
+
+ACTIONS: Mapping[str, Callable[[Repl, Memory, str], Awaitable[None] | None]] = {
     "list": _list,
     "lessons": _lessons,
     "search": _search,
@@ -161,6 +259,7 @@ ACTIONS: Mapping[str, Callable[[Repl, Memory, str], None]] = {
     "unpin": partial(_change, "unpin"),
     "confirm": partial(_change, "confirm"),
     "undo": partial(_change, "undo"),
+    "project": _project,
 }
 
 
@@ -176,11 +275,13 @@ def _service(repl: Repl) -> MemoryService:
     return service
 
 
-def _memory(repl: Repl) -> Memory:
+def memory_of(repl: Repl) -> Memory:
+    """Return the memory of the session. Raises `UsageError` while it is off."""
     return _service(repl).context.memory
 
 
-def _check_writable(repl: Repl) -> None:
+def check_writable(repl: Repl) -> None:
+    """Raise `UsageError` where the session may not write to memory."""
     if _service(repl).context.mode != "full":
         raise UsageError(
             "Memories cannot be added or edited in this session; start one with --memory full."
@@ -206,7 +307,7 @@ def _tell(repl: Repl, receipt: Receipt) -> None:
 
 def forget_choices(repl: Repl) -> Iterable[str]:
     """Return the ids of the facts and lessons."""
-    memory = _memory(repl)
+    memory = memory_of(repl)
     facts = [one.label for one in memory.facts("active", "pending")]
     return [*facts, *(one.label for one in memory.learnings.all())]
 
@@ -221,8 +322,12 @@ def state(fact: Fact, now: float) -> str:
         return _("pinned")
     if is_dormant(fact, now):
         return _("expired")
-    sources = {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
-    return sources[fact.source]
+    return sources()[fact.source]
+
+
+def sources() -> Mapping[str, str]:
+    """Return the words for where a memory comes from."""
+    return {"explicit": _("explicit"), "inferred": _("inferred"), "imported": _("imported")}
 
 
 def certainty(fact: Fact, now: float) -> tuple[str, str]:
@@ -279,3 +384,129 @@ def details(fact: Fact, earlier: Sequence[Fact], now: float) -> list[tuple[str, 
         *((_("replaces"), f"{one.label}  {one.text}") for one in earlier),
     ]
     return [row for row in rows if row[1]]
+
+
+# --- /preferences ------------------------------------------------------------------------------
+
+HERE = "--project"
+"""Marks a preference of this project alone."""
+
+
+def preferences(repl: Repl, argument: str) -> None:
+    """Run /preferences [set NAME VALUE|remove NAME] [--project]."""
+    words = argument.split()
+    here = HERE in words
+    action, rest = first_word(" ".join(word for word in words if word != HERE))
+    memory = memory_of(repl)
+    if not action:
+        _list_preferences(repl, memory)
+    elif action == "remove":
+        _remove_preference(repl, memory, rest, here=here)
+    else:
+        # "/preferences language es" is what one types without having read the help.
+        name, value = first_word(rest) if action == "set" else (action, rest)
+        _set_preference(repl, memory, name, value, here=here)
+
+
+def _list_preferences(repl: Repl, memory: Memory) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from kogniterm.memory.preferences import KNOWN, shown
+
+    held = memory.preferences.all()
+    if held:
+        repl.display.write(Text(_("Your preferences"), "heading"))
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        for _column in range(3):
+            grid.add_column()
+        for name in sorted(held, key=[*KNOWN, *held].index):
+            one = held[name]
+            where, whence = place(one)
+            value = Text(shown(one.value), "good")
+            grid.add_row(Text(f" {name}", "accent"), value, where, Text(whence, "muted"))
+        repl.display.write(grid)
+    rows = [(name, _meaning(name)) for name in KNOWN if name not in held]
+    if rows:
+        repl.display.write(Text(_("Not set"), "heading"))
+        repl.display.write(Explained(rows, "command"))
+    repl.display.say(
+        Phrase("To change one: /preferences set NAME VALUE, or say “answer briefly from now on”.")
+    )
+
+
+def _meaning(name: str) -> str:
+    """Return what a preference means, and its values."""
+    from kogniterm.memory.preferences import KNOWN
+
+    kind = KNOWN[name]
+    if not kind.choices:
+        example = _("for example {value}").format(value=kind.example)
+        return f"{translate(kind.help)}: {example}"
+    values = kind.values
+    listed = " ".join(values[:MOST_VALUES]) + (" …" if len(values) > MOST_VALUES else "")
+    return f"{translate(kind.help)}: {listed}"
+
+
+MOST_VALUES = 6
+"""Values that the list names; completion has all of them."""
+
+
+def place(one: Preference) -> tuple[str, str]:
+    """Return where a preference holds, and where it comes from."""
+    where = _("this project") if one.project else _("everywhere")
+    return where, f"{sources()[one.source]}, {local_time(one.updated)[:10]}"
+
+
+def _set_preference(repl: Repl, memory: Memory, name: str, value: str, *, here: bool) -> None:
+    from kogniterm.memory.preferences import KNOWN, known_name, shown
+
+    name = known_name(name)
+    if not value:
+        values = KNOWN[name].values
+        raise UsageError(
+            "Specify a value: /preferences set {name} {values}",
+            name=name,
+            values="|".join(values) if KNOWN[name].choices else values[0],
+        )
+    check_writable(repl)
+    one = memory.preferences.set(name, value, scope="project" if here else "everywhere")
+    follow_preferences(repl.session, repl.display)
+    values_: Mapping[str, object] = {"name": name, "value": shown(one.value)}
+    repl.display.say(Phrase("Preference set: {name} = {value}", values_))
+    over = memory.preferences.all()[name]
+    if over.project and not one.project:
+        told = {"value": shown(over.value), "undo": f"/preferences remove {name} {HERE}"}
+        repl.display.say(
+            Phrase("In this project, {value} still applies. To change that: {undo}", told)
+        )
+
+
+def _remove_preference(repl: Repl, memory: Memory, name: str, *, here: bool) -> None:
+    from kogniterm.memory.preferences import shown
+    from kogniterm.runtime.use_cases.stored_data import remove_preference
+
+    name = remove_preference(memory, name, here=here)
+    follow_preferences(repl.session, repl.display)
+    left = memory.preferences.all().get(name)
+    values: dict[str, object] = {"name": name}
+    if left is None:
+        repl.display.say(Phrase("Preference removed: {name}", values))
+        return
+    values["value"] = shown(left.value)
+    repl.display.say(Phrase("Preference removed: {name}. Everywhere, {value} applies.", values))
+
+
+def preference_choices(repl: Repl) -> Iterable[str]:
+    """Return what completes /preferences: first the names, then their values."""
+    from kogniterm.memory.preferences import KNOWN
+
+    held = dict.fromkeys(one.key for one in memory_of(repl).preferences.stored())
+    names = [f"set {name} " for name in KNOWN]
+    values = [
+        f"set {name} {value}"
+        for name, kind in KNOWN.items()
+        for value in (kind.values if kind.choices else ())
+    ]
+    return ["set ", "remove ", *names, *values, *(f"remove {name}" for name in held)]

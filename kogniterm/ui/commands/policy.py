@@ -96,12 +96,13 @@ async def trust(repl: Repl, argument: str) -> None:
             Phrase("Trust revoked. The folder's instructions, rules and commands no longer apply.")
         )
         return
-    if not files:
-        repl.display.say(Phrase("This folder has no instructions, rules or commands to trust."))
-        return
     finding = store.finding(folder, files)
     kinds = kind_words()
-    repl.display.write(table([(one.name, kinds[one.kind]) for one in files], ("accent", "muted")))
+    rows = [(one.name, kinds[one.kind]) for one in files]
+    if rows:
+        repl.display.write(table(rows, ("accent", "muted")))
+    else:
+        repl.display.say(Phrase("This folder has no instructions, rules or commands."))
     for text in finding.texts:
         repl.display.say(text)
     if finding.trusted:
@@ -112,7 +113,10 @@ async def trust(repl: Repl, argument: str) -> None:
         return
     answer = await repl.choose(
         _("Trust this folder?"),
-        [_("Instructions are shown to the model; rules can only be stricter than yours.")],
+        [
+            _("Instructions are shown to the model; rules can only be stricter than yours."),
+            _("Its manifests are read, to remember how it is built and tested."),
+        ],
         [Option("yes", _("trust these files"), "yes"), Option("no", _("no"), "no")],
     )
     if answer == "yes":

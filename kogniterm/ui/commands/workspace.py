@@ -20,7 +20,7 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.execution.undo import FileDifference
-    from kogniterm.memory.project_profile import ProjectProfile
+    from kogniterm.memory.project.project_profile import ProjectProfile
 
 SHOWN_LINES = 200
 NOTHING = "/dev/null"
@@ -104,13 +104,12 @@ def _write_diff(repl: Repl, changes: str) -> None:
 
 async def init(repl: Repl, argument: str) -> None:
     """Run /init [TEXT]."""
-    from kogniterm.memory.project_profile import scan
-    from kogniterm.runtime.use_cases.project_files import init_request
+    from kogniterm.runtime.use_cases.project_files import init_request, scan_project
 
     session = repl.session
     folder = resolved(Path(session.folder))
     repl.display.say(Phrase("Scanning {folder} …", {"folder": folder}))
-    profile = await asyncio.to_thread(scan, folder, session.clock)
+    profile = await asyncio.to_thread(scan_project, session)
     if session.model.one_command:
         await _write_what_was_found(repl, folder, profile, argument)
         return

@@ -238,10 +238,14 @@ class LineCompleter(Completer):
         from kogniterm.sessions.session_search import holds_words
 
         fitting = [choice for choice in choices if choice.lower().startswith(argument.lower())]
+        fitting = [choice for choice in fitting if choice != argument or choice[-1:] != " "]
         # A title is remembered by any of its words.
         titles = [choice for choice in choices if " " in choice and holds_words(choice, argument)]
+        stems = [one for one in fitting if one.endswith(" ") and len(one) > len(argument)]
         for choice in list(dict.fromkeys([*fitting, *titles]))[:MOST_CHOICES]:
-            yield Completion(choice, start_position=-len(argument))
+            # "set language " stands for all that begins so, until it is typed.
+            if not any(choice.startswith(stem) and choice != stem for stem in stems):
+                yield Completion(choice, start_position=-len(argument))
 
 
 def _file_completions(typed: str, files: RankedFiles) -> Iterable[Completion]:

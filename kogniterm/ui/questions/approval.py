@@ -70,7 +70,7 @@ class Subject:
 
     `preview` tells the effects, where they were looked up on the disk; `offers` are the permissions
     that may be granted for the session, `lasting` those for the project. `original` is the command
-    before the user edited it.
+    before the user edited it. Its purpose is left out unless `with_purpose`.
     """
 
     request: ActionRequest
@@ -81,6 +81,7 @@ class Subject:
     offers: Sequence[Offer] = ()
     lasting: Sequence[Offer] = ()
     original: str | None = None
+    with_purpose: bool = True
 
     @property
     def editable(self) -> bool:
@@ -207,7 +208,7 @@ class Subject:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="muted", no_wrap=True)
         table.add_column(overflow="fold")
-        if self.request.purpose:
+        if self.request.purpose and self.with_purpose:
             table.add_row(_("Purpose"), Text(one_line(self._purpose, 400)))
         table.add_row(_("Folder"), Text(render_line(self.cwd)))
         if self._effects:
@@ -509,9 +510,12 @@ class AskingApprover:
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
     ) -> Decision:
         """Ask about a request. Raises `TurnInterruptedError` when asked to stop."""
+        from kogniterm.runtime.services.memory_service import preference_of
+
         async with self._lock:
             session, cwd = self._session, self._session.executor.cwd
             offers = session.policy.offers(request, report, cwd)
+            explain = preference_of(session.memory, "explain_commands")
             subject = Subject(
                 request,
                 report,
@@ -522,8 +526,10 @@ class AskingApprover:
                 offers=offers,
                 lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
                 original=self._edited.pop(request.id, None),
+                with_purpose=explain is not False,
             )
-            answer = await self._asker.ask(ApprovalQuestion(subject))
+            question = ApprovalQuestion(subject, explained=explain is True)
+            answer = await self._asker.ask(question)
             if answer.offer is not None:
                 self._grant(report, answer.offer, always=answer.always)
             if answer.decision.kind == "edit":

@@ -106,7 +106,7 @@ async def test_judgement_is_declined_without_weights(unloaded: LocalModel) -> No
 
 async def test_command_that_was_told_is_proposed_when_asked_for(unloaded: LocalModel) -> None:
     question = HumanMessage("how do I see hidden files?")
-    shown = AIMessage(unrun_answer("ls -a", "how do I see hidden files?"))
+    shown = AIMessage(unrun_answer("ls -a", "en"))
     reply = await ask(unloaded, question, shown, HumanMessage("do it"))
     assert reply.message.tool_calls[0]["args"] == {
         "command": "ls -a",

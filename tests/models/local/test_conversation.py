@@ -62,7 +62,7 @@ def is_knowledge(text: str) -> bool:
     ],
 )
 def test_talk_is_answered_in_its_language(said: str, answered: str) -> None:
-    answer = small_talk(said)
+    answer = small_talk(said, language_of(said))
     assert answer is not None
     assert answered in answer
 
@@ -81,7 +81,7 @@ def test_talk_is_answered_in_its_language(said: str, answered: str) -> None:
     ],
 )
 def test_more_than_talk_is_not_talk(asked: str) -> None:
-    assert small_talk(asked) is None
+    assert small_talk(asked, language_of(asked)) is None
 
 
 def test_no_example_and_no_task_is_taken_for_anything_but_work() -> None:
@@ -93,7 +93,9 @@ def test_no_example_and_no_task_is_taken_for_anything_but_work() -> None:
 
 def test_no_talk_of_the_table_is_taken_for_work() -> None:
     talk = [task.request for task in SEEN if task.kind == "talk"]
-    assert [said for said in talk if not (small_talk(said) or is_knowledge(said))] == []
+    assert [
+        said for said in talk if not (small_talk(said, language_of(said)) or is_knowledge(said))
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_silence_is_no_answer_to_a_question() -> None:
 def test_command_that_was_told_is_known_to_the_next_turn() -> None:
     before = [
         asked("¿cómo veo los ocultos?"),
-        AIMessage(unrun_answer("ls -a", "¿cómo veo los ocultos?")),
+        AIMessage(unrun_answer("ls -a", "es")),
     ]
     assert turn_so_far([*before, asked("hazlo")]).shown == ("¿cómo veo los ocultos?", "ls -a")
     assert turn_so_far([asked("x"), AIMessage("```sh\nls\n```"), asked("hazlo")]).shown is None

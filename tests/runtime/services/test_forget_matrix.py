@@ -42,6 +42,7 @@ from tests.support.databases import (
     open_database,
     postgres_server,
     postgres_url,
+    prefer_note,
 )
 
 __all__ = ["database", "location", "open_database", "postgres_server", "postgres_url"]
@@ -164,7 +165,7 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
     "name of the last hour": lambda kept, text: kept.memory.sessions.mention(
         "s1", [Mention("name", text)], kept.memory.clock.now()
     ),
-    "preference": lambda kept, text: kept.memory.preferences.set("wish", text),
+    "preference": lambda kept, text: prefer_note(kept.memory, text),
     "quote": lambda kept, text: kept.memory.add(
         "The sky is blue", origin=Origin("s1", 1, f"hm {text}")
     ),

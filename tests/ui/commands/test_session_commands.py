@@ -151,7 +151,7 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
 
 async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:
     flow = make_flow()
-    repl = Commanded(flow.open(), answers=["no", "yes"])
+    repl = Commanded(flow.open(), answers=["no", "no", "yes"])
     assert "no instructions, rules or commands" in await repl.type("/trust")
     (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
     assert "not trusted" in await repl.type("/trust show")

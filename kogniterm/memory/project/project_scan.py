@@ -1,0 +1,240 @@
+"""The scan of a project folder: files by language, manifests, conventions, commit messages.
+
+What git ignores is left out; without git, or outside of a repository, only the folders that never
+hold source are. No link is followed, no more than `LARGEST` bytes of one file are read, and after
+`MOST_FILES` files or `seconds` the scan stops and says so. The caller scans trusted folders only.
+Texts of the project are data: only names, numbers and commands of a plain shape are kept, and
+nothing of them is run here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from kogniterm.host import safe_files
+from kogniterm.host.safe_git import GitTooSlowError, commit_subjects, files_known_to_git
+from kogniterm.memory.project.manifests import Manifest, is_manifest, project_data, read_manifest
+from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.protocols import Clock
+
+MOST_FILES = 20_000
+MOST_FOLDERS = 4_000
+DEEPEST = 12
+SECONDS = 5.0
+_MOST_DEPENDENCIES = 60
+_MOST_WATCHED = 200
+"""Folders below the project's in which manifests are looked for, to see whether they changed."""
+_MOST_COMMITS = 100
+_FEWEST_COMMITS = 10
+_MOSTLY = 0.8
+"""Share of the commits that must have a form for it to be the project's."""
+
+
+def scan(
+    folder: Path,
+    clock: Clock,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    seconds: float = SECONDS,
+) -> ProjectProfile:
+    """Return the profile of `folder` as it is now.
+
+    `stopped` is asked at every file; a stopped scan returns what it has, marked as truncated. A
+    folder that cannot be read gives an empty profile.
+    """
+    folder = Path(os.path.realpath(folder))
+    deadline = clock.monotonic() + seconds
+    state = manifest_state(folder)
+    files: list[PurePosixPath] = []
+    truncated = False
+    for name in _files(folder):
+        if stopped() or clock.monotonic() > deadline or len(files) >= MOST_FILES:
+            truncated = True
+            break
+        if name.isprintable():
+            files.append(PurePosixPath(name))
+    files.sort(key=lambda file: (len(file.parts), file))
+    manifests = [(file, read_manifest(folder, file)) for file in files if len(file.parts) <= 2]
+    found = [manifest for _file, manifest in manifests]
+    dependencies = _each(one for manifest in found for one in manifest.dependencies)
+    conventions = _conventions(manifests)
+    commits = "" if truncated else commit_style(_subjects(folder))
+    if commits:
+        conventions["commits"] = (commits,)
+    return ProjectProfile(
+        scanned=clock.now(),
+        files=len(files),
+        truncated=truncated,
+        languages=_languages(files),
+        frameworks=_frameworks(dependencies),
+        build_commands=_each(one for manifest in found for one in manifest.build),
+        test_commands=_each(one for manifest in found for one in manifest.test),
+        lint_commands=_each(one for manifest in found for one in manifest.lint),
+        conventions=conventions,
+        layout=_each(f"{top}/" for top in sorted({f.parts[0] for f in files if f.parts[1:]})),
+        dependencies=dependencies[:_MOST_DEPENDENCIES],
+        instruction_files=_each(
+            str(one) for one in files if one.name in project_data()["instructions"]
+        ),
+        folder=str(folder),
+        state=state,
+    )
+
+
+def manifest_state(folder: Path) -> str:
+    """Return a digest of the folder's path, top folders and manifests (name, size, time).
+
+    Reads no file: cheap enough for the beginning of each turn.
+    """
+    folder = Path(os.path.realpath(folder))
+    seen = [str(folder)]
+    skipped = frozenset(project_data()["skipped"])
+    tops = [one for one in _listed(folder) if one.is_dir(follow_symlinks=False)]
+    tops = [one for one in tops if one.name not in skipped]
+    seen += [one.name for one in tops]
+    for entry in (
+        *_listed(folder),
+        *(one for top in islice(tops, _MOST_WATCHED) for one in _listed(top.path)),
+    ):
+        if is_manifest(entry.name):
+            try:
+                about = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            seen.append(f"{entry.path} {about.st_size} {about.st_mtime_ns}")
+    return hashlib.sha256("\n".join(seen).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as listing:
+            return sorted(listing, key=lambda one: one.name)
+    except OSError:
+        return []
+
+
+def _languages(files: Iterable[PurePosixPath]) -> dict[str, int]:
+    endings = {one: name for name, all_ in project_data()["languages"].items() for one in all_}
+    counted = Counter(endings.get(file.suffix.lower(), "") for file in files)
+    del counted[""]
+    return dict(counted.most_common())
+
+
+def _frameworks(dependencies: Sequence[str]) -> tuple[str, ...]:
+    """Return the frameworks that the dependencies name, in the order of the table."""
+    held = {name.lower() for name in dependencies}
+    table = project_data()["frameworks"]
+    return tuple(name for name, names in table.items() if not held.isdisjoint(names))
+
+
+def _conventions(
+    manifests: Sequence[tuple[PurePosixPath, Manifest]],
+) -> dict[str, tuple[str, ...]]:
+    """Return the values of each convention; where files disagree, each with its file.
+
+    What an editor is told (.editorconfig) counts only where no tool has a setting of its own.
+    """
+    found: dict[str, dict[str, str]] = {}
+    by_tools = [one for one in manifests if one[0].name != ".editorconfig"]
+    for file, manifest in (*by_tools, *(one for one in manifests if one not in by_tools)):
+        for key, value in manifest.conventions.items():
+            if file.name != ".editorconfig" or key not in found:
+                found.setdefault(key, {}).setdefault(value, str(file))
+    return {
+        key: tuple(
+            value if len(values) == 1 or key == "formatter" else f"{value} ({file})"
+            for value, file in values.items()
+        )
+        for key, values in found.items()
+    }
+
+
+def _subjects(folder: Path) -> list[str]:
+    try:
+        return commit_subjects(folder, _MOST_COMMITS)
+    except GitTooSlowError:
+        return []
+
+
+_STYLES = (
+    ("Conventional Commits", re.compile(
+        r"(?:build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([^)]+\))?!?: \S")),
+    ("gitmoji", re.compile(r":[a-z_0-9]+: \S|[☀-➿\U0001f300-\U0001faff]")),
+    ("[part] subject", re.compile(r"\[[^\]]+\] \S")),
+    ("part: subject", re.compile(r"[\w./ -]{1,30}: \S")),
+    ("capitalised subjects", re.compile(r"[A-ZÁÉÍÓÚÑ]")),
+    ("lower-case subjects", re.compile(r"[a-záéíóúñ]")),
+)  # fmt: skip
+_LENGTHS = (50, 72)
+"""Usual limits of a subject, in characters."""
+
+
+def commit_style(subjects: Sequence[str]) -> str:
+    """Return the form that most commit subjects have, and their usual limit; empty for none."""
+    if len(subjects) < _FEWEST_COMMITS:
+        return ""
+    for name, form in _STYLES:
+        if sum(form.match(one) is not None for one in subjects) < _MOSTLY * len(subjects):
+            continue
+        longest = sorted(map(len, subjects))[int(0.95 * (len(subjects) - 1))]
+        limit = next((one for one in _LENGTHS if longest <= one), None)
+        return f"{name}, up to {limit} characters" if limit is not None else name
+    return ""
+
+
+def _each(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(found))
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the regular files that may hold source, as paths relative to `folder`."""
+    skipped = frozenset(project_data()["skipped"])
+    try:
+        with safe_files.folder(folder) as descriptor:
+            listed = files_known_to_git(descriptor)
+            if listed is None:
+                yield from _walked(folder, skipped)
+                return
+            for name in listed:
+                if skipped.isdisjoint(name.split("/")[:-1]) and _is_regular(name, descriptor):
+                    yield name
+    except (OSError, GitTooSlowError):
+        return
+
+
+def _is_regular(name: str, descriptor: int) -> bool:
+    try:
+        found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode)
+
+
+def _walked(root: Path, skipped: frozenset[str]) -> Iterator[str]:
+    waiting = deque([""])
+    for _ in range(MOST_FOLDERS):
+        if not waiting:
+            return
+        inner = waiting.popleft()
+        try:
+            with os.scandir(root / inner) as listing:
+                entries = sorted(listing, key=lambda one: one.name)
+        except OSError:
+            continue
+        for entry in entries:
+            name = f"{inner}/{entry.name}" if inner else entry.name
+            if entry.is_file(follow_symlinks=False):
+                yield name
+            elif (
+                entry.is_dir(follow_symlinks=False)
+                and entry.name not in skipped
+                and name.count("/") < DEEPEST
+            ):
+                waiting.append(name)
