@@ -185,7 +185,7 @@ def within(said: Sequence[str], limit: int) -> list[str]:
 def plan_text(plan: Plan) -> str:
     """Return the plan with its evidence, as the model may rely on it."""
     lines = [f"The plan ({plan.goal}):"]
-    for step in plan.steps:
+    for step in plan.walk():
         proof = "; ".join(
             f"{e.note or e.request_id} exit {e.exit_code}" if e.exit_code is not None else e.note
             for e in step.evidence

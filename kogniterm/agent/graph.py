@@ -43,14 +43,13 @@ from kogniterm.agent.replies import (
     sent_back,
 )
 from kogniterm.agent.tool_dispatch import (
-    AnsweredCall,
-    as_request,
+    before_run,
     grouped,
     observed,
     offered_tools,
     run_group,
 )
-from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError, ToolError
+from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     ActionRequest,
@@ -81,8 +80,9 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     """Answer the open tool calls in order, up to the first that would change the world.
 
     From there on the calls wait: those that act become action requests and the graph ends;
-    the rest is answered when the graph is entered again, so that order means order. A sub-agent
-    that waits for an action leaves its own call open, and goes on then too.
+    the rest is answered when the graph is entered again, so that order means order. Neighbours
+    that cannot disturb each other run at the same time. A sub-agent that waits for an action
+    leaves its own call open, and goes on then too.
     """
     context = runtime.context
     messages = state["messages"]
@@ -90,29 +90,20 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
     results: list[BaseMessage] = []
     pending: list[ActionRequest] = []
     usage = Usage()
-    for group in grouped(unanswered_calls(messages), context):
-        try:
-            request = as_request(group[0], plan, messages, context)
-        except ToolError as error:
-            if pending:
-                break
-            results.append(observed(group[0], AnsweredCall(plan, str(error), "malformed"), context))
-            continue
-        if request is not None:
-            pending.append(request)
-            continue
-        if pending:
+    for group in grouped(unanswered_calls(messages), plan, context):
+        seen = (*messages, *results)
+        settled = [before_run(call, plan, seen, context) for call in group]
+        inside = [one for one in settled if one is None or not one.pending]
+        if pending and inside:
             break
-        answers = await run_group(group, plan, (*messages, *results), context)
+        answers = await run_group(group, settled, plan, seen, context)
         for call, ran in zip(group, answers, strict=True):
             pending.extend(ran.pending)
             usage += ran.usage
             if not pending:
                 plan = ran.plan
                 results.append(observed(call, ran, context))
-        if pending:
-            break
-        if context.plan_only and plan != begun:
+        if (pending and inside) or (context.plan_only and plan != begun):
             break
     halt = (context.plan_only and plan != begun) or not context.has_room((*messages, *results))
     return {"messages": results, "plan": plan, "pending": pending, "halt": halt, "usage": usage}

@@ -63,6 +63,10 @@ def _not_held_back(tool: str, arguments: Mapping[str, Any]) -> bool:
     return False
 
 
+def _nothing_known(name: str) -> None:
+    del name
+
+
 def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
@@ -116,3 +120,9 @@ class ThinkContext:
     """The id of the call whose sub-agent this is; empty: the main agent."""
     agent_task: str = ""
     """The sub-agent's task, short."""
+    writes: tuple[str, ...] = ()
+    """The paths that a sub-agent may edit, if its step declares them."""
+    lookup: Callable[[str], str | None] = _nothing_known
+    """Gives the value of a reference in a plan that is no step's; None where there is none."""
+    at_once: int = 16
+    """Calls of one reply that may run at the same time; 1: one after the other."""

@@ -3,8 +3,9 @@
 A sub-agent has its own small history in the session's journal, a chosen set of tools and a
 budget. What it wants to do to the world leaves the outer graph like any other action request;
 the graph ends with it pending, and the sub-agent goes on from its journaled history when the
-graph is entered again. Those that only read run side by side; of the others never two at once.
-None has sub-agents of its own.
+graph is entered again. Those that only read run side by side, and so do others whose plan steps
+declare different paths. None has sub-agents of its own; one that may act can make a plan of its
+own, which stays in its history.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import clip
 from kogniterm.agent.graph_state import Item, ThinkContext
 from kogniterm.agent.messages import artifact_of, last_ai
+from kogniterm.agent.plan.plan_steps import ACTING, EDITING, RUNNING, TOOL_SETS
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Tool
 from kogniterm.types import (
@@ -29,25 +31,12 @@ from kogniterm.types import (
     AgentState,
     NodeUpdate,
     Phrase,
+    PlanStep,
     Reply,
     ToolRan,
     ToolSpec,
     Usage,
 )
-
-_READ = ("read_file", "find_files", "search_text", "read_output", "recall_history")
-_EDIT = ("edit_file", "write_file")
-_RUN = ("execute_command", "jobs")
-TOOL_SETS: Mapping[str, tuple[str, ...]] = {
-    "read": _READ,
-    "search": ("find_files", "search_text", "read_file"),
-    "edit": (*_READ, *_EDIT),
-    "run": (*_READ, *_EDIT, *_RUN),
-}
-"""Tools of the session that each kind of sub-agent may use."""
-
-ACTING = ("edit", "run")
-"""The kinds that may change something: of these never two work at once."""
 
 DEFAULT_TOKENS: Mapping[str, int] = {
     kind: 1_000_000 if kind in ACTING else 300_000 for kind in TOOL_SETS
@@ -78,11 +67,18 @@ DELEGATE = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A checked `delegate` call."""
+    """A checked `delegate` call; `step` is the step of a plan that it does."""
 
     text: str
     kind: str
     tokens: int
+    step: PlanStep | None = None
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Return the tools it may use: of its kind, and if its step names tools, only those."""
+        wanted = self.step.tools if self.step is not None else ()
+        return tuple(name for name in TOOL_SETS[self.kind] if not wanted or name in wanted)
 
     @property
     def short(self) -> str:
@@ -104,7 +100,7 @@ class Result:
     proof: Mapping[str, Any] | None = None
 
 
-def parse_task(arguments: Mapping[str, Any]) -> Task:
+def parse_task(arguments: Mapping[str, Any], step: PlanStep | None = None) -> Task:
     """Return the task in a `delegate` call. Raises `ToolError` that says what is wrong."""
     text = arguments.get("task")
     if not isinstance(text, str) or not text.strip():
@@ -115,7 +111,7 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
             "Unknown arguments for delegate: {names}; use task, tools, tokens and step.",
             names=", ".join(sorted(unknown)),
         )
-    kind = arguments.get("tools", "read")
+    kind = kind_of(arguments, step)
     if kind not in TOOL_SETS:
         raise ToolError("tools must be one of: {names}.", names=", ".join(TOOL_SETS))
     tokens = arguments.get("tokens", DEFAULT_TOKENS[kind])
@@ -123,39 +119,43 @@ def parse_task(arguments: Mapping[str, Any]) -> Task:
         raise ToolError("tokens must be a whole number from 1 to {most}.", most=MAX_TOKENS)
     if not isinstance(arguments.get("step", ""), str):
         raise ToolError("step must be the id of a plan step.")
-    return Task(text.strip(), kind, tokens)
+    task = Task(text.strip(), kind, tokens, step)
+    if not task.tools:
+        raise ToolError(
+            "{id} allows no tool of {kind}; use other tools, or change the plan with make_plan.",
+            id=step.id if step is not None else "",
+            kind=kind,
+        )
+    return task
 
 
-def acts(arguments: Mapping[str, Any]) -> bool:
+def kind_of(arguments: Mapping[str, Any], step: PlanStep | None) -> Any:
+    """Return the kind of sub-agent asked for; without one, that of the step, or one that reads."""
+    return arguments.get("tools") or (step.delegate if step is not None else None) or "read"
+
+
+def acts(arguments: Mapping[str, Any], step: PlanStep | None) -> bool:
     """Return whether the sub-agent asked for could change something."""
-    return arguments.get("tools") in ACTING
+    return kind_of(arguments, step) in ACTING
 
 
-async def run_side_by_side(
-    calls: Sequence[Mapping[str, Any]], context: ThinkContext
-) -> list[Result]:
-    """Start or go on with the sub-agents of `calls`: one result each, in order.
-
-    One that fails, or waits for an action, does not disturb the others.
-    """
+async def run_sub_agent(
+    call: Mapping[str, Any], step: PlanStep | None, inputs: Sequence[str], context: ThinkContext
+) -> Result:
+    """Start or go on with the sub-agent of `call`, with the `inputs` of the step that it does."""
     outer, tell = contextvars.copy_context(), get_stream_writer()
 
     def write(item: Any) -> None:
         # The writer finds its stream through the context of the node it was made in.
         outer.run(tell, item)
 
-    return list(await asyncio.gather(*(_run(call, context, write) for call in calls)))
-
-
-async def _run(
-    call: Mapping[str, Any], context: ThinkContext, write: Callable[[Any], None]
-) -> Result:
     try:
-        task = parse_task(call["args"])
+        task = parse_task(call["args"], step)
     except ToolError as error:
         return Result(str(error), "malformed")
     key = str(call["id"])
-    agent = SubAgent(key, task, context, write, context.agents.get(key, AgentState()))
+    begun = context.agents.get(key, AgentState())
+    agent = SubAgent(key, task, context, write, begun, tuple(inputs))
     # A context of its own: the nested graph must not take the outer node's stream for its own.
     running = asyncio.create_task(agent.run(), context=contextvars.Context())
     try:
@@ -170,7 +170,7 @@ class SubAgent:
     """One task on its way through a graph of its own.
 
     `state` is how far it has come; `write` gives the turn what it adds to that, and what it
-    costs. `context` is that of the agent which handed the task over.
+    costs. `context` is that of the agent which handed the task over, `inputs` what its step uses.
     """
 
     key: str
@@ -178,12 +178,15 @@ class SubAgent:
     context: ThinkContext
     write: Callable[[Item], None]
     state: AgentState = field(default_factory=AgentState)
+    inputs: tuple[str, ...] = ()
     _unbooked: Usage = field(default_factory=Usage)
 
     async def run(self) -> Result:
         """Work until there is an end, or an action to wait for."""
         if not self.state.messages:
-            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(self.task.text),)))
+            given = "\n".join(self.inputs)
+            text = f"{self.task.text}\n\n{given}" if given else self.task.text
+            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(text),)))
         if not has_ended(self.state):
             try:
                 pending = await self._think()
@@ -199,7 +202,7 @@ class SubAgent:
         think = self.context.think
         assert think is not None, "sub-agents are offered only where there is a graph for them"
         pending: tuple[ActionRequest, ...] = ()
-        async for item in think(self.state.messages, None, self._context()):
+        async for item in think(self.state.messages, self.state.plan, self._context()):
             if isinstance(item, NodeUpdate):
                 pending = item.pending
                 self._add(item)
@@ -209,16 +212,15 @@ class SubAgent:
 
     def _context(self) -> ThinkContext:
         tools: dict[str, Tool] = {
-            name: self.context.tools[name]
-            for name in TOOL_SETS[self.task.kind]
-            if name in self.context.tools
+            name: self.context.tools[name] for name in self.task.tools if name in self.context.tools
         }
-        acting = self.task.kind in ACTING
+        acting, step = self.task.kind in ACTING, self.task.step
+        planned = acting and self.context.plan_mode != "never"
         return replace(
             self.context,
             tools=tools,
             system=SystemMessage(prompts.text(f"subagent.{'acting' if acting else 'reading'}")),
-            plan_mode="never",
+            plan_mode="auto" if planned else "never",
             may_continue=self._may_continue,
             review_plans=lambda: False,
             delegates=False,
@@ -226,6 +228,7 @@ class SubAgent:
             agents={},
             agent=self.key,
             agent_task=self.task.short,
+            writes=step.writes if step is not None else (),
         )
 
     async def _may_continue(self, agent: str) -> Phrase | None:
@@ -247,8 +250,10 @@ class SubAgent:
         if not update.messages and update.failure is None:
             return
         self._unbooked = Usage()
-        self.state = self.state.grown(update.messages, update.usage, update.failure)
-        self.write(replace(update, agent=self.key, pending=(), plan=None, answer=None))
+        made = update.plan if update.plan != self.state.plan else None
+        self.state = self.state.grown(update.messages, update.usage, update.failure, made)
+        mine = replace(update, agent=self.key, pending=(), plan=None, answer=None, own_plan=made)
+        self.write(mine)
 
     def _pass_on(self, item: object) -> None:
         """Pass on what costs and what was looked at; its text is not the turn's answer."""
@@ -280,7 +285,7 @@ def result_of(state: AgentState) -> Result:
 
 def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
     used = [m for m in reversed(messages) if isinstance(m, ToolMessage)]
-    for message in (*(m for m in used if m.name in (*_EDIT, *_RUN)), *used):
+    for message in (*(m for m in used if m.name in (*EDITING, *RUNNING)), *used):
         artifact = artifact_of(message)
         if artifact.get("request_id"):
             kept = ("request_id", "exit_code", "command")
@@ -297,7 +302,7 @@ def actions_done(state: AgentState) -> str:
             for call in message.tool_calls:
                 shown = call["args"].get("command") or call["args"].get("path") or call["args"]
                 calls[str(call["id"])] = clip(f"{call['name']}: {shown}", 300)
-        elif isinstance(message, ToolMessage) and message.name in (*_EDIT, *_RUN):
+        elif isinstance(message, ToolMessage) and message.name in (*EDITING, *RUNNING):
             ended = clip(message.text.strip(), 200)
             lines.append(f"- {calls.get(message.tool_call_id, message.name)} -> {ended}")
     return "\nWhat it did:\n" + clip("\n".join(lines), MAX_RESULT) if lines else ""

@@ -1,7 +1,13 @@
-"""Tool calls: an action request outside the graph, or an observation inside."""
+"""Tool calls: an action request outside the graph, or an observation inside.
+
+Neighbouring calls of one reply that cannot disturb each other are answered at the same time:
+tools that only read, and sub-agents that only read or whose steps declare different paths. Their
+observations stand in the order of the calls.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,23 +27,37 @@ from kogniterm.agent.messages import (
     observed_images,
     tool_message,
 )
-from kogniterm.agent.plan.evaluate import check_command, complete
+from kogniterm.agent.plan.evaluate import check_command, complete, refuse_before_parts
 from kogniterm.agent.plan.judge import JUDGED, Judge
+from kogniterm.agent.plan.plan_parse import parse_plan
+from kogniterm.agent.plan.plan_steps import (
+    active_step,
+    apart,
+    find,
+    may_write,
+    waits_for,
+)
 from kogniterm.agent.plan.plan_tools import (
     COMPLETE_STEP,
     MAKE_PLAN,
     PLAN_TOOLS,
     accepted,
-    find,
-    parse_plan,
+    inputs_of,
+    own_plan,
 )
-from kogniterm.agent.subagent import DELEGATE, Result, acts, run_side_by_side
+from kogniterm.agent.subagent import DELEGATE, Result, acts, run_sub_agent
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
-from kogniterm.types import ActionRequest, Observation, Plan, ToolRan, ToolSpec, Usage
+from kogniterm.types import ActionRequest, Observation, Plan, PlanStep, ToolRan, ToolSpec, Usage
 
 MAX_CALLS = 16
 """Tool calls one reply may make; more would flood the history at once."""
+
+ALWAYS_ALLOWED = (*PLAN_TOOLS, DELEGATE.name, "ask_user")
+"""The calls that a step which names its tools allows as well."""
+
+ONE_BY_ONE = ("remember",)
+"""Tools that run inside the graph and keep something: one call at a time."""
 
 Call = Mapping[str, Any]
 
@@ -46,15 +66,16 @@ Call = Mapping[str, Any]
 class AnsweredCall:
     """A call that was answered inside the graph: the plan after it, and what the model sees.
 
-    "failed" means that the tool ran and could not do it, "malformed" that the call could never
-    run: only the latter says that the model cannot use its tools. A sub-agent leaves the proof
-    of its last action, or has no answer yet because of what is `pending`. A judge that was asked
+    "failed" means that the tool ran and could not do it, "refused" that the plan does not allow the
+    call now, "malformed" that it could never run: only the last says that the model cannot use its
+    tools. A sub-agent leaves the proof of its last action, or has no answer yet because of what is
+    `pending`, as has a call that is an action request itself. A judge that was asked
     leaves its reply in `judged`, and what it cost.
     """
 
     plan: Plan | None
     text: str
-    status: Literal["ok", "failed", "malformed"] = "ok"
+    status: Literal["ok", "failed", "malformed", "refused"] = "ok"
     pending: tuple[ActionRequest, ...] = ()
     proof: Mapping[str, Any] | None = None
     judged: Mapping[str, str] | None = None
@@ -83,28 +104,102 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
     if context.delegates:
         specs = (*specs, prompts.described(DELEGATE))
     plans = () if context.plan_mode == "never" else (MAKE_PLAN, COMPLETE_STEP)
-    shown = (prompts.described(spec) for spec in plans if spec.name not in context.hidden)
+    shown = [prompts.described(spec) for spec in plans if spec.name not in context.hidden]
+    if context.agent:
+        shown = [own_plan(spec) if spec.name == MAKE_PLAN.name else spec for spec in shown]
     return (*specs, *shown)
 
 
-def grouped(calls: Sequence[Call], context: ThinkContext) -> Iterator[Sequence[Call]]:
-    """Return the calls in order, one by one; neighbouring sub-agents that only read, as one."""
+def grouped(
+    calls: Sequence[Call], plan: Plan | None, context: ThinkContext
+) -> Iterator[Sequence[Call]]:
+    """Return the calls in order; neighbours that cannot disturb each other, as one group."""
     group: list[Call] = []
     for call in calls:
-        delegates = call["name"] == DELEGATE.name and _may_delegate(context)
-        if delegates and not acts(call["args"]):
-            group.append(call)
-            continue
-        if group:
+        if group and not (len(group) < context.at_once and _joins(call, group, plan, context)):
             yield group
             group = []
-        yield [call]
+        group.append(call)
     if group:
         yield group
 
 
 def _may_delegate(context: ThinkContext) -> bool:
     return context.delegates and context.refusal(DELEGATE.name) is None
+
+
+def _joins(call: Call, group: Sequence[Call], plan: Plan | None, context: ThinkContext) -> bool:
+    """Return whether `call` can be answered at the same time as those of `group`."""
+    if _reads(call, plan, context):
+        return _reads(group[-1], plan, context)
+    step = _step_of(call, plan)
+    if call["name"] != DELEGATE.name or step is None:
+        return False
+    others = [_step_of(one, plan) if one["name"] == DELEGATE.name else None for one in group]
+    return all(one is not None and one != step and apart(one.writes, step.writes) for one in others)
+
+
+def _reads(call: Call, plan: Plan | None, context: ThinkContext) -> bool:
+    """Return whether a call only reads, inside the graph."""
+    name, tool = call["name"], context.tools.get(call["name"])
+    if name == DELEGATE.name:
+        return _may_delegate(context) and not acts(call["args"], _step_of(call, plan))
+    if tool is None or name in ONE_BY_ONE:
+        return False
+    try:
+        checked = tool.check(call["args"])
+        return tool.effect_of(checked) == "none" and not context.held_back(name, checked)
+    except ToolError:
+        return False
+
+
+def _step_of(call: Call, plan: Plan | None) -> PlanStep | None:
+    """Return the step of the plan that a sub-agent is to do."""
+    steps = plan.walk() if plan is not None else ()
+    return next((step for step in steps if step.id == call["args"].get("step")), None)
+
+
+def before_run(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> AnsweredCall | None:
+    """Return what becomes of a call without running it, or None when it is run inside the graph.
+
+    It is an action request, or it is refused because it can never run, or not in this step.
+    """
+    why = _outside_step(call, plan, messages, context)
+    if why is not None:
+        return AnsweredCall(plan, str(why), "refused")
+    try:
+        request = as_request(call, plan, messages, context)
+    except ToolError as error:
+        return AnsweredCall(plan, str(error), "malformed")
+    return AnsweredCall(plan, "", pending=(request,)) if request is not None else None
+
+
+def _outside_step(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> ToolError | None:
+    """Return why the plan does not allow a call now, while the plan is being worked on."""
+    if plan is None or not _planned_this_turn(messages):
+        return None
+    handed = _step_of(call, plan) if call["name"] == DELEGATE.name else None
+    first = ", ".join(waits_for(plan, handed)) if handed is not None else ""
+    if handed is not None and first:
+        return ToolError("Not run: {id} waits for {first}.", id=handed.id, first=first)
+    step = active_step(plan)
+    allowed = step.tools if step is not None and not step.delegate else ()
+    known = {spec.name for spec in known_tools(context)}
+    if step is None or not allowed or call["name"] in (*allowed, *ALWAYS_ALLOWED):
+        return None
+    if call["name"] not in known:
+        return None
+    return ToolError(
+        "Not run: {id} allows {tools}. To use {name}, change the tools of {id} with make_plan "
+        "and a reason.",
+        id=step.id,
+        tools=", ".join(allowed),
+        name=call["name"],
+    )
 
 
 def as_request(
@@ -120,7 +215,7 @@ def as_request(
     if off is not None:
         raise ToolError("The tool {name} is switched off: {why}", name=name, why=off)
     if context.plan_only:
-        _refuse_acting(call, context)
+        _refuse_acting(call, plan, context)
     if name == COMPLETE_STEP.name:
         return _check_request(call, plan, context)
     tool = context.tools.get(name)
@@ -137,6 +232,7 @@ def as_request(
         if not context.held_back(name, checked):
             return None
         effect = "read"
+    _refuse_other_paths(checked, effect, context)
     line, purpose = tool.describe(checked)
     return ActionRequest(
         id=context.new_id(),
@@ -164,13 +260,27 @@ def _refuse_floods(call: Call, messages: Sequence[BaseMessage]) -> None:
         )
 
 
-def _refuse_acting(call: Call, context: ThinkContext) -> None:
+def _refuse_other_paths(checked: Mapping[str, Any], effect: str, context: ThinkContext) -> None:
+    """Raise `ToolError` for an edit of a file that the sub-agent's step does not declare."""
+    path, folder = checked.get("path"), context.lookup("session.folder") or ""
+    if effect != "edit" or not context.writes or not isinstance(path, str):
+        return
+    if not may_write(path, context.writes, folder):
+        raise ToolError(
+            "Not run: your step may change {writes} only; report what else has to change.",
+            writes=", ".join(context.writes),
+        )
+
+
+def _refuse_acting(call: Call, plan: Plan | None, context: ThinkContext) -> None:
     """Raise `ToolError` for a call that could act where only a plan is wanted."""
     name, tool = call["name"], context.tools.get(call["name"])
     if tool is not None:
         acting = tool.effect_of(tool.check(call["args"])) != "none"
     else:
-        acting = name == COMPLETE_STEP.name or (name == DELEGATE.name and acts(call["args"]))
+        acting = name == COMPLETE_STEP.name or (
+            name == DELEGATE.name and acts(call["args"], _step_of(call, plan))
+        )
     if acting:
         raise ToolError("Not run: {why}", why=ONLY_A_PLAN)
 
@@ -183,6 +293,7 @@ def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> Acti
     command = check_command(step)
     if command is None:
         return None
+    refuse_before_parts(step)
     return ActionRequest(
         id=context.new_id(),
         call_id=str(call["id"]),
@@ -211,21 +322,40 @@ def _plan_request(
 
 async def run_group(
     calls: Sequence[Call],
+    settled: Sequence[AnsweredCall | None],
     plan: Plan | None,
     messages: Sequence[BaseMessage],
     context: ThinkContext,
 ) -> list[AnsweredCall]:
-    """Answer calls inside the graph; sub-agents of one group run side by side."""
-    if calls[0]["name"] == DELEGATE.name:
-        results = await _delegate(calls, messages, context)
-        asked = last_ai(messages)
-        beside = asked.tool_calls if asked is not None else calls
-        alone = [call["name"] for call in beside].count(DELEGATE.name) == 1
-        return [
-            AnsweredCall(plan, one.text, one.status, one.pending, _owned(call, one, alone=alone))
-            for call, one in zip(calls, results, strict=True)
-        ]
-    return [await _run_inside(calls[0], plan, messages, context)]
+    """Answer the calls of one group at the same time, except for those that are `settled`.
+
+    One that fails, or waits for an action, does not disturb the others; a cancel stops all.
+    """
+
+    async def answered(call: Call, known: AnsweredCall | None) -> AnsweredCall:
+        return known or await _run_inside(call, plan, messages, context)
+
+    running = [asyncio.create_task(one) for one in map(answered, calls, settled)]
+    try:
+        return list(await asyncio.gather(*running))
+    finally:
+        for task in running:
+            task.cancel()
+
+
+async def _delegate(
+    call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
+) -> AnsweredCall:
+    step = _step_of(call, plan)
+    inputs: Sequence[str] = ()
+    if step is not None and plan is not None:
+        inputs = inputs_of(step, plan, messages, context.lookup)
+    result = await run_sub_agent(call, step, inputs, context)
+    asked = last_ai(messages)
+    beside = asked.tool_calls if asked is not None else (call,)
+    alone = [one["name"] for one in beside].count(DELEGATE.name) == 1
+    proof = _owned(call, result, alone=alone)
+    return AnsweredCall(plan, result.text, result.status, result.pending, proof)
 
 
 def _owned(call: Call, result: Result, *, alone: bool) -> Mapping[str, Any] | None:
@@ -238,20 +368,6 @@ def _owned(call: Call, result: Result, *, alone: bool) -> Mapping[str, Any] | No
     return dict(proof) if alone else {**proof, "beside": True}
 
 
-async def _delegate(
-    calls: Sequence[Call], messages: Sequence[BaseMessage], context: ThinkContext
-) -> list[Result]:
-    refused: dict[str, Result] = {}
-    for call in calls:
-        try:
-            _refuse_floods(call, messages)
-        except ToolError as error:
-            refused[str(call["id"])] = Result(str(error), "malformed")
-    allowed = [call for call in calls if str(call["id"]) not in refused]
-    results = iter(await run_side_by_side(allowed, context))
-    return [refused.get(str(call["id"])) or next(results) for call in calls]
-
-
 async def _run_inside(
     call: Call,
     plan: Plan | None,
@@ -259,12 +375,14 @@ async def _run_inside(
     context: ThinkContext,
 ) -> AnsweredCall:
     name, arguments = call["name"], call["args"]
+    if name == DELEGATE.name:
+        return await _delegate(call, plan, messages, context)
     if name == MAKE_PLAN.name:
         return _make_plan(arguments, plan, messages, context)
     if name == COMPLETE_STEP.name:
         judge = Judge(context)
         try:
-            after, text = await complete(plan, arguments, messages, judge)
+            after, text = await complete(plan, arguments, messages, judge, context.lookup)
         except ToolError as error:
             return AnsweredCall(plan, str(error), "failed")
         return AnsweredCall(after, text, judged=judge.kept, usage=judge.usage)
@@ -308,7 +426,7 @@ def _make_plan(
         made = _parsed(arguments, plan, messages, context)
     except ToolError as error:
         return AnsweredCall(plan, str(error), "malformed")
-    return AnsweredCall(made, accepted(made, messages))
+    return AnsweredCall(made, accepted(made, messages, context.lookup))
 
 
 def _parsed(
@@ -318,7 +436,8 @@ def _parsed(
     context: ThinkContext,
 ) -> Plan:
     tools = [spec.name for spec in known_tools(context) if spec.name not in PLAN_TOOLS]
-    return parse_plan(arguments, plan, going_on=_planned_this_turn(messages), tools=tools)
+    going_on, inside = _planned_this_turn(messages), bool(context.agent)
+    return parse_plan(arguments, plan, going_on=going_on, tools=tools, inside=inside)
 
 
 def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
@@ -355,6 +474,8 @@ def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessag
 def _artifact(call: Call, ran: AnsweredCall) -> dict[str, Any] | None:
     if ran.status == "malformed":
         return {"malformed": True}
+    if ran.status == "refused":
+        return None
     if call["name"] in PLAN_TOOLS:
         return {JUDGED: dict(ran.judged)} if ran.judged is not None else None
     if ran.proof is not None:

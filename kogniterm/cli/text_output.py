@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.protocols import Approver, Terminal
@@ -132,15 +132,16 @@ class TextSink:
             self._line(_("sub-agent: {task}").format(task=render(task)))
 
     def _plan(self, plan: Plan, previous: Plan | None) -> None:
-        before = {step.id: step for step in previous.steps} if previous else {}
+        before = {step.id: step for step in previous.walk()} if previous else {}
         if previous is None or previous.revision != plan.revision:
             self._line(_("plan: {goal}").format(goal=render(plan.goal)))
             before = {}
-        for step in plan.steps:
+        for step in plan.walk():
             earlier = before.get(step.id)
-            if earlier == step:
+            if earlier is not None and replace(earlier, substeps=step.substeps) == step:
                 continue
-            line = f"  {_MARKS[step.status]} {step.id}. {render(step.what)}"
+            indent = "  " if step in plan.steps else "    "
+            line = f"{indent}{_MARKS[step.status]} {step.id}. {render(step.what)}"
             if earlier is not None and step.failed_checks > earlier.failed_checks:
                 why = render(step.evidence[-1].note)
                 line += f" ({_('check failed: {why}').format(why=why)})"

@@ -14,8 +14,10 @@ from pydantic import (
     BeforeValidator,
     Field,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     ValidationError,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -132,10 +134,17 @@ def _steps(value: Any) -> Any:
     ]
 
 
+def _substeps(value: Any) -> Any:
+    """Return substeps with those in plain text as such; ids are left to the plan."""
+    if not isinstance(value, list):
+        return value
+    return [Step.in_words(item) if isinstance(item, str) else item for item in value]
+
+
 class Step(Part):
     """A step of a scripted plan."""
 
-    id: Text
+    id: Text = ""
     what: Text
     why: Text = ""
     inputs: list[Text] = Field(default=[])
@@ -144,7 +153,21 @@ class Step(Part):
     check: StepCheck | None = None
     fallback: Text = ""
     delegate: Text = ""
-    substeps: Annotated[list[Step], BeforeValidator(_steps)] = Field(default=[])
+    after: list[Text] = Field(default=[])
+    writes: list[Text] = Field(default=[])
+    substeps: Annotated[list[Step], BeforeValidator(_substeps)] = Field(default=[])
+    _words: bool = PrivateAttr(default=False)
+
+    @classmethod
+    def in_words(cls, what: str) -> Step:
+        """Return a substep that is plain text, and is given to the plan as such."""
+        step = cls(what=what)
+        step._words = True
+        return step
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return self.what if self._words else handler(self)
 
 
 class ScriptedPlan(Part):

@@ -108,6 +108,8 @@ def assemble(
     executor = _executor(given, state, policy)
     use_instructions(written, written.redact(instructions_text(project)))
     memory, asker = _memory(given, journal, modes.model, clock), AskPort()
+    if memory is not None:
+        written.preferences = memory.preferences
     archive = SessionArchive(
         store, journal, paths, settings.session_max_age_days, _secret(settings.google_api_key) or ""
     )

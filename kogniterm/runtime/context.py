@@ -189,6 +189,7 @@ class ContextService:
             window=modes.window,
             language=self._language(),
             agents=state.agents,
+            lookup=self.journal.value_of,
         )
 
     def _language(self) -> str:

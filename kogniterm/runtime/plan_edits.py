@@ -7,22 +7,22 @@ Steps that have ended stay in place; only open steps are dropped and moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN
-from kogniterm.agent.plan.plan_tools import (
-    MAX_STEPS,
-    MAX_TEXT,
+from kogniterm.agent.plan.plan_parse import MAX_STEPS, MAX_TEXT, misplaced, parse_plan
+from kogniterm.agent.plan.plan_steps import (
     activate_next,
-    misplaced,
+    numbered,
     open_steps,
-    parse_plan,
-    where_we_are,
+    parent_of,
+    with_step,
 )
+from kogniterm.agent.plan.plan_tools import Lookup, nothing_known, where_we_are
 from kogniterm.errors import ToolError, UsageError, why, yaml_fault
 from kogniterm.types import (
     Phrase,
@@ -36,7 +36,7 @@ MAX_BYTES = 200_000
 _PLAN_KEYS = ("goal", "reason", "steps")
 _STEP_KEYS = (
     "id", "what", "why", "inputs", "tools", "expect", "check", "fallback", "delegate",
-    "substeps", "status",
+    "after", "writes", "substeps", "status",
 )  # fmt: skip
 _STATUSES: tuple[StepStatus, ...] = ("pending", "active", "done", "failed", "skipped")
 
@@ -56,13 +56,14 @@ def _step_as_data(step: PlanStep) -> dict[str, Any]:
     for key in ("why", "expect", "fallback", "delegate"):
         if getattr(step, key):
             data[key] = getattr(step, key)
-    for key in ("inputs", "tools"):
+    for key in ("inputs", "tools", "after", "writes"):
         if getattr(step, key):
             data[key] = list(getattr(step, key))
     if step.check is not None:
         data["check"] = {"kind": step.check.kind, "value": step.check.value}
     if step.substeps:
-        data["substeps"] = [part.what for part in step.substeps]
+        parts = [part.what for part in step.substeps]
+        data["substeps"] = [_step_as_data(part) for part in step.parts] or parts
     if step.status in ("done", "failed", "skipped"):
         data["status"] = step.status
     return data
@@ -96,18 +97,15 @@ def plan_from_text(
     problems = [
         Phrase("unknown key {key!r}", {"key": key}) for key in data if key not in _PLAN_KEYS
     ]
-    items = data.get("steps")
-    known = {step.id: step for step in previous.steps} if previous is not None else {}
+    known = {step.id: step for step in previous.walk()} if previous is not None else {}
     statuses: dict[str, StepStatus] = {}
-    for number, item in enumerate(items if isinstance(items, list) else (), 1):
-        if isinstance(item, Mapping):
-            name = item.get("id") or Phrase("step {number}", {"number": number})
-            problems += [
-                Phrase("{step}: unknown key {key!r}", {"step": name, "key": key})
-                for key in item
-                if key not in _STEP_KEYS
-            ]
-            statuses[str(name)] = _status(item, name, known.get(str(name)), problems)
+    for name, item in _items(data.get("steps"), ""):
+        problems += [
+            Phrase("{step}: unknown key {key!r}", {"step": name, "key": key})
+            for key in item
+            if key not in _STEP_KEYS
+        ]
+        statuses[str(name)] = _status(item, name, known.get(str(name)), problems)
     plan = None
     try:
         plan = parse_plan({**data, "reason": ""}, None, tools=tools)
@@ -116,11 +114,23 @@ def plan_from_text(
         problems += found if isinstance(found, tuple) else ()
     if problems or plan is None:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
-    steps = tuple(_with_history(step, known.get(step.id), statuses[step.id]) for step in plan.steps)
+    steps = tuple(_with_history(step, known, statuses) for step in plan.steps)
     revision = previous.revision + 1 if previous is not None else 1
     return activate_next(
         Plan(plan.goal, steps, revision, reason=str(data.get("reason") or "").strip())
     )
+
+
+def _items(given: object, parent: str) -> Iterator[tuple[object, Mapping[str, Any]]]:
+    """Yield the written steps that are objects, and their substeps, each with its name."""
+    for number, item in enumerate(given if isinstance(given, list) else (), 1):
+        if not isinstance(item, Mapping):
+            continue
+        place = f"{parent}_{number}" if parent else Phrase("step {number}", {"number": number})
+        name = item.get("id") or place
+        yield name, item
+        if not parent:
+            yield from _items(item.get("substeps"), str(name))
 
 
 def _load(text: str) -> Mapping[str, Any]:
@@ -159,27 +169,31 @@ def _status(
     return status
 
 
-def _with_history(step: PlanStep, before: PlanStep | None, status: StepStatus) -> PlanStep:
+def _with_history(
+    step: PlanStep, known: Mapping[str, PlanStep], statuses: Mapping[str, StepStatus]
+) -> PlanStep:
+    """Return a written step with its status, and with the progress of the one it was."""
+    before, status = known.get(step.id), statuses.get(step.id, "pending")
+    parts = (_with_history(part, known, statuses) for part in step.parts)
+    step = replace(step, status=status, substeps=tuple(parts) or step.substeps)
     if before is None or status == "pending":
-        return replace(step, status=status)
+        return step
     return replace(
         step,
-        status=status,
         evidence=before.evidence,
         failed_checks=before.failed_checks,
         on_fallback=before.on_fallback,
     )
 
 
-def plan_context(given: Plan | None, current: Plan | None) -> str:
+def plan_context(given: Plan | None, current: Plan | None, lookup: Lookup = nothing_known) -> str:
     """Return what a new input adds about plans: the one the user gave, or the one still open."""
     if given is not None:
-        return f"{prompts.text(GIVEN_PLAN)}\n{plan_as_text(given)}{where_we_are(given)}"
+        now = where_we_are(given, lookup=lookup)
+        return f"{prompts.text(GIVEN_PLAN)}\n{plan_as_text(given)}{now}"
     if current is not None and open_steps(current):
-        return (
-            f"(A plan is open: {current.goal}. {where_we_are(current)} Go on with it only if "
-            "this is about it.)"
-        )
+        now = where_we_are(current, lookup=lookup)
+        return f"(A plan is open: {current.goal}. {now} Go on with it only if this is about it.)"
     return ""
 
 
@@ -187,32 +201,35 @@ BY_USER = "person"
 
 
 def find_step(plan: Plan, name: str) -> PlanStep:
-    """Return the step with this id or number (from 1). Raises `UsageError` naming the ids."""
-    for number, step in enumerate(plan.steps, 1):
-        if name in (step.id, str(number)):
+    """Return the step with this id or number (1, 2.1). Raises `UsageError` naming the ids."""
+    for number, step in numbered(plan):
+        if name in (step.id, number):
             return step
-    known = ", ".join(step.id for step in plan.steps)
+    known = ", ".join(step.id for step in plan.walk())
     raise UsageError("Step {id} not found; the plan has {ids}.", id=name, ids=known)
 
 
 def drop(plan: Plan, name: str) -> Plan:
     """Return the plan without an open step. Raises `UsageError` when its output is needed."""
     gone = _open_step(plan, name)
-    steps = [step for step in plan.steps if step.id != gone.id]
-    if not open_steps(replace(plan, steps=tuple(steps))):
+    steps = [step for step in _siblings(plan, gone) if step.id != gone.id]
+    if not any(step.open for step in steps):
         raise UsageError(
             "{id} is the last open step and cannot be dropped; add another step first.", id=gone.id
         )
-    return _reordered(plan, steps)
+    return _reordered(plan, gone, steps)
 
 
 def move(plan: Plan, name: str, place: int) -> Plan:
-    """Return the plan with an open step at `place` (from 1). Raises `UsageError`."""
+    """Return the plan with an open step at `place` (from 1); a substep stays in its step.
+
+    Raises `UsageError`.
+    """
     moved = _open_step(plan, name)
-    rest = [step for step in plan.steps if step.id != moved.id]
-    first = sum(step not in open_steps(plan) for step in rest)
+    rest = [step for step in _siblings(plan, moved) if step.id != moved.id]
+    first = sum(not step.open for step in rest)
     where = min(max(place - 1, first), len(rest))
-    return _reordered(plan, [*rest[:where], moved, *rest[where:]])
+    return _reordered(plan, moved, [*rest[:where], moved, *rest[where:]])
 
 
 def add(plan: Plan, what: str, place: int | None = None) -> Plan:
@@ -222,25 +239,43 @@ def add(plan: Plan, what: str, place: int | None = None) -> Plan:
         raise UsageError("Describe the step in 1 to {most} characters.", most=MAX_TEXT)
     if len(plan.steps) >= MAX_STEPS:
         raise UsageError("A plan can have at most {most} steps.", most=MAX_STEPS)
-    taken = {step.id for step in plan.steps}
+    taken = {step.id for step in plan.walk()}
     fresh = next(f"s{n}" for n in range(1, MAX_STEPS + 2) if f"s{n}" not in taken)
-    grown = replace(plan, steps=(*plan.steps, PlanStep(fresh, what)))
-    return move(grown, fresh, place) if place is not None else _reordered(plan, grown.steps)
+    new = PlanStep(fresh, what)
+    grown = replace(plan, steps=(*plan.steps, new))
+    return move(grown, fresh, place) if place is not None else _reordered(plan, new, grown.steps)
+
+
+def _siblings(plan: Plan, step: PlanStep) -> tuple[PlanStep, ...]:
+    """Return the steps among which `step` has its place."""
+    whole = parent_of(plan, step.id)
+    return plan.steps if whole is None else whole.parts
 
 
 def _open_step(plan: Plan, name: str) -> PlanStep:
     step = find_step(plan, name)
-    if step not in open_steps(plan):
+    if not step.open:
         raise UsageError("Step {id} has already ended and cannot be changed.", id=step.id)
     return step
 
 
-def _reordered(plan: Plan, steps: Sequence[PlanStep]) -> Plan:
-    problems = misplaced(steps)
+def _reordered(plan: Plan, moved: PlanStep, siblings: Sequence[PlanStep]) -> Plan:
+    """Return the plan with the steps on the level of `moved` in this order."""
+    whole = parent_of(plan, moved.id)
+    if whole is None:
+        plan = replace(plan, steps=tuple(siblings))
+    else:
+        plan = with_step(plan, replace(whole, substeps=tuple(siblings)))
+    problems = misplaced(plan.steps)
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
-    waiting = tuple(replace(s, status="pending") if s.status == "active" else s for s in steps)
-    return activate_next(replace(plan, steps=waiting))
+    return activate_next(replace(plan, steps=tuple(map(_waiting, plan.steps))))
+
+
+def _waiting(step: PlanStep) -> PlanStep:
+    parts = tuple(map(_waiting, step.parts)) or step.substeps
+    status: StepStatus = "pending" if step.status == "active" else step.status
+    return replace(step, status=status, substeps=parts)
 
 
 @dataclass(slots=True)
@@ -263,27 +298,38 @@ class PlanDraft:
         self.plan = self.proposed
         self.selected = self._first_open()
 
+    @property
+    def chosen(self) -> PlanStep:
+        """Return the selected step."""
+        return list(self.plan.walk())[self.selected]
+
     def choose(self, step: int) -> None:
         """Select the step that many places further on."""
-        last = len(self.plan.steps) - 1
+        last = len(list(self.plan.walk())) - 1
         self.selected = min(max(self.selected + step, self._first_open()), last)
 
     def shift(self, step: int) -> None:
         """Move the selected step that many places on. Raises `UsageError`."""
-        chosen = self.plan.steps[self.selected]
-        self.plan = move(self.plan, chosen.id, self.selected + 1 + step)
-        self.selected = [one.id for one in self.plan.steps].index(chosen.id)
+        chosen = self.chosen
+        place = [one.id for one in _siblings(self.plan, chosen)].index(chosen.id)
+        self.plan = move(self.plan, chosen.id, place + 1 + step)
+        self._select(chosen.id)
 
     def drop(self, name: str = "") -> None:
         """Drop a step, or the selected one. Raises `UsageError`."""
-        self.plan = drop(self.plan, name or self.plan.steps[self.selected].id)
+        self.plan = drop(self.plan, name or self.chosen.id)
         self.choose(0)
 
     def add(self, what: str, place: int | None = None) -> None:
         """Add a step behind the selected one, or at `place`. Raises `UsageError`."""
-        place = place or self.selected + 2
+        whole = parent_of(self.plan, self.chosen.id) or self.chosen
+        place = place or [one.id for one in self.plan.steps].index(whole.id) + 2
+        before = {one.id for one in self.plan.steps}
         self.plan = add(self.plan, what, place)
-        self.selected = place - 1
+        self._select(next(one.id for one in self.plan.steps if one.id not in before))
+
+    def _select(self, step_id: str) -> None:
+        self.selected = [one.id for one in self.plan.walk()].index(step_id)
         self.choose(0)
 
     def text(self, say: Callable[[Phrase], str] = str) -> str:
@@ -331,8 +377,7 @@ class PlanDraft:
         return PlanReview("reject", self.proposed, BY_USER, reason.strip())
 
     def _first_open(self) -> int:
-        steps, still = self.plan.steps, open_steps(self.plan)
-        return next((n for n, step in enumerate(steps) if step in still), 0)
+        return next((n for n, step in enumerate(self.plan.walk()) if step.open), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,25 +402,25 @@ class PlanDifference:
 
 def difference(before: Plan | None, after: Plan) -> PlanDifference:
     """Return what changed from `before` to `after`; steps are the same when their ids are."""
-    earlier = {step.id: step for step in before.steps} if before is not None else {}
-    later = {step.id: step for step in after.steps}
+    earlier = {step.id: step for step in before.walk()} if before is not None else {}
+    later = {step.id: step for step in after.walk()}
     both = [(earlier[key], step) for key, step in later.items() if key in earlier]
-    order = [step.id for step in (before.steps if before is not None else ()) if step.id in later]
+    order = [key for key in earlier if key in later]
     now = [step_id for step_id in later if step_id in earlier]
     return PlanDifference(
         added=tuple(step for key, step in later.items() if key not in earlier),
         dropped=tuple(step for key, step in earlier.items() if key not in later),
         changed=tuple(pair for pair in both if _wording(pair[0]) != _wording(pair[1])),
-        closed=tuple(pair for pair in both if _open(pair[0]) and not _open(pair[1])),
+        closed=tuple((was, step) for was, step in both if was.open and not step.open),
         moved=tuple(a for a, b in zip(now, order, strict=True) if a != b),
         reason=after.reason,
     )
 
 
-def _open(step: PlanStep) -> bool:
-    return step.status in ("pending", "active")
-
-
 def _wording(step: PlanStep) -> PlanStep:
-    """Return the step without its progress."""
-    return replace(step, status="pending", evidence=(), failed_checks=0, on_fallback=False)
+    """Return the step without its progress, and without substeps that are steps of their own."""
+    words = () if step.subplan else step.substeps
+    return replace(
+        step, status="pending", evidence=(), failed_checks=0, on_fallback=False,
+        substeps=words, subplan=False,
+    )  # fmt: skip

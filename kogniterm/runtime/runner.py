@@ -240,7 +240,9 @@ class Runner:
         if request.tool != COMPLETE_STEP.name or state.plan is None:
             return None, ""
         step = str(request.arguments["step"])
-        return evaluate.settle_check(state.plan, step, request.id, result, state.messages)
+        return evaluate.settle_check(
+            state.plan, step, request.id, result, state.messages, self.journal.value_of
+        )
 
     async def in_thread(
         self,

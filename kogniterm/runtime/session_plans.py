@@ -14,13 +14,8 @@ from langchain_core.messages import BaseMessage
 
 from kogniterm import prompts
 from kogniterm.agent import messages
-from kogniterm.agent.plan.plan_tools import (
-    PLAN_TOOLS,
-    accepted,
-    parse_plan,
-    unknown_tools,
-    where_we_are,
-)
+from kogniterm.agent.plan.plan_parse import parse_plan, tool_problems
+from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.budgets import TurnCount
@@ -69,8 +64,9 @@ async def review_plan(
         plan = replace(
             review.plan, revision=plan.revision, reason=review.plan.reason or plan.reason
         )
-        seen = journal.state.messages
-        text = f"{CHANGED}\n{_as_it_is(plan, seen)}" if edited else accepted(plan, seen)
+        seen, lookup = journal.state.messages, journal.value_of
+        now = _as_it_is(plan, journal, seen) if edited else ""
+        text = f"{CHANGED}\n{now}" if edited else accepted(plan, seen, lookup)
         outcome = Outcome(request.id, "finished", _observation(request, text), plan=plan)
     text = plan_as_text(review.plan)
     decision = Decision(review.kind, text, review.by, journal.redact(review.reason))
@@ -141,8 +137,8 @@ def _observation(request: ActionRequest, text: str, *, failed: bool = False) -> 
     return messages.tool_message(request.call_id, request.tool, text, failed=failed)
 
 
-def _as_it_is(plan: Plan, seen: Sequence[BaseMessage] = ()) -> str:
-    return f"{plan_as_text(plan)}{where_we_are(plan, seen)}"
+def _as_it_is(plan: Plan, journal: TurnJournal, seen: Sequence[BaseMessage] = ()) -> str:
+    return f"{plan_as_text(plan)}{where_we_are(plan, seen, journal.value_of)}"
 
 
 def give_plan(context: ContextService, plan: Plan) -> None:
@@ -152,7 +148,7 @@ def give_plan(context: ContextService, plan: Plan) -> None:
     """
     if context.modes.in_plan_mode:
         raise UsageError("A plan cannot be started in plan mode; choose another with --mode.")
-    problems = unknown_tools(plan.steps, plannable_tools(context))
+    problems = tool_problems(plan.steps, plannable_tools(context))
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     context.modes.plans.given = plan
@@ -174,7 +170,7 @@ def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDiffe
     plan = replace(plan, revision=before.revision + 1 if before is not None else 1)
     change = difference(before, plan)
     if not change.empty or before is None or plan.goal != before.goal:
-        told = messages.note(f"({CHANGED})\n{_as_it_is(plan)}")
+        told = messages.note(f"({CHANGED})\n{_as_it_is(plan, journal)}")
         journal.record(NodeRan(NodeUpdate("create_plan", (told,), plan)), durable=True)
         sink(events.PlanChanged(plan, before))
     return change

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kogniterm.agent import messages
 from kogniterm.agent.graph import think
@@ -116,7 +117,8 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     clean = journal.redact_input(user_input)
     given, before = modes.plans.take(), journal.state.plan
     beside = services.context.recall(clean)
-    context = "\n\n".join(filter(None, [beside.text, plan_context(given, before)]))
+    plans = plan_context(given, before, partial(journal.value_of, given=clean))
+    context = "\n\n".join(filter(None, [beside.text, plans]))
     mode: PlanMode = "auto" if given else modes.planning
     only = modes.plans.only
     message = messages.human_message(

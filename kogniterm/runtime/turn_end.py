@@ -10,7 +10,7 @@ from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan.evaluate import findings
-from kogniterm.agent.plan.plan_tools import open_steps
+from kogniterm.agent.plan.plan_steps import open_work
 from kogniterm.agent.subagent import actions_done
 from kogniterm.approval.policy.verdict import AUTO_HINT, UNATTENDED_HINT
 from kogniterm.errors import (
@@ -68,7 +68,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     changed = state.plan if state.plan != count.plan_before else None
     broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
-    left = [step.id for step in open_steps(changed)]
+    left = [step.id for step in open_work(changed)]
     if broken:
         reason = Phrase("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
     elif left:
@@ -141,8 +141,8 @@ def _left_over(state: SessionState) -> str:
     """Return the done and open steps of the plan: the model is not asked any more."""
     if state.plan is None:
         return ""
-    done = [f"- {s.id} {s.what}" for s in state.plan.steps if s.status == "done"]
-    left = [f"- {s.id} {s.what}" for s in open_steps(state.plan)]
+    done = [f"- {s.id} {s.what}" for s in state.plan.walk() if s.status == "done"]
+    left = [f"- {s.id} {s.what}" for s in open_work(state.plan)]
     parts = []
     if done:
         parts.append("Done:\n" + "\n".join(done))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
@@ -89,13 +89,15 @@ class Redacting(Protocol):
 class TurnJournal:
     """Writes what happens in a session, and holds the state that follows from it.
 
-    `history_tokens` estimates the size of the history, counted as it grows.
+    `history_tokens` estimates the size of the history, counted as it grows. `preferences` gives the
+    user's preferences as they hold here, in words.
     """
 
     journal: Journal
     secrets: Redacting
     clock: Clock
     steering: Steering = field(default_factory=Steering)
+    preferences: Callable[[], Mapping[str, str]] = dict
     history_tokens: int = field(init=False)
     _ids: int = 0
 
@@ -160,6 +162,24 @@ class TurnJournal:
                 self.settle_kept()
                 return
         raise first
+
+    def value_of(self, name: str, given: UserInput | None = None) -> str | None:
+        """Return the value of a plan's reference to the input, the session or a preference.
+
+        `given` is an input that is not in the journal yet. It is redacted; None if there is none.
+        """
+        known, given = self.state, given or self.state.open_input
+        kind, _dot, key = name.rpartition(".")
+        values: Mapping[str, str | None] = {}
+        if kind == "session":
+            values = {"cwd": known.cwd or known.folder, "folder": known.folder}
+        elif kind == "session.preferences":
+            values = self.preferences()
+        elif given is not None:
+            files = ", ".join(given.attachments) or None
+            values = {"text": given.text, "data": given.data, "files": files}
+        value = values.get(key)
+        return None if value is None else self.redact(value)
 
     def new_id(self) -> str:
         """Return an action request id that is unique in the session, also after a resume."""

@@ -388,7 +388,7 @@ def _went_back(state: SessionState, body: Rewound, seq: int) -> SessionState:
 
 def _node_ran(state: SessionState, update: NodeUpdate) -> SessionState:
     return replace(
-        _told(state, update.agent, update.messages, update.usage, update.failure),
+        _told(state, update.agent, update.messages, update.usage, update.failure, update.own_plan),
         plan=update.plan if update.plan is not None else state.plan,
         pending=state.pending + update.pending,
         usage=state.usage + update.usage,
@@ -401,6 +401,7 @@ def _told(
     messages: Sequence[BaseMessage],
     usage: Usage = NOTHING_USED,
     failure: Phrase | None = None,
+    own_plan: Plan | None = None,
 ) -> SessionState:
     """Append `messages` to the history of `agent`, or to the main history.
 
@@ -408,7 +409,7 @@ def _told(
     """
     if agent:
         before = state.agents.get(agent, AgentState())
-        after = before.grown(messages, usage, failure)
+        after = before.grown(messages, usage, failure, own_plan)
         return replace(state, agents={**state.agents, agent: after})
     answered = {getattr(message, "tool_call_id", None) for message in messages}
     agents = {key: one for key, one in state.agents.items() if key not in answered}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -54,7 +54,9 @@ class PlanStep:
     """One entry of a plan; done only with evidence. `delegate`: a sub-agent is to do it.
 
     `evidence` holds failed attempts too; the last one counts. With `on_fallback` the fallback is
-    done instead, because the step itself could not be.
+    done instead, because the step itself could not be. It waits for the steps in `after` and for
+    those that its `inputs` name; `writes` are the paths that it may change. With `subplan` the
+    substeps are steps of their own and close it; otherwise they are words that close with it.
     """
 
     id: str
@@ -71,6 +73,19 @@ class PlanStep:
     substeps: tuple[PlanStep, ...] = ()
     failed_checks: int = 0
     on_fallback: bool = False
+    after: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    subplan: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Return whether it has not ended yet."""
+        return self.status in ("pending", "active")
+
+    @property
+    def parts(self) -> tuple[PlanStep, ...]:
+        """Return the substeps that are steps of their own."""
+        return self.substeps if self.subplan else ()
 
     def __post_init__(self) -> None:
         if not self.id or not self.what.strip():
@@ -85,6 +100,12 @@ class Plan:
     steps: tuple[PlanStep, ...]
     revision: int = 1
     reason: str = ""
+
+    def walk(self) -> Iterator[PlanStep]:
+        """Yield every step, each followed by its substeps that are steps of their own."""
+        for step in self.steps:
+            yield step
+            yield from step.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +189,8 @@ RECIPE_NODE = "recipe"
 class NodeUpdate:
     """An addition of one graph node to the session, journaled as the graph streams it.
 
-    With an `agent` it adds to that sub-agent's history, and `failure` is why the agent stopped.
+    With an `agent` it adds to that sub-agent's history, `failure` is why the agent stopped, and
+    `own_plan` the plan that the agent made for its task.
     """
 
     node: str
@@ -179,21 +201,25 @@ class NodeUpdate:
     usage: Usage = field(default_factory=Usage)
     failure: Phrase | None = None
     agent: str = ""
+    own_plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """A sub-agent at work: its own history, its usage, and why it stopped, if it failed."""
+    """A sub-agent at work: its own history, usage and plan, and why it stopped, if it failed."""
 
     messages: tuple[BaseMessage, ...] = ()
     usage: Usage = field(default_factory=Usage)
     failure: Phrase | None = None
+    plan: Plan | None = None
 
     def grown(
         self,
         messages: Sequence[BaseMessage],
         usage: Usage | None = None,
         failure: Phrase | None = None,
+        plan: Plan | None = None,
     ) -> AgentState:
         """Return this state with `messages` at the end of its history."""
-        return AgentState((*self.messages, *messages), self.usage + (usage or Usage()), failure)
+        used = self.usage + (usage or Usage())
+        return AgentState((*self.messages, *messages), used, failure, plan or self.plan)

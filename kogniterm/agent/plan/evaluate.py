@@ -17,14 +17,21 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN, is_input
 from kogniterm.agent.plan.judge import Judgement
-from kogniterm.agent.plan.plan_tools import (
-    PLAN_TOOLS,
+from kogniterm.agent.plan.plan_steps import (
+    activate_next,
     close_step,
     find,
-    fresh_evidence,
-    open_steps,
-    where_we_are,
+    needs,
+    open_work,
     with_step,
+    without_work,
+)
+from kogniterm.agent.plan.plan_tools import (
+    PLAN_TOOLS,
+    Lookup,
+    fresh_evidence,
+    nothing_known,
+    where_we_are,
 )
 from kogniterm.errors import ToolError
 from kogniterm.text.bounded_regex import Pattern
@@ -57,12 +64,13 @@ async def complete(
     arguments: Mapping[str, Any],
     messages: Sequence[BaseMessage],
     judge: Judging,
+    lookup: Lookup = nothing_known,
 ) -> tuple[Plan, str]:
     """Return the plan after a `complete_step` call that needs no command, and the observation.
 
     `judge` is asked only about a step that is to be judged, and only when the cheap signals do
-    not speak against it. Raises `ToolError` when the step is unknown or there is nothing to
-    judge it by.
+    not speak against it; `lookup` gives what the next step uses. Raises `ToolError` when the step
+    is unknown or there is nothing to judge it by.
     """
     if plan is None:
         raise ToolError("No plan exists; answer, or call make_plan first.")
@@ -70,11 +78,12 @@ async def complete(
     status: StepStatus = arguments.get("status") or "done"
     note = str(arguments.get("note") or "").strip()
     if status in ("failed", "skipped"):
-        return _given_up(plan, step, status, note, messages)
+        return _given_up(plan, step, status, note, messages, lookup)
     if status != "done":
         raise ToolError("status must be done, failed or skipped.")
     if step.status == "done":
         raise ToolError("{id} is already done. {now}", id=step.id, now=where_we_are(plan))
+    refuse_before_parts(step)
     found = fresh_evidence(plan, messages, step)
     if found is None:
         raise ToolError(
@@ -92,23 +101,35 @@ async def complete(
     evidence, message = found
     failure = _contradiction(step.check, evidence, message)
     if failure:
-        return _check_failed(plan, step, replace(evidence, note=failure), messages)
+        return _check_failed(plan, step, replace(evidence, note=failure), messages, lookup)
     proof = replace(evidence, note=note or evidence.note)
     if judged:
         judgement = await judge(plan, step, messages)
         if judgement is not None and judgement.verdict != "met":
             failed = replace(evidence, note=f"{judgement.verdict}: {judgement}")
             again = judgement.verdict == "cannot tell" and step.failed_checks + 1 < CHANGE_AFTER
-            plan, text = _check_failed(plan, step, failed, messages)
+            plan, text = _check_failed(plan, step, failed, messages, lookup)
             return plan, f"{text} {prompts.text('plan_steps.show_evidence')}" if again else text
         if judgement is not None:
             proof = replace(evidence, note=judgement.reason, quote=judgement.quote)
     updated = close_step(plan, step.id, "done", proof)
-    return updated, f"{step.id} done. {where_we_are(updated, messages)}"
+    return updated, f"{step.id} done. {where_we_are(updated, messages, lookup)}"
+
+
+def refuse_before_parts(step: PlanStep) -> None:
+    """Raise `ToolError` for a step that its substeps have to close first."""
+    still = ", ".join(part.id for part in step.parts if part.open)
+    if still:
+        raise ToolError("{id} is done when its substeps are; open: {ids}.", id=step.id, ids=still)
 
 
 def _given_up(
-    plan: Plan, step: PlanStep, status: StepStatus, note: str, messages: Sequence[BaseMessage]
+    plan: Plan,
+    step: PlanStep,
+    status: StepStatus,
+    note: str,
+    messages: Sequence[BaseMessage],
+    lookup: Lookup,
 ) -> tuple[Plan, str]:
     """Return a step the model gives up: its fallback comes first, and dependent steps are named."""
     if not note:
@@ -117,26 +138,31 @@ def _given_up(
         )
     if status == "failed" and step.fallback and not step.on_fallback:
         plan = _fall_back(plan, step, note)
-        return plan, f"{step.id} stays open. {where_we_are(plan, messages)}"
+        return plan, f"{step.id} stays open. {where_we_are(plan, messages, lookup)}"
     updated = close_step(plan, step.id, status, Evidence(None, None, note))
     needed = _needed(updated, step)
-    return updated, f"{step.id} {status}. {needed}{where_we_are(updated, messages)}"
+    return updated, f"{step.id} {status}. {needed}{where_we_are(updated, messages, lookup)}"
 
 
 def _fall_back(plan: Plan, step: PlanStep, why: str) -> Plan:
     tried = (*step.evidence, Evidence(None, None, why))
-    return with_step(plan, replace(step, on_fallback=True, evidence=tried))
+    step = replace(without_work(step), on_fallback=True, evidence=tried)
+    return activate_next(with_step(plan, step))
 
 
 def _needed(plan: Plan, step: PlanStep) -> str:
-    using = [one.id for one in open_steps(plan) if f"steps.{step.id}." in " ".join(one.inputs)]
+    using = [one.id for one in plan.walk() if one.open and step.id in needs(one)]
     if not using:
         return ""
     return prompts.text("plan_steps.result_missing", steps=", ".join(using)) + " "
 
 
 def _check_failed(
-    plan: Plan, step: PlanStep, attempt: Evidence, messages: Sequence[BaseMessage]
+    plan: Plan,
+    step: PlanStep,
+    attempt: Evidence,
+    messages: Sequence[BaseMessage],
+    lookup: Lookup = nothing_known,
 ) -> tuple[Plan, str]:
     """Return the plan with a failed attempt; each failure leaves fewer options for the next one.
 
@@ -148,13 +174,13 @@ def _check_failed(
     if step.failed_checks >= FAIL_AFTER:
         summary = f"check failed {step.failed_checks} times: {attempt.note}"
         plan = close_step(plan, step.id, "failed", Evidence(None, None, summary))
-        now = f"{_needed(plan, step)}{where_we_are(plan, messages)}"
+        now = f"{_needed(plan, step)}{where_we_are(plan, messages, lookup)}"
         return plan, _failure(step, attempt, prompts.text("plan_steps.given_up", now=now))
     if step.failed_checks < CHANGE_AFTER:
         then = prompts.text("plan_steps.try_again")
     elif step.fallback and not step.on_fallback:
         plan = _fall_back(plan, step, f"check failed {step.failed_checks} times")
-        then = prompts.text("plan_steps.use_fallback", now=where_we_are(plan, messages))
+        then = prompts.text("plan_steps.use_fallback", now=where_we_are(plan, messages, lookup))
     else:
         then = prompts.text("plan_steps.change_plan", count=step.failed_checks)
     known = f"Before that: {before}. " if before else ""
@@ -180,8 +206,8 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
 
 def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
     """Return the open steps of this turn's plan that make an answer premature, once a turn."""
-    left = open_steps(plan)
-    if plan is None or not left:
+    left = open_work(plan)
+    if not left:
         return ()
     touched = False
     for message in reversed(messages):
@@ -207,6 +233,7 @@ def settle_check(
     request_id: str,
     result: CommandResult,
     messages: Sequence[BaseMessage] = (),
+    lookup: Lookup = nothing_known,
 ) -> tuple[Plan, str]:
     """Return the plan after the check command of `step_id` ran, and the sentence for the model.
 
@@ -215,12 +242,14 @@ def settle_check(
     step = find(plan, step_id)
     if result.exit_code != 0:
         how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
-        return _check_failed(plan, step, Evidence(request_id, result.exit_code, how), messages)
+        attempt = Evidence(request_id, result.exit_code, how)
+        return _check_failed(plan, step, attempt, messages, lookup)
     work = fresh_evidence(plan, messages, step)
     if work is not None:
         plan = with_step(plan, replace(step, evidence=(*step.evidence, work[0])))
     updated = close_step(plan, step_id, "done", Evidence(request_id, 0, result.command))
-    return updated, f"Check passed: {step_id} done. {where_we_are(updated, messages)}"
+    now = where_we_are(updated, messages, lookup)
+    return updated, f"Check passed: {step_id} done. {now}"
 
 
 def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -228,11 +257,13 @@ def findings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     Verified is what a command or a check proved. A step that was judged is not, even if it is
     done: its line quotes the output that this rests on. Without a judge, the model that did it
-    claims it.
+    claims it. A step with a plan of its own is told through its substeps.
     """
     verified: list[str] = []
     other: list[str] = []
-    for step in plan.steps:
+    for step in plan.walk():
+        if step.parts and not step.evidence:
+            continue
         proof = step.evidence[-1] if step.evidence else None
         judged = step.check is not None and step.check.kind == "judgement"
         note = f": {proof.note}" if proof is not None and proof.note else ""

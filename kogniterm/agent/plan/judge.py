@@ -146,7 +146,7 @@ def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> t
     An output that came again unchanged is there once: doing the same again makes no new case.
     """
     others = {
-        proof.request_id for one in plan.steps if one.id != step.id for proof in one.evidence
+        proof.request_id for one in plan.walk() if one.id != step.id for proof in one.evidence
     } - {None}
     calls = {
         str(call["id"]): call
@@ -156,7 +156,7 @@ def outputs_of(plan: Plan, step: PlanStep, messages: Sequence[BaseMessage]) -> t
     }
     found = [
         Output(_what(message, calls), message.text)
-        for message in fresh_outputs(plan, messages)
+        for message in fresh_outputs(plan, messages, step)
         if artifact_of(message).get("request_id") not in others and is_about(message, step)
     ]
     return tuple(reversed(dict.fromkeys(found)))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.plan.evaluate import findings
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN, parse_plan
+from kogniterm.agent.plan.plan_parse import parse_plan
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import ToolError
 from kogniterm.runtime.crash_recovery import outcome_unknown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -587,7 +588,8 @@ class RecordedContext:
             words = words.removesuffix(prompts.text(told))
         whole = words.rstrip("\n")
         rest = whole.removeprefix(human_message(user_input, "never").text)
-        planned = plan_context(self.player.turn.plan, self.journal.state.plan)
+        lookup = partial(self.journal.value_of, given=user_input)
+        planned = plan_context(self.player.turn.plan, self.journal.state.plan, lookup)
         return Attached(rest.removesuffix(planned or "").strip("\n"), images)
 
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:
@@ -618,4 +620,5 @@ class RecordedContext:
             has_room=lambda _: self.player.compaction is None,
             delegates=True,
             agents=state.agents,
+            lookup=self.journal.value_of,
         )

@@ -8,15 +8,16 @@ replay writes a journal of its own in a scratch folder, and `first_divergence` c
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from kogniterm import __version__, prompts
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN, NOT_SET
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
 from kogniterm.execution import open_executor
@@ -54,8 +55,9 @@ from kogniterm.sessions.recording import (
     first_divergence,
     recording_of,
 )
-from kogniterm.sessions.records import InputReceived, Intent
+from kogniterm.sessions.records import InputReceived, Intent, Record
 from kogniterm.sessions.session_database import open_store
+from kogniterm.sessions.session_search import messages_of
 from kogniterm.settings import environment
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import PlanMode, UserInput, approval_mode
@@ -137,7 +139,10 @@ async def _replay(
 ) -> ReplayReport:
     """Play `recording` into `journal`, an empty session, and compare the two."""
     player = Player()
-    written = TurnJournal(PlayedJournal(journal, player), RecordedText(), NoTime())
+    known = _recorded_preferences(recording.records)
+    written = TurnJournal(
+        PlayedJournal(journal, player), RecordedText(), NoTime(), preferences=lambda: known
+    )
     executor = RecordedExecutor(player, live, lambda: journal.state.cwd)
     past = {
         name: PastTool(name, player)
@@ -173,6 +178,16 @@ async def _replay(
         journal.append(part)
     divergence = first_divergence(recording.records, journal.records())
     return ReplayReport(turns, len(executor.ran), divergence)
+
+
+_PREFERENCE = re.compile(r"^session\.preferences\.(?P<name>\w+): (?P<value>.*)$", re.MULTILINE)
+
+
+def _recorded_preferences(records: Iterable[Record]) -> Mapping[str, str]:
+    """Return the preferences that steps of plans used, as the recorded model was told them."""
+    told = (message.text for record in records for message in messages_of(record.body))
+    found = (match for text in told for match in _PREFERENCE.finditer(text))
+    return {match["name"]: match["value"] for match in found if match["value"] != NOT_SET}
 
 
 async def _play(services: TurnServices, player: Player, turn: TurnRecording, io: TurnIO) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -150,6 +151,16 @@ class MemoryService:
         if user_input.source == "shell" or user_input.data is not None or user_input.attachments:
             return False
         return self.context.mode == "full" and not without_preferences(user_input.typed)
+
+    def preferences(self) -> Mapping[str, str]:
+        """Return the user's preferences as they hold here, in words; none if unreadable."""
+        held: Mapping[str, object] = {}
+        with self._quietly("the preferences could not be read"):
+            held = self.context.for_modules().preferences()
+        return {
+            key: " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
+            for key, value in held.items()
+        }
 
     def why_not_kept(self, user_input: UserInput) -> Phrase | None:
         """Return why what this input asks to remember is not kept, or None."""
@@ -393,7 +404,7 @@ def plan_lesson(records: Iterable[Record]) -> PlanLesson | None:
         return None
     last = plans[-1]
     ok = stop == "done" and all(step.status in ("done", "skipped") for step in last.steps)
-    steps = " > ".join(_step(step) for step in last.steps)
+    steps = " > ".join(_step(step) for step in last.walk() if not step.parts)
     return PlanLesson(last.goal, steps, ok, "; ".join(_went_wrong(plans, last)))
 
 
@@ -406,7 +417,7 @@ def _step(step: PlanStep) -> str:
 def _went_wrong(plans: Iterable[Plan], last: Plan) -> list[str]:
     reasons = dict.fromkeys(plan.reason for plan in plans if plan.reason)
     parts = [f"changed because {reason}" for reason in reasons]
-    for step in last.steps:
+    for step in last.walk():
         tried = [one.note for one in step.evidence if one.note]
         if step.status == "failed":
             parts.append(f"{step.what} failed: {tried[-1] if tried else 'no reason'}")

@@ -169,12 +169,12 @@ def _is_another(plan: Plan, before: Plan | None) -> bool:
     """Return whether `plan` is a new one and does not continue `before`."""
     if before is None or plan.revision > 1 or not _all_open(plan):
         return before is None
-    same = [step.id for step in plan.steps] == [step.id for step in before.steps]
+    same = [step.id for step in plan.walk()] == [step.id for step in before.walk()]
     return not (same and plan.goal == before.goal and _all_open(before))
 
 
 def _all_open(plan: Plan) -> bool:
-    return all(step.status in ("pending", "active") for step in plan.steps)
+    return all(step.open for step in plan.walk())
 
 
 def _succeeded(outcome: Outcome, request: Requested) -> bool:

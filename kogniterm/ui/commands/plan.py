@@ -141,7 +141,7 @@ async def _edit(repl: Repl) -> None:
 
 def _approve(repl: Repl, words: str) -> None:
     """Work on the plan that is open; or, with a word, say which plans are asked about."""
-    from kogniterm.agent.plan.plan_tools import open_steps
+    from kogniterm.agent.plan.plan_steps import open_steps
     from kogniterm.runtime.session_plans import LEFT_PLAN_MODE, give_plan
 
     session = repl.session
@@ -167,5 +167,5 @@ def choices(repl: Repl) -> Iterable[str]:
     yield from (*WORDS, *MODES)
     yield from (f"approve {word}" for word in APPROVALS)
     current = repl.session.state.plan
-    names = [s.id for s in current.steps if s.status in ("pending", "active")] if current else []
+    names = [step.id for step in current.walk() if step.open] if current else []
     yield from (f"{word} {name}" for word in ("drop", "move") for name in names)

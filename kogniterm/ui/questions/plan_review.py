@@ -14,6 +14,7 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
@@ -117,14 +118,14 @@ class PlanQuestion(Question[PlanReview]):
         before = draft.previous if draft.plan.revision > 1 else None
         parts: list[RenderableType] = [
             plan_panel.step_rows(
-                draft.plan,
-                index,
+                number,
+                step,
                 painter,
                 before,
                 selected=index == draft.selected,
                 details=everything or index == draft.selected,
             )
-            for index in range(len(draft.plan.steps))
+            for index, (number, step) in enumerate(numbered(draft.plan))
         ]
         parts += plan_panel.dropped(draft.plan, before, painter)
         return [painter.paint(part, columns).rstrip("\n").split("\n") for part in parts]

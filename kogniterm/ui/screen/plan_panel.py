@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kogniterm.agent.plan.plan_steps import active_step, numbered
 from kogniterm.text.visible import one_line
 from kogniterm.types import Check, Evidence, Plan, PlanStep
 from kogniterm.ui.locale import _
@@ -25,6 +26,7 @@ def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> Rendera
     head.append(title, "heading")
     head.append(f" {painter.symbol('arrow')} {one_line(plan.goal)}", "muted")
     before = previous if plan.revision > 1 else None
+    own = {step.id for step in plan.walk()}
     rows = Table.grid(padding=(0, 1))
     rows.add_column(no_wrap=True)
     rows.add_column()
@@ -33,7 +35,7 @@ def whole(plan: Plan, painter: Painter, previous: Plan | None = None) -> Rendera
         sign = Text.assemble(indent, (painter.symbol(step.status), _STYLES[step.status]))
         sign.append(f" {number}.", "muted")
         words = _words(step, painter)
-        if "." not in number:
+        if "." not in number or step.id in own:
             words.append_text(_mark(step, before))
         rows.add_row(sign, words)
     return Readable(Group(head, *_why(plan), rows, *dropped(plan, before, painter), Text("")))
@@ -44,35 +46,40 @@ def full(
 ) -> RenderableType:
     """Return the plan with all that it holds of its steps; `working` marks the current one."""
     parts: list[RenderableType] = [*_why(plan)]
+    now = active_step(plan) if working else None
     parts += [
-        step_rows(plan, index, painter, previous, selected=working and step.status == "active")
-        for index, step in enumerate(plan.steps)
+        step_rows(number, step, painter, previous, selected=step == now)
+        for number, step in numbered(plan)
     ]
     return Group(*parts, *dropped(plan, previous, painter))
 
 
 def step_rows(
-    plan: Plan,
-    index: int,
+    number: str,
+    step: PlanStep,
     painter: Painter,
     previous: Plan | None = None,
     *,
     selected: bool = False,
     details: bool = True,
 ) -> RenderableType:
-    """Return one step with its parts and, if wanted, what it says about itself."""
-    step = plan.steps[index]
+    """Return one step with its parts in words and, if wanted, what it says about itself.
+
+    Its substeps that are steps of their own have rows of their own.
+    """
+    depth = 2 * number.count(".")
     rows = Table.grid(padding=(0, 1))
-    rows.add_column(no_wrap=True, width=len(str(len(plan.steps))) + 5)
+    rows.add_column(no_wrap=True, width=6 + 2 * depth)
     rows.add_column()
     pointer = painter.symbol("active") if selected else " "
-    sign = Text.assemble((pointer, "accent"), " ", (_sign(step, painter), _STYLES[step.status]))
-    sign.append(f" {index + 1}.", "muted")
+    sign = Text.assemble((pointer, "accent"), " " * (depth + 1))
+    sign.append(_sign(step, painter), _STYLES[step.status])
+    sign.append(f" {number}.", "muted")
     words = _words(step, painter)
     if selected:
         words.stylize("bold", 0, len(one_line(step.what)))
     rows.add_row(sign, words.append_text(_mark(step, previous)))
-    for part in step.substeps:
+    for part in () if step.subplan else step.substeps:
         rows.add_row(
             "", Text.assemble((f"{painter.symbol('bullet')} ", "muted"), one_line(part.what))
         )
@@ -91,8 +98,10 @@ def _details(step: PlanStep) -> Iterator[Text]:
         (_("why"), step.why),
         (_("expected"), step.expect),
         (_("inputs"), ", ".join(step.inputs)),
+        (_("after"), ", ".join(step.after)),
         (_("tools"), ", ".join(tool_label(name).rstrip(":") for name in step.tools)),
         (_("sub-agent"), step.delegate or ""),
+        (_("may change"), ", ".join(step.writes)),
         (_("check"), check_text(step.check) if step.check is not None else ""),
         (_("fallback"), step.fallback),
     ):
@@ -127,9 +136,10 @@ def _mark(step: PlanStep, previous: Plan | None) -> Text:
     if previous is None:
         return Text("")
     change = difference(previous, Plan("", (step,)))
-    if change.added:
+    if any(one.id == step.id for one in change.added):
         return Text(f" ({_('new')})", "added")
-    return Text(f" ({_('changed')})", "warn") if change.changed else Text("")
+    reworded = any(now.id == step.id for _before, now in change.changed)
+    return Text(f" ({_('changed')})", "warn") if reworded else Text("")
 
 
 def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
@@ -150,7 +160,8 @@ def dropped(plan: Plan, previous: Plan | None, painter: Painter) -> list[Text]:
 def window(plan: Plan, painter: Painter, width: int, rows: int) -> list[str]:
     """Return at most `rows` lines of the plan around the step in progress."""
     lines = list(_lines(plan, painter))
-    active = next((i for i, (_n, step) in enumerate(walk(plan)) if step.status == "active"), 0)
+    now = active_step(plan)
+    active = next((i for i, (_n, step) in enumerate(walk(plan)) if step == now), 0)
     first = max(0, min(active - rows // 2, len(lines) - rows))
     shown = lines[first : first + rows]
     for line in shown:
@@ -163,7 +174,7 @@ def changes(previous: Plan, plan: Plan, painter: Painter) -> list[Text]:
 
     Steps whose check failed, or that use their fallback now, have one too.
     """
-    known = {step.id: step for step in previous.steps}
+    known = {step.id: step for step in previous.walk()}
     before = {step.id: step.status for _n, step in walk(previous)}
     total = len(plan.steps)
     lines = []
@@ -195,17 +206,15 @@ def same_steps(previous: Plan, plan: Plan) -> bool:
 
 
 def walk(plan: Plan) -> Iterator[tuple[str, PlanStep]]:
-    """Return every step with its number, as in 1, 2, 2.1."""
+    """Return every step and part with its number, as in 1, 2, 2.1.
 
-    def deeper(steps: tuple[PlanStep, ...], prefix: str) -> Iterator[tuple[str, PlanStep]]:
-        for index, step in enumerate(steps, start=1):
-            number = f"{prefix}{index}"
-            yield number, step
-            ended = step.status not in ("pending", "active")
-            parts = [replace(one, status=step.status) if ended else one for one in step.substeps]
-            yield from deeper(tuple(parts), f"{number}.")
-
-    return deeper(plan.steps, "")
+    A part in words has the state of its step.
+    """
+    for index, step in enumerate(plan.steps, start=1):
+        yield str(index), step
+        for place, part in enumerate(step.substeps, start=1):
+            words = not step.subplan and not step.open
+            yield f"{index}.{place}", replace(part, status=step.status) if words else part
 
 
 def _lines(plan: Plan, painter: Painter) -> Iterator[Text]:

@@ -11,7 +11,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from kogniterm.agent.plan import evaluate
 from kogniterm.agent.plan.evaluate import check_command, settle_check
-from kogniterm.agent.plan.plan_tools import active_step, ids, parse_plan, where_we_are
+from kogniterm.agent.plan.plan_parse import parse_plan
+from kogniterm.agent.plan.plan_steps import active_step, ids
+from kogniterm.agent.plan.plan_tools import where_we_are
 from kogniterm.errors import ToolError
 from kogniterm.types import Check, CommandResult, Plan, PlanStep
 
