@@ -82,6 +82,7 @@ faults: install
 
 bench: install
 	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python -m benchmarks.delegated_steps
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/traffic.py
 	$(BIN)/python benchmarks/executor.py

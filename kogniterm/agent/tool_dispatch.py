@@ -459,7 +459,7 @@ def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessag
     arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
     text = context.clean(ran.text)
     failed = ran.status != "ok"
-    malformed = ran.status == "malformed"
+    malformed = ran.status in ("malformed", "refused")
     get_stream_writer()(ToolRan(call["name"], arguments, text, failed, malformed=malformed))
     return tool_message(
         str(call["id"]),

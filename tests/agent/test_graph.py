@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -53,6 +56,9 @@ class Driver:
             may_continue=self._may_continue,
             new_id=lambda: f"r{next(ids)}",
         )
+
+    def offer(self, tool: SchemaTool[Word]) -> None:
+        self.context = replace(self.context, tools={**self.context.tools, tool.spec.name: tool})
 
     async def _may_continue(self, agent: str) -> Phrase | None:
         del agent
@@ -284,3 +290,49 @@ replies:
     assert drive.said
     for message in drive.messages:
         message.text.encode()
+
+
+READS = """
+replies:
+  - calls:
+      - {tool: meet, arguments: {word: one}}
+      - {tool: meet, arguments: {word: crash}}
+      - {tool: meet, arguments: {word: two}}
+  - {text: Met.}
+"""
+
+
+async def test_reading_calls_of_one_reply_run_at_once_and_answer_in_order(tmp_path: Path) -> None:
+    drive, all_here = Driver(tmp_path, READS), asyncio.Barrier(3)
+
+    async def meet(arguments: Word) -> str:
+        await all_here.wait()  # passes only when all three are running
+        return await echo(arguments)
+
+    drive.offer(SchemaTool("meet", Word, meet))
+    last = await asyncio.wait_for(drive(HumanMessage("go")), 60)
+    assert last.answer == "Met."
+    results = [message.text for message in drive.messages if isinstance(message, ToolMessage)]
+    assert results == ["heard one", "meet failed: RuntimeError: boom", "heard two"]
+    assert [tool.observation for tool in drive.tools] == results
+
+
+async def test_a_cancel_stops_all_calls_that_run(tmp_path: Path) -> None:
+    drive, all_here, stopped = Driver(tmp_path, READS), asyncio.Barrier(4), list[str]()
+
+    async def meet(arguments: Word) -> str:
+        try:
+            await all_here.wait()
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.append(arguments.word)
+            raise
+        return ""
+
+    drive.offer(SchemaTool("meet", Word, meet))
+    running = asyncio.create_task(drive(HumanMessage("go")))
+    await asyncio.wait_for(all_here.wait(), 60)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert sorted(stopped) == ["crash", "one", "two"]

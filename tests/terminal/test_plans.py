@@ -253,3 +253,44 @@ def test_a_sub_agent_asks_like_the_main_agent(open_terminal: OpenTerminal, user:
     assert "Find out what notes.txt says" in shown
     assert terminal.status() == 0
     assert "The sub-agent found alpha." in terminal.text
+
+
+SUBSTEPS = """goal: Publish
+steps:
+  - {id: s1, what: Look, tools: [find_files], inputs: [input.text, session.folder]}
+  - id: s2
+    what: Build
+    substeps:
+      - {what: Compile, check: {kind: file, value: out}}
+      - {what: Try it, inputs: [steps.s2_1.output]}
+"""
+WORK_ON_SUBSTEPS = """replies:
+  - {when: {last_contains: 'input.text: Publish'}, run: touch early}
+  - when: {last_contains: 's1 allows find_files'}
+    calls: [{tool: find_files, arguments: {glob: '*'}}]
+  - when: {tool: find_files}
+    calls: [{tool: complete_step, arguments: {step: s1}}]
+  - {when: {last_contains: 'Now s2_1'}, run: echo compiled > out}
+  - {calls: [{tool: complete_step, arguments: {step: s2_1}}]}
+  - {when: {last_contains: 'Now s2_2'}, run: cat out}
+  - {calls: [{tool: complete_step, arguments: {step: s2_2}}]}
+  - {when: {last_contains: All plan steps are closed}, text: Published.}
+"""
+
+
+def test_substeps_references_and_the_tools_of_a_step(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120, rows=50)
+    terminal.run(f"export KOGNITERM_MODEL={scripted(terminal, WORK_ON_SUBSTEPS)}")
+    put(terminal.folder, "plan.yaml", SUBSTEPS)
+    terminal.run("kogniterm run --auto-approve --no-sandbox --plan plan.yaml; echo ended $?")
+    terminal.until("ended 0")
+    for line in ("Published.", "[x] s2_1. Compile", "[x] s2_2. Try it", "[x] s2. Build"):
+        assert line in terminal.text
+    assert not (terminal.folder / "early").exists()
+    wrong = SUBSTEPS.replace("steps.s2_1.output", "steps.s9.output").replace("[find_files", "[fly")
+    put(terminal.folder, "plan.yaml", wrong)
+    terminal.run("kogniterm run --plan plan.yaml; echo ended $?")
+    terminal.until("ended 2")
+    assert "inputs of s2_2 refers to s9" in terminal.text

@@ -56,11 +56,7 @@ _STEP = {
         "writes": _TEXTS,
         "substeps": {
             "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"what": {"type": "string"}},
-                "required": ["what"],
-            },
+            "items": {"type": "object", "properties": {"what": {"type": "string"}}},
         },
     },
     "required": ["id", "what"],

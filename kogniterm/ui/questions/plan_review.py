@@ -118,6 +118,7 @@ class PlanQuestion(Question[PlanReview]):
         before = draft.previous if draft.plan.revision > 1 else None
         parts: list[RenderableType] = [
             plan_panel.step_rows(
+                draft.plan,
                 number,
                 step,
                 painter,

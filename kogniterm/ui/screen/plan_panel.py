@@ -48,13 +48,14 @@ def full(
     parts: list[RenderableType] = [*_why(plan)]
     now = active_step(plan) if working else None
     parts += [
-        step_rows(number, step, painter, previous, selected=step == now)
+        step_rows(plan, number, step, painter, previous, selected=step == now)
         for number, step in numbered(plan)
     ]
     return Group(*parts, *dropped(plan, previous, painter))
 
 
 def step_rows(
+    plan: Plan,
     number: str,
     step: PlanStep,
     painter: Painter,
@@ -67,9 +68,10 @@ def step_rows(
 
     Its substeps that are steps of their own have rows of their own.
     """
-    depth = 2 * number.count(".")
+    inner = "." in number
+    depth = 2 if inner else 0
     rows = Table.grid(padding=(0, 1))
-    rows.add_column(no_wrap=True, width=6 + 2 * depth)
+    rows.add_column(no_wrap=True, width=len(str(len(plan.steps))) + (9 if inner else 5))
     rows.add_column()
     pointer = painter.symbol("active") if selected else " "
     sign = Text.assemble((pointer, "accent"), " " * (depth + 1))

@@ -330,3 +330,152 @@ def test_a_check_command_closes_the_step_only_with_exit_zero() -> None:
     assert after.steps[0].status == "done"
     assert after.steps[0].evidence[0].request_id == "r1"
     assert note.startswith("Check passed")
+
+
+# --- substeps that are steps of their own -------------------------------------------------------
+
+NESTED = steps(
+    {"id": "s1", "what": "Look"},
+    {
+        "id": "s2",
+        "what": "Install",
+        "substeps": [
+            {"what": "Stop", "tools": ["execute_command"]},
+            {"id": "go", "what": "Start", "inputs": ["steps.s2_1.output"], "fallback": "Reboot"},
+        ],
+    },
+    {"id": "s3", "what": "Tell", "inputs": ["steps.s2.output"]},
+)
+
+
+def closed(plan: Plan, text: str, seen: list[BaseMessage]) -> list[BaseMessage]:
+    return [*seen, AIMessage(""), ToolMessage(text, tool_call_id="x", name="complete_step")]
+
+
+def test_a_step_is_done_when_its_substeps_are_each_with_its_own_evidence() -> None:
+    plan = parse_plan(NESTED, None)
+    assert ids(plan) == ("s1", "s2", "s2_1", "go", "s3")
+    seen = ran(0, request_id="r1")
+    plan, text = complete(plan, {"step": "s1"}, seen)
+    assert "Now s2_1: Stop (part of s2: Install). Tools: execute_command." in text
+    with pytest.raises(ToolError, match="s2 is done when its substeps are; open: s2_1, go"):
+        complete(plan, {"step": "s2"}, closed(plan, text, seen))
+    seen = [*closed(plan, text, seen), *ran(0, "stopped", "r2")[1:]]
+    plan, text = complete(plan, {"step": "s2_1"}, seen)
+    assert plan.steps[1].status == "active"
+    assert "steps.s2_1.output: stopped" in text
+    seen = [*closed(plan, text, seen), *ran(0, "started", "r3")[1:]]
+    plan, text = complete(plan, {"step": "go"}, seen)
+    assert plan.steps[1].status == "done"
+    assert [part.evidence[0].request_id for part in plan.steps[1].parts] == ["r2", "r3"]
+    assert "Now s3: Tell." in text
+    assert "steps.s2.output: started" in text
+    assert evaluate.findings(plan)[0] == (
+        "s1 Look: make (exit 0)", "s2_1 Stop: make (exit 0)", "go Start: make (exit 0)",
+    )  # fmt: skip
+
+
+def test_a_failed_substep_fails_its_step_after_both_fallbacks() -> None:
+    wish = steps(
+        {
+            "id": "s1", "what": "a", "fallback": "ask",
+            "substeps": [{"what": "b"}, {"what": "c"}],
+        },
+        {"id": "s2", "what": "d"},
+    )  # fmt: skip
+    plan = parse_plan(wish, None)
+    given_up = {"status": "failed", "note": "no"}
+    plan, _text = complete(plan, {"step": "s1_1", **given_up}, ran(1))
+    assert active_step(plan) == plan.steps[0].parts[1]
+    plan, text = complete(plan, {"step": "s1_2", **given_up}, ran(1))
+    assert "Now s1: ask (instead of: a)" in text
+    plan, text = complete(plan, {"step": "s1", **given_up}, ran(1))
+    assert [step.status for step in plan.walk()] == ["failed", "failed", "failed", "active"]
+
+
+def test_a_step_with_a_check_of_its_own_is_checked_after_its_substeps() -> None:
+    check = {"kind": "file", "value": "out"}
+    wish = steps({"id": "s1", "what": "a", "check": check, "substeps": [{"what": "b"}]})
+    plan = parse_plan(wish, None)
+    plan, text = complete(plan, {"step": "s1_1"}, ran(0))
+    assert "Now s1: a. Its substeps are closed; what is left is its own check." in text
+    passed = CommandResult("test -e out", "exited", 0, "", 0.1, "/")
+    plan, text = settle_check(plan, "s1", "r9", passed)
+    assert plan.steps[0].status == "done"
+    assert "All plan steps are closed" in text
+
+
+def test_a_changed_plan_keeps_finished_substeps() -> None:
+    plan = parse_plan(NESTED, None)
+    plan, text = complete(plan, {"step": "s1"}, ran(0, request_id="r1"))
+    seen = [*closed(plan, text, ran(0, request_id="r1")), *ran(0, request_id="r2")[1:]]
+    plan, _text = complete(plan, {"step": "s2_1"}, seen)
+    again = {"id": "s2", "what": "Install", "substeps": [{"id": "new", "what": "Start slowly"}]}
+    changed = parse_plan({**steps(again), "reason": "slow"}, plan, going_on=True)
+    assert [(one.id, one.status) for one in changed.walk()] == [
+        ("s1", "done"), ("s2", "active"), ("s2_1", "done"), ("new", "active"),
+    ]  # fmt: skip
+    other = parse_plan({**steps({"id": "s9", "what": "x"}), "reason": "y"}, plan, going_on=True)
+    assert ids(other) == ("s1", "s2_1", "s9")
+
+
+def test_every_mistake_of_substeps_references_and_tools_is_named_at_once() -> None:
+    wish = steps(
+        {
+            "id": "s1", "what": "a", "delegate": "read", "tools": ["edit_file"],
+            "inputs": ["session.preferences.Editor!", "input.text"],
+            "substeps": [{"what": "b", "substeps": ["c"]}, {"id": "s1", "what": "d"}],
+        },
+        {"id": "s2", "what": "e", "after": ["s7"]},
+    )  # fmt: skip
+    with pytest.raises(ToolError) as caught:
+        parse_plan(wish, None, tools=["edit_file", "read_file"])
+    for part in (
+        "inputs of s1 contains 'session.preferences.Editor!'; use steps.ID.output",
+        "s1 is delegated; delegate its substeps instead",
+        "s1_1 is a substep and cannot have substeps",
+        "the id s1 is used twice",
+        "after of s2 names s7",
+        "s1 is delegated to read, which has no tool 'edit_file'",
+    ):
+        assert part in str(caught.value)
+
+
+def test_references_to_input_session_and_preferences_are_resolved_and_clipped() -> None:
+    values = {"input.text": "x" * 5_000, "session.preferences.editor": "vim"}
+    names = ["input.text", "session.preferences.editor", "session.preferences.units"]
+    plan = parse_plan(steps({"id": "s1", "what": "a", "inputs": names}), None)
+    text = where_we_are(plan, lookup=values.get)
+    assert " characters left out" in text
+    assert text.endswith("session.preferences.editor: vim\nsession.preferences.units: not set")
+
+
+# --- side by side -------------------------------------------------------------------------------
+
+
+def delegated(*items: dict[str, object]) -> Plan:
+    return parse_plan(steps(*({"what": "a", "delegate": "run", **one} for one in items)), None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [
+        ({"delegate": "read"}, {"delegate": "search"}, True),
+        ({"delegate": "read"}, {"delegate": "read", "after": ["s1"]}, False),
+        ({"delegate": "read"}, {"delegate": "read", "inputs": ["steps.s1.output"]}, False),
+        ({}, {}, False),
+        ({"writes": ["docs"]}, {"writes": ["src/"]}, True),
+        ({"writes": ["docs"]}, {"writes": ["docs/a.md"]}, False),
+        ({"writes": ["docs/*.md"]}, {"writes": ["docs/a.md"]}, False),
+        ({"writes": ["docs"]}, {"writes": ["./docs/../docs"]}, False),
+        ({"writes": ["docs"]}, {"writes": ["/home/docs"]}, False),
+        ({"writes": ["docs"]}, {"writes": ["docs2"]}, True),
+        ({"writes": ["."]}, {"writes": ["src"]}, False),
+        ({"writes": ["docs"]}, {"delegate": "read"}, False),
+    ],
+)
+def test_steps_that_are_apart_are_handed_out_together(
+    first: dict[str, object], second: dict[str, object], together: bool
+) -> None:
+    plan = delegated({"id": "s1", **first}, {"id": "s2", **second})
+    assert ("In the same reply, hand out: s2." in where_we_are(plan)) is together

@@ -11,14 +11,22 @@ from typing import Any
 import pytest
 from prompt_toolkit.input.base import PipeInput
 
-from kogniterm.errors import TurnInterruptedError
-from kogniterm.runtime.plan_edits import plan_from_text
+from kogniterm.errors import TurnInterruptedError, UsageError
+from kogniterm.runtime.plan_edits import (
+    PlanDraft,
+    difference,
+    drop,
+    move,
+    plan_as_text,
+    plan_from_text,
+)
 from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
 from kogniterm.types import events as ev
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import use_language
 from kogniterm.ui.questions.approval import AskingApprover
 from kogniterm.ui.questions.lines import LineQuestions
+from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.screen import plan_panel
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen.status_line import findings
@@ -296,6 +304,71 @@ async def test_lines_the_end_of_input_is_a_no_and_stop_stops() -> None:
     assert (await User(None).review()).kind == "reject"
     with pytest.raises(TurnInterruptedError):
         await User("s").review()
+
+
+# --- substeps that are steps of their own ---------------------------------------------------------
+
+NESTED = plan_from_text(
+    """
+goal: Upgrade the site
+steps:
+  - {id: s1, what: Back up}
+  - id: s2
+    what: Test it on all machines
+    substeps:
+      - {what: Test the pages, delegate: run, writes: [reports/pages], after: [s1]}
+      - {what: Test the mail, inputs: [session.preferences.editor]}
+"""
+)
+_ENGLISH = ["after: s1", "sub-agent: run", "may change: reports/pages"]
+_SPANISH = ["después de: s1", "subagente: run", "puede cambiar: reports/pages"]
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+@pytest.mark.parametrize(("language", "details"), [("en", _ENGLISH), ("es", _SPANISH)])
+def test_substeps_have_rows_and_details_of_their_own(
+    columns: int, language: str, details: list[str]
+) -> None:
+    use_language(language)
+    draft = PlanDraft(NESTED)
+    draft.choose(2)
+    lines = PlanQuestion(draft).document(PLAIN, columns, 40).lines
+    panel = plan_panel.window(NESTED, PLAIN, columns, 6)
+    use_language("en")
+    assert "  ○ 2. Test it on all machines" in lines
+    place = lines.index("▸   ○ 2.1. Test the pages")
+    assert [line.strip() for line in lines[place + 1 : place + 4]] == details
+    assert "    ○ 2.2. Test the mail" in lines
+    assert panel == [
+        " ▸ 1. Back up",
+        " ○ 2. Test it on all machines",
+        "   ○ 2.1. Test the pages",
+        "   ○ 2.2. Test the mail",
+    ]
+    assert all(len(line) <= columns for line in lines)
+
+
+def test_a_substep_is_moved_and_dropped_with_single_keys() -> None:
+    question: Any = PlanQuestion(PlanDraft(NESTED))
+    for key in ("down", "down", "right"):
+        question = question.press(key)
+    assert "▸   ○ 2.2. Test the pages" in question.document(PLAIN, 60, 40).lines
+    for key in ("up", "d"):
+        question = question.press(key)
+    assert "▸   ○ 2.1. Test the pages" in question.document(PLAIN, 60, 40).lines
+    review = question.press("y").value
+    assert [step.id for step in review.plan.walk()] == ["s1", "s2", "s2_1"]
+
+
+def test_a_plan_with_substeps_is_read_back_as_it_was_written() -> None:
+    again = plan_from_text(plan_as_text(NESTED))
+    assert again == NESTED
+    dropped = drop(NESTED, "2.2")
+    assert [step.id for step in dropped.walk()] == ["s1", "s2", "s2_1"]
+    assert [step.id for step in difference(NESTED, dropped).dropped] == ["s2_2"]
+    with pytest.raises(UsageError, match="s2_1 is the last open step"):
+        drop(dropped, "s2_1")
+    assert [part.id for part in move(NESTED, "s2_2", 1).steps[1].parts] == ["s2_2", "s2_1"]
 
 
 # --- the end of a turn -----------------------------------------------------------------------
