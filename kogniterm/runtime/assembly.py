@@ -107,9 +107,7 @@ def assemble(
     known = gather_tools(settings, policy.in_force, state.folder)
     executor = _executor(given, state, policy)
     use_instructions(written, written.redact(instructions_text(project)))
-    memory, asker = _memory(given, journal, modes.model, clock), AskPort()
-    if memory is not None:
-        written.preferences = memory.preferences
+    memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
     archive = SessionArchive(
         store, journal, paths, settings.session_max_age_days, _secret(settings.google_api_key) or ""
     )
@@ -313,9 +311,16 @@ def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) 
 
 
 def _memory(
-    given: SessionInputs, journal: SessionJournal, model: Model, clock: SystemClock
+    given: SessionInputs,
+    written: TurnJournal,
+    journal: SessionJournal,
+    model: Model,
+    clock: SystemClock,
 ) -> MemoryService | None:
-    """Return memory bound to this user and folder; None when it is switched off."""
+    """Return memory bound to this user and folder; None when it is switched off.
+
+    The steps of plans find the user's preferences through `written`.
+    """
     settings, paths, state = given.settings, given.paths, journal.state
     if settings.memory == "off":
         return None
@@ -337,9 +342,10 @@ def _memory(
     context.resumed(message.text for message in state.messages)
     learns = settings.learn_commands and given.commands is None
     examples = LearnedExamples(paths.learned_examples) if learns else None
-    return MemoryService(
-        context, journal, _scanner(given, state, clock, context), examples, seen=state.seq
-    )
+    scanner = _scanner(given, state, clock, context)
+    service = MemoryService(context, journal, scanner, examples, seen=state.seq)
+    written.preferences = service.preferences
+    return service
 
 
 def _scanner(
