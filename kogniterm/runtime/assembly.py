@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -86,6 +87,8 @@ class SessionInputs:
     """The user's own texts for the model, for a new session."""
     commands: CommandScript | None = None
     """Answers commands; without it they run."""
+    tools: Sequence[Callable[..., Any]] = ()
+    """Functions of the program that runs the agent, marked as tools."""
 
 
 def assemble(
@@ -104,7 +107,7 @@ def assemble(
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
-    known = gather_tools(settings, policy.in_force, state.folder)
+    known = gather_tools(settings, policy.in_force, state.folder, given.tools)
     executor = _executor(given, state, policy)
     use_instructions(written, written.redact(instructions_text(project)))
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm import __version__
 from kogniterm.errors import ModelError, ModelKeyMissingError, UsageError
@@ -79,8 +79,11 @@ def open_session(
     folder: str,
     session_id: str | None = None,
     environ: Mapping[str, str] | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
 ) -> LiveSession:
     """Open a session in `folder`: a new one, or the one called `session_id` ("last" too).
+
+    `tools` are functions of the program that runs the agent.
 
     Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
     """
@@ -115,7 +118,7 @@ def open_session(
         journal = _open_journal(store, session_id, folder, name)
         try:
             given = SessionInputs(
-                settings, paths, environ, account_name(), notices, own_prompts, commands
+                settings, paths, environ, account_name(), notices, own_prompts, commands, tools
             )
             session = assemble(given, journal, store, open_model, model)
             session.notices += _effort_notices(options, session.model)

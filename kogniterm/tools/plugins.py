@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import create_model
 
-from kogniterm.errors import ToolError, UnusableValueError
+from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.host.installation import install_command
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import clean, one_line
@@ -77,6 +77,11 @@ class Plugin:
     effect: EffectClass
     programs: tuple[str, ...] = ()
 
+    @property
+    def source(self) -> str:
+        """The package with its version, or the module of the program that passed the tool in."""
+        return f"{self.package} {self.version}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlugins:
@@ -122,6 +127,29 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
             names.add(plugin.tool.spec.name)
             plugins.append(plugin)
     return LoadedPlugins(tuple(plugins), tuple(problems))
+
+
+def program_tools(functions: Iterable[Callable[..., Any]], taken: Iterable[str]) -> list[Plugin]:
+    """Return functions of the program that runs the agent as tools; they are marked with `tool`.
+
+    The program vouches for what it passes in: a function with the effect "none" runs without
+    approval. Raises `UsageError` for one that cannot be a tool; the names `taken` are not free.
+    """
+    names, found = set(taken), list[Plugin]()
+    for function in functions:
+        own_name = getattr(function, "__name__", repr(function))
+        try:
+            made, effect, programs = _made(function, own_name, names)
+            _check_spec(made.spec)
+            _check_free(made.spec.name, names)
+        except UnusableValueError as error:
+            raise UsageError(
+                "{name} cannot be a tool: {why}.", name=own_name, why=error.text
+            ) from error
+        own: Tool = made if effect == "none" else _ExternalTool(made, made.spec)
+        names.add(made.spec.name)
+        found.append(Plugin(own, str(function.__module__), "", effect, programs))
+    return found
 
 
 def _plugin(entry: EntryPoint, package: Distribution, taken: Collection[str]) -> Plugin:

@@ -58,6 +58,7 @@ def open_agent(
     approve: Approve | None = None,
     ask: AskProgram | None = None,
     on_event: EventSink | None = None,
+    tools: Iterable[Callable[..., object]] = (),
     storage: str | os.PathLike[str] | None = None,
     session: str | None = None,
     **settings: object,
@@ -67,11 +68,12 @@ def open_agent(
     `model` is a name as for `--model`; without it the configured one. `approve` is asked about each
     action that policy neither allows nor denies, and may be a coroutine function; without it such
     actions are refused, as in `kogniterm run` without a user. `ask` answers questions of the model.
-    `on_event` receives every event on the loop's thread, in order. `storage` is a folder for
-    sessions and memory, made if it is missing, or the URL of a PostgreSQL database; without it the
-    user's own. `session` continues a stored session by its ID, or the last one of the folder by
-    "last". Other keyword arguments are settings by name (docs/configuration.md), above the user's
-    own, such as `approval_mode="auto"` or `max_cost_usd=0.5`.
+    `on_event` receives every event on the loop's thread, in order. `tools` are functions marked
+    with `kogniterm.tools.tool`: one with the effect "none" runs without approval. `storage` is a
+    folder for sessions and memory, made if it is missing, or the URL of a PostgreSQL database;
+    without it the user's own. `session` continues a stored session by its ID, or the last one of
+    the folder by "last". Other keyword arguments are settings by name (docs/configuration.md),
+    above the user's own, such as `approval_mode="auto"` or `max_cost_usd=0.5`.
 
     Raises `SettingsError` for a wrong setting, `UsageError` for a wrong folder, session or model,
     and `StorageError` or `ModelError` when a store or the model cannot be opened.
@@ -87,7 +89,13 @@ def open_agent(
         environ[OVERRIDES["data"]] = str(Path(storage).absolute())
     _check_names(settings)
     loaded = settings_room.load(flags, environ=environ)
-    opened = open_session(loaded, folder=str(workspace), session_id=session, environ=environ)
+    opened = open_session(
+        loaded,
+        folder=str(workspace),
+        session_id=session,
+        environ=environ,
+        tools=tuple(tools),
+    )
     approver = Unattended() if approve is None else ProgramApprover(approve)
     return Agent(opened, approver, ask, on_event or _ignored)
 

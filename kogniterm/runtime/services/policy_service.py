@@ -147,7 +147,7 @@ class PolicyService:
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""
         plugin = self.plugins.get(request.tool)
-        package = f"{plugin.package} {plugin.version}" if plugin is not None else request.tool
+        package = plugin.source if plugin is not None else request.tool
         reasons = [Phrase(EXTERNAL.template, {"package": package})]
         effects = [Effect("execute", package)]
         declared = plugin.effect if plugin is not None else "none"

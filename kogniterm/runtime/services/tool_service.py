@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
@@ -17,7 +18,7 @@ from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import Settings
 from kogniterm.text.spelling import meant
-from kogniterm.tools.plugins import Plugin, load_plugins
+from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
 from kogniterm.types import ActionRequest, Phrase, ToolSpec
 
@@ -51,16 +52,24 @@ class ToolSet:
         )
 
 
-def gather_tools(settings: Settings, rules: RuleSet, workspace: str) -> ToolSet:
+def gather_tools(
+    settings: Settings,
+    rules: RuleSet,
+    workspace: str,
+    functions: Iterable[Callable[..., Any]] = (),
+) -> ToolSet:
     """Return the built-in tools and those of the configured packages, with what is switched off.
 
-    The built-in tools are only listed; see `ToolSet.with_session`. Raises `SettingsError` for a
-    name in `tools_off` that no tool has.
+    `functions` are tools of the program that runs the agent. The built-in tools are only listed;
+    see `ToolSet.with_session`. Raises `SettingsError` for a name in `tools_off` that no tool has,
+    and `UsageError` for a function that cannot be a tool.
     """
     built_in = listed_tools()
     own = {*built_in, *(spec.name for spec in GRAPH_TOOLS)}
     loaded = load_plugins(settings.tool_packages, own)
     plugins = {plugin.tool.spec.name: plugin for plugin in loaded.plugins}
+    for plugin in program_tools(functions, {*own, *plugins}):
+        plugins[plugin.tool.spec.name] = plugin
     known = {*own, *plugins}
     # A package that cannot be loaded may have the tool.
     unknown = () if loaded.problems else (one for one in settings.tools_off if one not in known)

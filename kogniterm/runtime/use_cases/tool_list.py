@@ -122,7 +122,7 @@ def _entry(
 ) -> ToolEntry:
     plugin = known.plugins.get(spec.name)
     effect = plugin.effect if plugin is not None else spec.may or spec.effect
-    package = f"{plugin.package} {plugin.version}" if plugin is not None else ""
+    package = plugin.source if plugin is not None else ""
     off, note = known.off.get(spec.name), known.notes.get(spec.name)
     denying = rules.denying(spec.name)
     if off is None and denying is not None:

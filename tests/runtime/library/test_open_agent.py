@@ -13,6 +13,7 @@ import pytest
 import kogniterm
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.library.open_agent import Agent
+from kogniterm.tools import tool
 from kogniterm.types import ActionRequest, Decision, RiskReport, events
 
 
@@ -161,6 +162,53 @@ replies:
         shown = [message.text for message in agent.session.state.messages]
     assert [question for question, _answers in asked] == ["Which colour?"]
     assert any("blue" in text for text in shown)
+
+
+@tool(effect="none")
+def stock(article: str) -> str:
+    """Return how many pieces of an article are in stock."""
+    return f"12 of {article}"
+
+
+@tool(effect="network", hosts=["shop.example.org"])
+async def order(article: str) -> str:
+    """Order an article."""
+    await asyncio.sleep(0)
+    return f"ordered {article}"
+
+
+async def test_functions_are_tools_and_those_with_effects_are_asked_for(home: Path) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: stock, arguments: {article: lamp}}
+      - {tool: order, arguments: {article: lamp}}
+  - text: Ordered.
+"""
+    asked: list[str] = []
+
+    def approve(request: ActionRequest, report: RiskReport) -> bool:
+        asked.append(f"{request.command} {[effect.target for effect in report.effects]}")
+        return True
+
+    async with agent_with(home, script, approve=approve, tools=[stock, order]) as agent:
+        await agent.run("order a lamp")
+        seen = [one.text for one in agent.session.state.messages if one.type == "tool"]
+    assert seen == ["12 of lamp", "ordered lamp"]
+    assert len(asked) == 1
+    assert "order(article='lamp')" in asked[0]
+    assert "shop.example.org" in asked[0]
+
+
+async def test_a_function_that_cannot_be_a_tool_is_named(home: Path) -> None:
+    def unmarked(article: str) -> str:
+        return article
+
+    (home / "work").mkdir()
+    file = home / "script.yaml"
+    file.write_text(WRITES)
+    with pytest.raises(UsageError, match="unmarked cannot be a tool"):
+        kogniterm.open_agent(home / "work", model=f"scripted:{file}", tools=[unmarked])
 
 
 async def test_a_session_is_continued_in_the_storage_that_was_chosen(home: Path) -> None:
