@@ -102,6 +102,9 @@ class PlayedBudget:
     def price(self, usage: Usage) -> float | None:
         return 0.0123
 
+    def total(self, used: Usage) -> float | None:
+        return self.price(used)
+
 
 @dataclass
 class PlayedUndo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ async def factory_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Load the graph as LangGraph's server does: by the file and the name that the JSON gives."""
     for kind in ("CONFIG", "DATA", "CACHE"):
         monkeypatch.setenv(f"KOGNITERM_{kind}_DIR", str(tmp_path / kind.lower()))
+    # The session behind the graph lasts as long as the process.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "script.yaml").write_text(SCRIPT)
     (tmp_path / "a.txt").write_text("content of a")
     given = json.loads((ROOT / "langgraph.json").read_text())
