@@ -395,6 +395,12 @@ def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> 
         "DROP TABLE fact_ledger",
         "DELETE FROM schema_migrations WHERE room = 'sessions' AND number >= 5",
         "CREATE TABLE store_items (user_id TEXT)",  # the fourth migration removes this table
+        *(f"ALTER TABLE outcomes DROP COLUMN {one}" for one in ("failed", "fix", "wording")),
+        "DROP TABLE short_term",
+        *(
+            f"ALTER TABLE memory_sessions ADD COLUMN {one} TEXT NOT NULL DEFAULT '[]'"
+            for one in ("entities", "intents", "variables")
+        ),
         "DELETE FROM schema_migrations WHERE room = 'memory' AND number >= 3",
     )
     assert shell.run("memory", "add", "the harbour opens at seven").returncode == 0

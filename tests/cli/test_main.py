@@ -100,7 +100,7 @@ def test_error_messages_are_translated_to_spanish(shell: Shell) -> None:
         (["ayuda"], "Unknown command ayuda. Did you mean help?"),
         (["version"], "Unknown command version. Did you mean --version?"),
         (["config", "shwo"], "Unknown command config shwo. Did you mean config show?"),
-        (["config", "zzz"], "Unknown command config zzz; choose from show, path."),
+        (["config", "zzz"], "Unknown command config zzz; choose from show, path, prompts."),
         (["run", "x", "--output", "xml"], "Invalid value xml for --output; choose from text,"),
         (["sessions", "list", "--limit", "abc"], "--limit is abc, but must be a whole number."),
         (["sessions", "list", "--limit", "0"], "--limit is 0, but must be greater than 0."),

@@ -84,10 +84,14 @@ def test_more_than_talk_is_not_talk(asked: str) -> None:
     assert small_talk(asked, language_of(asked)) is None
 
 
+def _is_talk(request: str) -> bool:
+    return small_talk(request, language_of(request)) is not None
+
+
 def test_no_example_and_no_task_is_taken_for_anything_but_work() -> None:
     requests = [e.request for e in examples()] + [task.request for task in WORK_TASKS]
     declined = (asks_for_judgement, is_beyond, is_code_work)
-    others = (small_talk, is_knowledge, asks_how, says_do_it, *declined)
+    others = (_is_talk, is_knowledge, asks_how, says_do_it, *declined)
     assert [(r, rule) for r in requests for rule in others if rule(r)] == []
 
 
@@ -298,6 +302,10 @@ def test_no_example_is_split() -> None:
 @pytest.mark.parametrize("text", ["and in docs?", "what about .js files", "¿Y en la carpeta docs?"])
 def test_follow_ups_are_recognised(text: str) -> None:
     assert goes_on(text)
+
+
+def _is_talk(request: str) -> bool:
+    return small_talk(request, language_of(request)) is not None
 
 
 def test_no_example_and_no_task_is_taken_for_a_follow_up() -> None:
