@@ -3,15 +3,14 @@
 `open_agent` runs tasks from a Python program; `__init__.pyi` has its types.
 """
 
-from importlib import import_module
-from typing import Any
-
 __version__ = "0.1.0"
 __all__ = ["__version__", "open_agent"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import the agent on first use: every module imports this package, and few need the agent."""
     if name == "open_agent":
+        from importlib import import_module
+
         return import_module("kogniterm.runtime.library.open_agent").open_agent
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

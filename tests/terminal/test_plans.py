@@ -185,11 +185,11 @@ def test_budgets_end_a_turn_and_it_goes_on_with_more(
     model = scripted(
         terminal,
         """replies:
-  - {when: {last_contains: work}, run: echo one}
+  - {when: {last_matches: "^work"}, run: echo one}
   - {when: {last_contains: one}, run: echo two}
   - {when: {last_contains: two}, text: The end.}
-  - {when: {last_contains: flood}, run: "seq 1 9000000"}
-  - {when: {last_contains: go on}, run: echo two}
+  - {when: {last_matches: "^flood"}, run: "seq 1 9000000"}
+  - {when: {last_matches: "^go on"}, run: echo two}
   - {text: "All right.", repeat: forever}
 """,
     )
