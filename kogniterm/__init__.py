@@ -12,5 +12,5 @@ def __getattr__(name: str) -> object:
     if name == "open_agent":
         from importlib import import_module
 
-        return import_module("kogniterm.runtime.library.open_agent").open_agent
+        return import_module("kogniterm.runtime.python_api.open_agent").open_agent
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,7 +42,7 @@ COMMAND = "execute_command"
 
 
 class Judging(Protocol):
-    """Says what a request touches that would run without a question."""
+    """Finds out what a request touches that would run without a question."""
 
     def undisturbed(
         self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool

@@ -12,7 +12,7 @@ import pytest
 
 import kogniterm
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.library.open_agent import Agent
+from kogniterm.runtime.python_api.open_agent import Agent
 from kogniterm.tools import tool
 from kogniterm.types import ActionRequest, Decision, RiskReport, events
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kogniterm.agent.graph import graph_with
-from kogniterm.runtime.library.open_agent import open_agent
+from kogniterm.runtime.python_api.open_agent import open_agent
 
 
 async def make_graph(config: Mapping[str, Any] | None = None) -> Any:
