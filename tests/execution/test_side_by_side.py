@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from kogniterm.execution.sandbox.confinement import SandboxKind
 from kogniterm.types import CommandResult
 from tests.support.executing import KINDS, PATIENCE, Sink, outside_tmp, sandbox_round
 from tests.support.forge import until
+from tests.support.pipes import fifos, writer_of
 
 
 @pytest.fixture
@@ -26,29 +26,9 @@ def executor(tmp_path: Path) -> Iterator[CommandExecutor]:
         yield made
 
 
-def fifos(folder: Path, *names: str) -> list[Path]:
-    made = [folder / name for name in names]
-    for path in made:
-        os.mkfifo(path)
-    return made
-
-
-def reader_at(path: Path) -> int:
-    """Return a descriptor to write to `path`, once somebody reads there."""
-    found: list[int] = []
-
-    def opened() -> bool:
-        with suppress(OSError):  # nobody reads there yet
-            found.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-        return bool(found)
-
-    until(opened)
-    return found[0]
-
-
 def meet(paths: list[Path]) -> None:
     """Answer readers of `paths` once all of them are there: they run at once, or never end."""
-    held = [reader_at(path) for path in paths]
+    held = [writer_of(path) for path in paths]
     for number, fd in enumerate(held):
         os.write(fd, b"met %d\n" % number)
         os.close(fd)
@@ -113,7 +93,7 @@ def test_stop_ends_all_of_them(executor: CommandExecutor, tmp_path: Path) -> Non
     paths = fifos(tmp_path, "p", "q")
     with executor.side_by_side(2) as lanes:
         running = together(list(lanes), "cat p; sleep 600", "cat q; sleep 600")
-        held = [reader_at(path) for path in paths]
+        held = [writer_of(path) for path in paths]
         executor.stop()
         results = [one.result(PATIENCE) for one in running]
         for fd in held:
@@ -140,7 +120,7 @@ def test_closing_ends_lanes_also_on_the_thread_that_opened_them(tmp_path: Path) 
     executor = open_executor(tmp_path)
     with executor.side_by_side(2) as lanes:
         (running,) = together(list(lanes[:1]), "cat p; sleep 600")
-        fd = reader_at(path)
+        fd = writer_of(path)
         executor.close()
         assert running.result(PATIENCE).ended == "stopped"
         os.close(fd)
@@ -154,7 +134,7 @@ def test_a_job_of_a_lane_is_listed_like_any_other(
     paths = fifos(tmp_path, "p", "q")
     with executor.side_by_side(2) as lanes:
         running = together(list(lanes), "cat p; echo over", "cat q")
-        held = [reader_at(path) for path in paths]
+        held = [writer_of(path) for path in paths]
         executor.detach()
         until(lambda: any(one.done() for one in running))
         for fd in held:

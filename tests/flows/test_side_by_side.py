@@ -7,7 +7,6 @@ import json
 import os
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from kogniterm.types import Observation, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge, until
+from tests.support.pipes import fifos, opened_for
 from tests.support.programs import require_sandbox
 
 ALONE = 'python3 -c \'open("made", "w")\''
@@ -30,19 +30,13 @@ def script(*commands: str, then: str = "Done.") -> str:
     return json.dumps({"replies": [{"calls": calls}, {"text": then}]})
 
 
-def fifos(folder: Path, *names: str) -> list[Path]:
-    made = [folder / name for name in names]
-    for path in made:
-        os.mkfifo(path)
-    return made
-
-
 async def writer_of(path: Path) -> int:
     """Return a descriptor to write to `path`, once somebody reads there."""
     async with asyncio.timeout(120):  # a guard against hanging, not a measure
         while True:
-            with suppress(OSError):  # nobody reads there yet
-                return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            descriptor = opened_for(path)
+            if descriptor is not None:
+                return descriptor
             await asyncio.sleep(0.01)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.forge import until
+from tests.support.pipes import fifos, writer_of
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     anew,
@@ -33,28 +33,6 @@ def at_once(terminal: RealTerminal, *commands: str) -> str:
     return scripted(terminal, json.dumps({"replies": replies}))
 
 
-def pipes(terminal: RealTerminal, *names: str) -> list[Path]:
-    """Make named pipes that belong to the user."""
-    owner, made = terminal.folder.stat(), [terminal.folder / name for name in names]
-    for path in made:
-        os.mkfifo(path)
-        os.chown(path, owner.st_uid, owner.st_gid)
-    return made
-
-
-def writer_of(path: Path) -> int:
-    """Return a descriptor to write to `path`, once somebody reads there."""
-    found: list[int] = []
-
-    def opened() -> bool:
-        with suppress(OSError):  # nobody reads there yet
-            found.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
-        return bool(found)
-
-    until(opened)
-    return found[0]
-
-
 def kept_text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
@@ -70,7 +48,7 @@ def test_each_has_a_frame_and_the_whole_frames_stand_in_order(
 ) -> None:
     terminal = open_terminal(user=user, rows=30, columns=columns)
     model = at_once(terminal, "cat first", "cat second", "cat third")
-    paths = pipes(terminal, "first", "second", "third")
+    paths = fifos(terminal.folder, "first", "second", "third")
     open_prompt(terminal, f"kogniterm --allow-reads --no-sandbox --model {model}")
     say(terminal, "read them")
     held = [writer_of(path) for path in paths]
@@ -98,7 +76,7 @@ def test_each_has_a_frame_and_the_whole_frames_stand_in_order(
 def test_ctrl_c_stops_all_of_them(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, rows=30, columns=100)
     model = at_once(terminal, "cat first", "cat second")
-    paths = pipes(terminal, "first", "second")
+    paths = fifos(terminal.folder, "first", "second")
     open_prompt(terminal, f"kogniterm --allow-reads --no-sandbox --model {model}")
     say(terminal, "read them")
     held = [writer_of(path) for path in paths]
@@ -117,7 +95,7 @@ def test_killed_in_the_middle_each_is_unknown_and_none_is_left_running(
 ) -> None:
     terminal = open_terminal(user=user, columns=120)
     model = at_once(terminal, "cat first", "cat second", "echo x >> count")
-    paths = pipes(terminal, "first", "second")
+    paths = fifos(terminal.folder, "first", "second")
     run = f"kogniterm run -y --no-sandbox --model {model} go"
     put(terminal.folder, "die.sh", f"echo $$ > pid; exec {run}")
     with anew(terminal, "Killed"):
@@ -160,7 +138,7 @@ def test_plain_output_keeps_the_output_of_each_together(
 ) -> None:
     terminal = open_terminal(user=user, columns=100)
     model = at_once(terminal, "cat first", "cat second")
-    paths = pipes(terminal, "first", "second")
+    paths = fifos(terminal.folder, "first", "second")
     terminal.start(f"kogniterm run --allow-reads --no-sandbox --model {model} go > out 2> err")
     held = [writer_of(path) for path in paths]
     write(held[1], "two\n")
@@ -180,7 +158,7 @@ def test_a_rule_of_the_user_lets_checks_run_at_once(
     put(terminal.home, ".config/kogniterm/policy.toml", rules)
     model = at_once(terminal, "python3 check.py first", "python3 check.py second")
     put(terminal.folder, "check.py", "import sys\nprint(open(sys.argv[1]).read())\n")
-    paths = pipes(terminal, "first", "second")
+    paths = fifos(terminal.folder, "first", "second")
     terminal.start(f"kogniterm run --no-sandbox --model {model} go > out 2> err < /dev/null")
     held = [writer_of(path) for path in paths]
     for number, fd in enumerate(held):
