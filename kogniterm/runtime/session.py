@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import partial
 
 from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
@@ -22,7 +22,7 @@ from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
-from kogniterm.runtime.services.forget_service import ForgetService, SentenceChoice
+from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.side_by_side import SideBySide
@@ -47,9 +47,6 @@ from kogniterm.types import (
     UserInput,
     events,
 )
-
-if TYPE_CHECKING:
-    from kogniterm.memory.forgetter import ForgetRequest
 
 
 @dataclass(slots=True)
@@ -136,11 +133,12 @@ class LiveSession:
         if forget is not None and not self.state.open_turn:
             choice = await self.forgetting.decide(forget, sink)
             if choice != "task":
-                return self._forget(forget, choice, sink)
+                do = partial(self.forgetting.answer, forget, choice, sink)
+                return self._without_model(sink, do)
         if user_input is not None and not self.state.open_turn:
             news = self._only_preferences(user_input)
             if news:
-                return self._tell_preferences(news, sink)
+                return self._without_model(sink, partial(_told, news, sink))
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         answer = await run_turn(
             self.services,
@@ -151,14 +149,6 @@ class LiveSession:
             self.memory.turn_ended(answer.text)
         return answer
 
-    def _forget(self, request: ForgetRequest, choice: SentenceChoice, sink: EventSink) -> Answer:
-        """Run a turn that only forgets: it is not journaled, and no model is asked."""
-        cwd = self.executor.cwd
-        sink(events.TurnStarted(self.id, self.state.turn, self.model.name, cwd))
-        answer = self.forgetting.answer(request, choice, sink)
-        sink(events.TurnEnded(answer))
-        return answer
-
     def _only_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
         """Set what an input of preferences alone says, for a model that only writes commands."""
         memory = self.memory
@@ -166,12 +156,10 @@ class LiveSession:
             return ()
         return memory.set_preferences(user_input)
 
-    def _tell_preferences(self, news: tuple[Phrase, ...], sink: EventSink) -> Answer:
-        """Run a turn that only set preferences: it is not journaled, and no model is asked."""
+    def _without_model(self, sink: EventSink, do: Callable[[], Answer]) -> Answer:
+        """Run a turn that is not journaled, and for which no model is asked."""
         sink(events.TurnStarted(self.id, self.state.turn, self.model.name, self.executor.cwd))
-        for one in news:
-            sink(events.Notice(one))
-        answer = Answer("")
+        answer = do()
         sink(events.TurnEnded(answer))
         return answer
 
@@ -282,3 +270,10 @@ class LiveSession:
             self.memory.close()
         self.journal.journal.close()
         self.archive.store.close()
+
+
+def _told(news: tuple[Phrase, ...], sink: EventSink) -> Answer:
+    """Tell each of `news`; the answer of such a turn is empty."""
+    for one in news:
+        sink(events.Notice(one))
+    return Answer("")
