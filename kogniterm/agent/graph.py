@@ -33,13 +33,12 @@ from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
     MAX_UNUSABLE,
-    STOP_AFTER,
     clean_reply,
+    endless,
     hint,
     is_unusable,
     malformed_rounds,
     no_usable_reply,
-    repeated,
     sent_back,
 )
 from kogniterm.agent.tool_dispatch import (
@@ -186,12 +185,12 @@ def _stop_endless_loops(messages: Sequence[BaseMessage], context: ThinkContext) 
             "another model with /model or --model.",
             count=MAX_MALFORMED_ROUNDS,
         )
-    if repeated(messages) >= STOP_AFTER:
+    if count := endless(messages):
         raise LoopError(
-            "Stopped: the model made the same call with the same result "
+            "Stopped: the model made the same calls with the same results "
             "{count} times in a row. Describe the task more precisely, or "
             "choose another model with --model.",
-            count=STOP_AFTER,
+            count=count,
         )
 
 

@@ -1,6 +1,7 @@
 """Replies of the model: cleaned for the history, sent back when unusable, ended when they loop.
 
-Only an equal call with an equal result counts as a loop, so polling whose output changes is none.
+Only equal calls with equal results count as a loop, so polling whose output changes is none. A loop
+may have several rounds: call A, call B, call A, call B.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
@@ -94,28 +96,43 @@ def sent_back(message: AIMessage, problem: str) -> list[BaseMessage]:
 
 HINT_AFTER = 3
 STOP_AFTER = 5
+MAX_PERIOD = 4
+"""Rounds in the longest cycle that is recognised as a loop."""
 MAX_MALFORMED_ROUNDS = 3
 _DURATION = re.compile(r" after \d+ s\]")
 
 
-def repeated(messages: Sequence[BaseMessage]) -> int:
-    """Count how often the newest call-and-result stands at the tail of the history in a row."""
-    newest: tuple[str, ...] | None = None
-    count = 0
-    for signature in _rounds_backwards(messages):
-        if newest is None:
-            newest = signature
-        if signature != newest:
-            break
-        count += 1
-    return count
+def endless(messages: Sequence[BaseMessage]) -> int:
+    """Return how often the newest rounds stand at the tail of the history, once that is too often.
+
+    0 while it is not. A single round is too often at `STOP_AFTER`, a cycle of several rounds at
+    twice that number, because a model that waits and looks in turn may have a reason.
+    """
+    period, rounds = _cycle(messages)
+    most = STOP_AFTER if period == 1 else 2 * STOP_AFTER
+    return most if rounds >= most * period else 0
 
 
 def hint(messages: Sequence[BaseMessage]) -> HumanMessage | None:
     """Return a hint for a model that starts to repeat itself, once per loop."""
-    if repeated(messages) == HINT_AFTER:
+    period, rounds = _cycle(messages)
+    if rounds == HINT_AFTER * period:
         return note(prompts.text("decide_action.repeated_call", count=HINT_AFTER))
     return None
+
+
+def _cycle(messages: Sequence[BaseMessage]) -> tuple[int, int]:
+    """Return the period of the loop at the tail of the history, and how many rounds it has lasted.
+
+    Both are counted in rounds. Without a loop the period is 1.
+    """
+    newest_first = _rounds_backwards(messages)
+    for period in range(1, MAX_PERIOD + 1):
+        equal = (a == b for a, b in zip(newest_first, newest_first[period:], strict=False))
+        rounds = period + sum(1 for _ in takewhile(bool, equal))
+        if rounds >= HINT_AFTER * period:
+            return period, rounds
+    return 1, 1
 
 
 def malformed_rounds(messages: Sequence[BaseMessage]) -> int:
@@ -160,6 +177,6 @@ def _rounds_backwards(messages: Sequence[BaseMessage]) -> list[tuple[str, ...]]:
             )
         elif is_input(message):
             break
-        if len(signatures) > STOP_AFTER:
+        if len(signatures) > 2 * STOP_AFTER * MAX_PERIOD:
             break
     return signatures

@@ -19,7 +19,7 @@ from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
 from kogniterm.sessions.fold import SessionState, Transcript, advance
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, readable_records, stored_records
-from kogniterm.sessions.journal.journal import LISTED, read_snapshot, snapshot_of
+from kogniterm.sessions.journal.journal import WORKED, read_snapshot, snapshot_of
 from kogniterm.sessions.records import (
     Decided,
     InputReceived,
@@ -146,7 +146,7 @@ class _Row:
         self._row = dict(zip(names, found or [None] * len(names), strict=True))
         self._state = SessionState()
         self._parent_seq: int | None = None
-        self._listed = self._last = 0.0
+        self._worked = self._last = 0.0
         self._snapshot = read_snapshot(self._row["snapshot"])
         self._snapshot_fits = self._row["snapshot"] is None
 
@@ -157,8 +157,8 @@ class _Row:
             self._parent_seq = body.parent_seq
         self._state = replace(advance(self._state, record), messages=Transcript())
         self._last = max(self._last, record.time)
-        if isinstance(body, LISTED):
-            self._listed = record.time
+        if isinstance(body, WORKED):
+            self._worked = record.time
         if self._snapshot is not None and self._snapshot.seq == record.seq:
             stored = replace(self._snapshot, session_id=self._state.session_id)
             self._snapshot_fits = snapshot_of(stored) == snapshot_of(self._state)
@@ -184,7 +184,7 @@ class _Row:
         for name, value in said.items():
             if row[name] != value:
                 return name
-        if not self._listed <= row["updated"] <= self._last:
+        if not self._worked <= row["updated"] <= self._last:
             return "updated"
         return None if self._snapshot_fits else "snapshot"
 

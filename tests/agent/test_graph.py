@@ -247,11 +247,35 @@ async def test_going_in_circles_is_hinted_then_stopped(tmp_path: Path) -> None:
     drive = Driver(
         tmp_path, "replies: [{calls: [{tool: echo, arguments: {word: a}}], repeat: forever}]"
     )
-    with pytest.raises(LoopError, match="same result 5 times"):
+    with pytest.raises(LoopError, match="same results 5 times"):
         await drive(HumanMessage("go"))
-    hints = [m for m in drive.messages if m.text.startswith("(The same call")]
+    hints = [m for m in drive.messages if m.text.startswith("(The same calls")]
     assert len(hints) == 1
     assert len(drive.tools) == 5
+
+
+async def test_a_circle_of_two_calls_is_hinted_then_stopped(tmp_path: Path) -> None:
+    script = """
+replies:
+  - {when: {tool: echo, last_contains: heard a}, repeat: forever,
+     calls: [{tool: echo, arguments: {word: b}}]}
+  - {repeat: forever, calls: [{tool: echo, arguments: {word: a}}]}
+"""
+    drive = Driver(tmp_path, script)
+    with pytest.raises(LoopError, match="same results 10 times"):
+        await drive(HumanMessage("go"))
+    hints = [m for m in drive.messages if m.text.startswith("(The same calls")]
+    assert len(hints) == 1
+    assert len(drive.tools) == 20
+
+
+async def test_calls_in_turn_whose_results_change_are_no_circle(tmp_path: Path) -> None:
+    words = [word for number in range(12) for word in ("a", f"at {number}")]
+    calls = "".join(f"  - calls: [{{tool: echo, arguments: {{word: {word}}}}}]\n" for word in words)
+    drive = Driver(tmp_path, f"replies:\n{calls}  - Done.\n")
+    last = await drive(HumanMessage("go"))
+    assert last.answer == "Done."
+    assert len(drive.tools) == len(words)
 
 
 async def test_a_used_up_budget_stops_before_the_next_call(tmp_path: Path) -> None:

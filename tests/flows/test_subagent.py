@@ -375,7 +375,7 @@ replies:
 """
     flow = make_flow(script)
     assert (await flow.run()).text == "It span."
-    assert "same call with the same result" in flow.shown[2]
+    assert "same calls with the same results" in flow.shown[2]
     assert len(flow.results) == 5
 
 

@@ -100,6 +100,20 @@ def test_forgetting_twice_and_going_on(store: SessionStore, session: str) -> Non
     assert verify(store.database, session).intact
 
 
+def test_the_session_worked_in_last_is_still_the_first(store: SessionStore, session: str) -> None:
+    later = store.create(folder="/home/ana", model="scripted:a")
+    write(later, command_turn(1, "Something else"))
+    later.close()
+    before = store.sessions()
+    assert [info.id for info in before] == [later.state.session_id, session]
+    forget(store, [SECRET])
+    after = store.sessions()
+    assert [(info.id, info.updated) for info in after] == [
+        (info.id, info.updated) for info in before
+    ]
+    assert verify(store.database, session).intact
+
+
 def test_a_title_given_by_hand_goes_too(store: SessionStore, session: str) -> None:
     store.rename(session, f"The {SECRET}")
     forget(store, [SECRET])

@@ -343,7 +343,7 @@ def test_a_run_names_the_command_and_asks_nothing(open_terminal: OpenTerminal) -
     run = f"kogniterm run --model {scripted(terminal, TALK)} 'say yes'"
     status, shown = terminal.run(run)
     assert status == 0
-    assert f"Waiting for confirmation: {BUDGET}." in shown
+    assert f"Waiting for confirmation: “{BUDGET}”." in shown
     assert "kogniterm memory confirm m1" in shown
     assert "Waiting for" not in terminal.run(run)[1]
     assert statuses(terminal) == {BUDGET: "pending"}

@@ -44,7 +44,11 @@ def _row(line: str) -> Row | None:
     if shown is None:
         assert cells[0] == "specified", line
         return None
-    return Row(cells[0], cells[3].strip("`").replace("\\|", "|"), shown[1], int(shown[2] or 0))
+    return Row(cells[0], _text(cells[3]), _text(shown[1]), int(shown[2] or 0))
+
+
+def _text(cell: str) -> str:
+    return cell.strip("`").replace("\\|", "|")
 
 
 SECTIONS = sections(PAGE.read_text("utf-8"))
@@ -58,8 +62,8 @@ def set_up(terminal: RealTerminal) -> None:
     for line in commands.strip().splitlines():
         status, shown = terminal.run(line)
         assert status == 0, shown
-    names = re.findall(r"^`(\w+\.yaml)`", page, re.MULTILINE)
-    texts = [text for language, text in blocks if language == "yaml"]
+    names = re.findall(r"^`(\w+\.\w+)`", page, re.MULTILINE)
+    texts = [text for language, text in blocks if language != "sh"]
     for name, text in zip(names, texts, strict=True):
         put(terminal.folder / "demo", name, text)
 
@@ -76,7 +80,7 @@ def test_each_command_shows_what_its_row_says(
     terminal = open_terminal(user=user, columns=160)
     set_up(terminal)
     terminal.run('kogniterm run --allow-reads "Count the files"')
-    at_prompt = [row for row in SECTIONS[section] if not row.command.startswith("kogniterm ")]
+    at_prompt = [row for row in SECTIONS[section] if row.command.startswith("/")]
     for row in SECTIONS[section]:
         if row not in at_prompt:
             status, shown = terminal.run(row.command)

@@ -108,7 +108,7 @@ class MemoryService:
                 values = {"id": waiting[0].label, "text": waiting[0].text}
                 return [
                     Phrase(
-                        "Waiting for confirmation: {text}. To keep it, run: kogniterm memory "
+                        "Waiting for confirmation: “{text}”. To keep it, run: kogniterm memory "
                         "confirm {id}",
                         values,
                     )

@@ -128,7 +128,10 @@ PATIENCE = 3.0
 _PAUSE = 0.1
 """Seconds between two attempts to reach it."""
 
-LISTED = (SessionOpened, InputReceived, TurnEnded, Compacted, Rewound, Noted)
+WORKED = (SessionOpened, InputReceived, TurnEnded, Compacted, Rewound)
+"""Bodies whose time says when a session was worked in last. Notes do not: words are forgotten in
+sessions of every age, and `--continue` means the one that the user worked in."""
+LISTED = (*WORKED, Noted)
 """Bodies that change what a list of sessions shows."""
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted", "rewound")
 
@@ -290,7 +293,8 @@ class SessionJournal(Journal):
         with nullcontext() if alone else self._database.transaction(durable=durable):
             insert(self._database, self._session_id, row)
             if isinstance(body, LISTED):
-                _update_row(self._database, self._session_id, state, record.time)
+                worked = record.time if isinstance(body, WORKED) else None
+                _update_row(self._database, self._session_id, state, worked)
             if isinstance(body, TurnEnded | Compacted | Rewound):
                 _save_snapshot(self._database, self._session_id, state)
             self._fault(f"written-{row.kind}")
@@ -361,8 +365,11 @@ def refresh_row(database: Database, session_id: str) -> None:
     """Make a session's row and snapshot again from its records alone."""
     database.execute("UPDATE sessions SET snapshot = NULL WHERE id = ?", (session_id,))
     state, _ = load_state(database, session_id)
+    kinds = [name for name, body in codec.KINDS.items() if body in WORKED]
     ((last,),) = database.execute(
-        "SELECT max(time) FROM records WHERE session_id = ?", (session_id,)
+        "SELECT max(time) FROM records WHERE session_id = ? "
+        f"AND kind IN ({', '.join('?' * len(kinds))})",
+        (session_id, *kinds),
     )
     _update_row(database, session_id, state, last)
     if state.seq:
