@@ -123,6 +123,10 @@ PROVIDERS = tuple(
 )
 BY_NAME = {provider.name: provider for provider in PROVIDERS}
 
+GEMINI_API = "v1beta"
+"""The version of Gemini's API that every request is for. It is not left to google-genai, whose
+default became `v1` with version 3: requests and what is stored for them must be of one version."""
+
 WINDOWS: tuple[tuple[str, str, int, int], ...] = tuple(
     (provider, start, window, output)
     for provider, rows in _TABLES["windows"].items()

@@ -24,6 +24,7 @@ from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import (
     BY_NAME,
     CURRENT,
+    GEMINI_API,
     Price,
     Provider,
     efforts_of,
@@ -167,7 +168,7 @@ Fetch = Callable[[str, Mapping[str, str]], dict[str, Any]]
 
 def _gemini(fetch: Fetch, url: str, key: str) -> list[str]:
     """Ask Gemini (https://ai.google.dev/api/models#method:-models.list)."""
-    answer = fetch(f"{url}/v1beta/models?pageSize=1000", {"x-goog-api-key": key})
+    answer = fetch(f"{url}/{GEMINI_API}/models?pageSize=1000", {"x-goog-api-key": key})
     return [
         str(one["name"]).removeprefix("models/")
         for one in answer["models"]

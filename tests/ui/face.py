@@ -16,6 +16,7 @@ from kogniterm.approval.policy.leases import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.turn_journal import Steering
+from kogniterm.sessions.records import Record
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -87,6 +88,9 @@ class PlayedJournal:
 
     def redact(self, text: str) -> str:
         return text
+
+    def records(self) -> Sequence[Record]:
+        return ()
 
 
 @dataclass

@@ -21,7 +21,7 @@ from kogniterm.errors import (
     ModelUnavailableError,
 )
 from kogniterm.models.calling import Caller, ModelOptions
-from kogniterm.models.catalog import BY_NAME, cached_start, efforts_of, thinking_tokens
+from kogniterm.models.catalog import BY_NAME, GEMINI_API, cached_start, efforts_of, thinking_tokens
 from kogniterm.models.providers.provider_model import (
     CUT,
     ProviderModel,
@@ -77,6 +77,7 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
             model=self._info.name.partition(":")[2],
             api_key=SecretStr(self._key),
             base_url=self._url,
+            api_version=GEMINI_API,
             vertexai=False,
             # Six silent tries are the client's default; ours are visible (see calling).
             max_retries=1,
@@ -92,7 +93,10 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
                 vertexai=False,
                 api_key=self._key,
                 http_options=HttpOptions(
-                    base_url=self._url, client_args=http, async_client_args=http
+                    base_url=self._url,
+                    api_version=GEMINI_API,
+                    client_args=http,
+                    async_client_args=http,
                 ),
             )
         return chat
@@ -110,7 +114,8 @@ class GeminiModel(ProviderModel["ChatGoogleGenerativeAI"]):
         async def send(
             method: str, path: str, body: Mapping[str, Any] | None
         ) -> tuple[int, Mapping[str, Any]]:
-            return await wire.ask(method, f"{self._url.rstrip('/')}/v1beta/{path}", self._key, body)
+            address = f"{self._url.rstrip('/')}/{GEMINI_API}/{path}"
+            return await wire.ask(method, address, self._key, body)
 
         listed = ProviderCaches(folder) if folder is not None else None
         return PrefixCache(model, self._url, least, send, listed)

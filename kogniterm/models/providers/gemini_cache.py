@@ -28,6 +28,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from kogniterm.models.catalog import GEMINI_API
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Usage
 
@@ -267,9 +268,8 @@ class ProviderCaches:
 
 def delete_listed(one: Listed, key: str) -> bool:
     """Delete stored content; return whether it is gone."""
-    request = Request(
-        f"{one.url.rstrip('/')}/v1beta/{one.name}", headers={"x-goog-api-key": key}, method="DELETE"
-    )
+    address = f"{one.url.rstrip('/')}/{GEMINI_API}/{one.name}"
+    request = Request(address, headers={"x-goog-api-key": key}, method="DELETE")
     try:
         with urlopen(request, timeout=CLOSING_SECONDS):
             return True

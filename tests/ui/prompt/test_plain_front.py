@@ -74,7 +74,7 @@ async def test_plain_lines_without_a_single_escape_sequence() -> None:
     plain.type("\ny\n")
     await plain.until("1.2k tokens in")
     plain.type("/cost\n")
-    await plain.until("about $0.0123")
+    await plain.until("saved")
     plain.type("\x04")
     assert await asyncio.wait_for(plain.task, PATIENCE_SECONDS) == 0
     assert "\x1b" not in plain.text
