@@ -129,6 +129,10 @@ class SessionContext:
         self.said: list[Message] = []
         """The user's input since this context was made: memory tools may rest on it alone."""
 
+    def read_with(self, model: Model | None) -> None:
+        """Let this model find facts in the conversation from now on; None for the rules alone."""
+        self._extractor.model = model
+
     def prefer(self, said: str) -> list[tuple[Preference, Preference | None]]:
         """Set the preferences that the user's own words state; each with the one it replaces.
 

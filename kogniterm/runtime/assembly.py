@@ -339,14 +339,13 @@ def _memory(
         heads=paths.data,
         paths=(paths.data,),
     )
-    # A model that only writes commands cannot extract facts; explicit requests still work.
-    reader = model if model.info.finds_facts and not model.info.one_command else None
-    context = SessionContext(memory, state.session_id, mode=settings.memory, model=reader)
+    context = SessionContext(memory, state.session_id, mode=settings.memory)
     context.resumed(message.text for message in state.messages)
     learns = settings.learn_commands and given.commands is None
     examples = LearnedExamples(paths.learned_examples) if learns else None
     scanner = _scanner(given, state, clock, context)
     service = MemoryService(context, journal, scanner, examples, seen=state.seq)
+    service.use_model(model)
     written.preferences = service.preferences
     return service
 

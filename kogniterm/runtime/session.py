@@ -216,6 +216,8 @@ class LiveSession:
             raise no_such_effort(model.info, effort)
         self.budget.settle(self.state.usage)
         self.modes.use_model(model)
+        if self.memory is not None:
+            self.memory.use_model(model)
         self.journal.record(Note.MODEL.record(self.model.name))
 
     def use_mode(self, mode: ApprovalMode) -> None:

@@ -187,3 +187,32 @@ async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: M
     await flow.run("fourth")
     assert "pnpm" in flow.shown[-2]
     assert "Node 20" not in flow.shown[-2]
+
+
+# --- which model reads the conversation for facts ----------------------------------------------
+
+READS = """
+replies:
+  - when: {{purpose: extract_facts}}
+    repeat: forever
+    text: |
+      {{"facts": [{{"text": "{text}", "category": "fact", "slot": "{slot}", "confidence": 0.9,
+                  "scope": "project", "quote": "our staging server is heron", "relation": "other"}}]}}
+  - {{text: I see., repeat: forever}}
+"""
+
+
+async def test_after_a_change_of_model_only_the_new_one_reads_for_facts(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(READS.format(text="The staging server is heron.", slot="from_the_old"), memory="full")
+    await flow.run("Hello")
+    other = flow.folder / "other.yaml"
+    other.write_text(READS.format(text="The staging server is heron.", slot="from_the_new"))
+    assert flow.session is not None
+    assert flow.session.memory is not None
+    flow.session.use_model(f"scripted:{other}")
+    await flow.run("Please remember that our staging server is heron.")
+    await flow.session.memory.finish()
+    (fact,) = flow.session.memory.context.memory.repository.facts()
+    assert fact.slot == "from_the_new"

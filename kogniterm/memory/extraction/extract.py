@@ -159,7 +159,7 @@ class Extractor:
 
     def __init__(self, memory: Memory, model: Model | None) -> None:
         self._memory = memory
-        self._model = model
+        self.model = model
 
     async def after_turn(
         self, session_id: str, messages: Sequence[Message], *, pause: Pause | None = None
@@ -180,7 +180,7 @@ class Extractor:
         reason = due(notes, messages, now, pause=pause)
         notes = replace(notes, last_used=now)
         new = [one for one in messages if one.seq > notes.cursor]
-        if self._model is None:
+        if self.model is None:
             return self._without_model(notes, messages, new)
         if reason is None or (reason not in ("remember", "full") and not _worth_reading(new)):
             # Messages before an idle hour are finished; a session that paused may go on.
@@ -190,7 +190,7 @@ class Extractor:
         result = Extraction()
         while new and result.failure is None:
             batch = first_batch(new)
-            result = result.followed_by(await self._with_model(self._model, notes, messages, batch))
+            result = result.followed_by(await self._with_model(self.model, notes, messages, batch))
             new = new[len(batch) :]
             if reason == "full" and _tokens(new) < BATCH_TOKENS:
                 break

@@ -17,6 +17,7 @@ from kogniterm.memory.fact_records import Message, Preference
 from kogniterm.memory.preferences import shown
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
+from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import COMMAND, repairs
 from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
@@ -72,6 +73,14 @@ class MemoryService:
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     _idle: asyncio.TimerHandle | None = None
+
+    def use_model(self, model: Model) -> None:
+        """Let the session's model, and no other, read the conversation for facts.
+
+        A model that only writes commands cannot; explicit requests work without one.
+        """
+        can = model.info.finds_facts and not model.info.one_command
+        self.context.read_with(model if can else None)
 
     def recall(self, user_input: UserInput) -> str:
         """Return what memory adds to this input, as a delimited block; may be empty."""
