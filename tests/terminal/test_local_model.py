@@ -32,4 +32,7 @@ def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTe
         answer(terminal, "notes.md", "y")
     terminal.until("tokens in")
     assert "3" in terminal.text.rsplit("╰", 1)[1]
+    # It answers in the language that the user prefers, whatever the request is written in.
+    say(terminal, "/preferences set language es", "language = es")
+    say(terminal, "hello", "Dime qué quieres hacer")
     assert leave(terminal) == 0
