@@ -196,8 +196,9 @@ replies:
   - when: {{purpose: extract_facts}}
     repeat: forever
     text: |
-      {{"facts": [{{"text": "{text}", "category": "fact", "slot": "{slot}", "confidence": 0.9,
-                  "scope": "project", "quote": "our staging server is heron", "relation": "other"}}]}}
+      {{"facts": [{{"text": "The staging server is heron.", "category": "fact", "slot": "{slot}",
+                  "confidence": 0.9, "scope": "project", "quote": "our staging server is heron",
+                  "relation": "other"}}]}}
   - {{text: I see., repeat: forever}}
 """
 
@@ -205,10 +206,10 @@ replies:
 async def test_after_a_change_of_model_only_the_new_one_reads_for_facts(
     make_flow: MakeFlow,
 ) -> None:
-    flow = make_flow(READS.format(text="The staging server is heron.", slot="from_the_old"), memory="full")
+    flow = make_flow(READS.format(slot="from_the_old"), memory="full")
     await flow.run("Hello")
     other = flow.folder / "other.yaml"
-    other.write_text(READS.format(text="The staging server is heron.", slot="from_the_new"))
+    other.write_text(READS.format(slot="from_the_new"))
     assert flow.session is not None
     assert flow.session.memory is not None
     flow.session.use_model(f"scripted:{other}")
