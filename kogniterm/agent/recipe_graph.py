@@ -49,16 +49,19 @@ class NodeResult:
 class RecipePorts(Protocol):
     """The actions of a recipe, through the session's approval, executor, journal and budgets."""
 
-    async def command(self, command: str, purpose: str) -> NodeResult:
-        """Run a command that policy or the user approved."""
+    async def command(self, key: str, command: str, purpose: str) -> NodeResult:
+        """Run a command that policy or the user approved, for the node `key`."""
 
-    async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
-        """Call a tool of the session; one with effects is asked for first."""
+    async def tool(self, key: str, name: str, arguments: Mapping[str, Any]) -> NodeResult:
+        """Call a tool of the session for the node `key`; one with effects is asked for first."""
 
     async def ask(
         self, key: str, messages: Sequence[BaseMessage], tools: tuple[ToolSpec, ...]
     ) -> Reply:
         """Ask the session's model for the node `key`."""
+
+    def past(self, key: str) -> Sequence[BaseMessage]:
+        """Return what the node `key` said and heard before the recipe was interrupted."""
 
     def note(self, key: str, messages: Sequence[BaseMessage], usage: Usage) -> None:
         """Add `messages` to what the node `key` said and heard, with what they cost."""
@@ -89,12 +92,16 @@ class RecipeThread(Protocol):
         """Return the history so far."""
 
     def keep(self, messages: Sequence[BaseMessage]) -> None:
-        """Add a question with its answer, and everything between them."""
+        """Add a question with its answer, and everything between them, if they are not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeScope:
-    """The values of references at one place; `key` names the node, and the item of a map."""
+    """The values of references at one place.
+
+    `key` names the node, the item of a map, and the call of a model: each run of a node has its
+    own, which is the same when an interrupted recipe continues.
+    """
 
     inputs: Mapping[str, Any]
     results: Mapping[str, NodeResult]
@@ -161,6 +168,10 @@ class Runner:
         """Return the node's result. Raises `KognitermError` when it failed and may not."""
         result = await getattr(self, f"_{node.kind}")(node, scope)
         if result.exit_code != 0 and not node.may_fail and node.kind in ("command", "tool"):
+            if result.exit_code is None:
+                raise KognitermError(
+                    "The recipe stopped: it is not known how node {id} ended.", id=node.id
+                )
             raise KognitermError(
                 "The recipe stopped: node {id} ended with exit code {code}.",
                 id=node.id,
@@ -171,10 +182,11 @@ class Runner:
 
     async def _command(self, node: Node, scope: RecipeScope) -> NodeResult:
         command = scope.fill(node.command or "", _quoted)
-        return await self.ports.command(command, node.purpose)
+        return await self.ports.command(scope.key, command, node.purpose)
 
     async def _tool(self, node: Node, scope: RecipeScope) -> NodeResult:
-        return await self.ports.tool(node.tool or "", scope.filled(node.arguments))
+        arguments = scope.filled(node.arguments)
+        return await self.ports.tool(scope.key, node.tool or "", arguments)
 
     async def _agent(self, node: Node, scope: RecipeScope) -> NodeResult:
         task = scope.fill(node.agent or "", _as_text)
@@ -225,14 +237,23 @@ class Runner:
         question: HumanMessage,
         past: Sequence[BaseMessage],
     ) -> list[BaseMessage]:
-        """Return the question, the answer as the last message, and all between them."""
-        specs, said, unusable = self._offered(node), list[BaseMessage](), 0
+        """Return the question, the answer as the last message, and all between them.
+
+        What was said before the recipe was interrupted is not asked again.
+        """
+        specs, said, unusable = self._offered(node), list(self.ports.past(scope.key)), 0
 
         def add(*messages: BaseMessage, usage: Usage | None = None) -> None:
             self.ports.note(scope.key, messages, usage or Usage())
             said.extend(messages)
 
-        add(question)
+        if not said:
+            add(question)
+        last = said[-1]
+        if isinstance(last, AIMessage):
+            if not last.tool_calls:
+                return said
+            add(*await self._answers(last, self.recipe.used_by(node), scope, len(said)))
         for _ in range(MAX_TOOL_ROUNDS):
             reply = await self.ports.ask(scope.key, [*past, *said], specs)
             message = clean_reply(reply).message
@@ -246,7 +267,7 @@ class Runner:
             add(message, usage=reply.usage)
             if not message.tool_calls:
                 return said
-            add(*await self._answers(message, self.recipe.used_by(node), scope))
+            add(*await self._answers(message, self.recipe.used_by(node), scope, len(said)))
         raise KognitermError(
             "The recipe stopped at node {id}: the model called tools {count} "
             "times without a final reply.",
@@ -255,12 +276,13 @@ class Runner:
         )
 
     async def _answers(
-        self, message: AIMessage, offered: Sequence[Node], scope: RecipeScope
+        self, message: AIMessage, offered: Sequence[Node], scope: RecipeScope, place: int
     ) -> list[BaseMessage]:
+        """Return the results of the calls in `message`, which stands at `place` of all said."""
         nodes = {node.id: node for node in offered}
         answers: list[BaseMessage] = []
-        for call in message.tool_calls:
-            failed = True
+        for number, call in enumerate(message.tool_calls, 1):
+            failed, key = True, f"{scope.key}/{place}-{number}"
             try:
                 node = nodes.get(call["name"])
                 if node is None:
@@ -268,7 +290,7 @@ class Runner:
                         "Unknown tool {name}; call one of the offered tools.", name=call["name"]
                     )
                 arguments = _checked(node, call["args"])
-                result = await self.run(node, replace(scope, arguments=arguments))
+                result = await self.run(node, replace(scope, arguments=arguments, key=key))
                 text, failed = result.text, False
             except ToolError as error:
                 text = str(error)

@@ -229,6 +229,8 @@ def _problems(recipe: Recipe) -> Iterator[Phrase]:
     ids = [node.id for node in recipe.nodes]
     for one in sorted({i for i in ids if ids.count(i) > 1}):
         yield Phrase("the ID {id} is used twice", {"id": one})
+    if END in ids:
+        yield Phrase("no node can have the ID {id}, which ends the recipe", {"id": END})
     main = [node.id for node in recipe.main]
     if not main:
         yield Phrase("no node is in the main line")

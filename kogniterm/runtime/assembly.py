@@ -49,15 +49,15 @@ from kogniterm.runtime.services.trust_store import (
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
-from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes
+from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes, TurnIO
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
-from kogniterm.text.redact import Redactor, redact
+from kogniterm.text.redact import Redactor, highest_mark, redact
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import ApprovalMode, CommandResult, Phrase
+from kogniterm.types import Answer, ApprovalMode, CommandResult, Phrase
 
 _SETTLED = (
     Phrase(
@@ -103,7 +103,7 @@ def assemble(
     clock, workspace = SystemClock(), Path(state.folder)
     modes = _modes(settings, state, model or open_model(state.model))
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
-    written = TurnJournal(journal, Redactor(_known_secrets(settings)), clock)
+    written = TurnJournal(journal, _redactor(settings, state), clock)
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
@@ -120,7 +120,6 @@ def assemble(
     tools = ToolService(known.with_session(usable), policy, modes, lambda: executor.cwd)
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
-
     session = LiveSession(
         journal=written,
         gate=Gate(written, policy, modes, executor, environment),
@@ -142,6 +141,7 @@ def assemble(
         archive=archive,
         asker=asker,
         open_model=open_model,
+        continue_recipe=_continue_recipe,
         beside=SideBySide(policy, modes, executor, settings.parallel_commands),
         memory=memory,
         tools=tools,
@@ -151,6 +151,12 @@ def assemble(
     )  # fmt: skip
     _keep_modes(session)
     return session
+
+
+async def _continue_recipe(session: LiveSession, io: TurnIO) -> Answer:
+    from kogniterm.runtime.use_cases.run_recipe import continue_in_session
+
+    return await continue_in_session(session, io)
 
 
 def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
@@ -368,6 +374,12 @@ def _scanner(
 
 def _secret(value: SecretStr | None) -> str | None:
     return value.get_secret_value() if value is not None else None
+
+
+def _redactor(settings: Settings, state: SessionState) -> Redactor:
+    """Return what replaces secrets; placeholders of earlier processes get no new meaning."""
+    before = highest_mark(message.text for message in state.messages)
+    return Redactor(_known_secrets(settings), after=before)
 
 
 def _known_secrets(settings: Settings) -> tuple[str, ...]:

@@ -38,6 +38,13 @@ class Gate:
         verdict = self.policy.judge(
             request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt
         )
+        if lost := self.journal.secrets.lost(request.command):
+            why = Phrase(
+                "{mark} stands for a secret from before KogniTerm was restarted, and secrets are "
+                "not kept. The user has to give it again.",
+                {"mark": lost},
+            )
+            verdict = Verdict("deny", (why,), verdict.trace)
         states = self.policy.file_states(request, report)
         self.journal.record(Requested(request, cwd, self.env_hash, states))
         self.journal.record(Judged(request.id, report, verdict))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -67,6 +67,7 @@ class LiveSession:
     asker: AskPort
     open_model: OpenModels
     tools: ToolService
+    continue_recipe: Callable[[LiveSession, TurnIO], Awaitable[Answer]]
     beside: SideBySide | None = None
     memory: MemoryService | None = None
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
@@ -140,11 +141,12 @@ class LiveSession:
             if news:
                 return self._without_model(sink, partial(_told, news, sink))
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
-        answer = await run_turn(
-            self.services,
-            user_input,
-            TurnIO(approver, sink, terminal, recover, at_limit, at_prompt),
-        )
+        io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt)
+        open_input = self.state.open_input
+        if user_input is None and open_input is not None and open_input.source == "recipe":
+            answer = await self.continue_recipe(self, io)
+        else:
+            answer = await run_turn(self.services, user_input, io)
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
         return answer

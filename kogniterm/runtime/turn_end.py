@@ -55,7 +55,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         return Answer(_left_over(state), "budget", EXIT_BUDGET, last.failure, count.usage)
     text = (last.answer if last is not None else None) or ""
     if count.unknown:
-        return _unknown(text, count)
+        return ended_unknown(text, count)
     if count.refused:
         return _refused(text, count, state.mode)
     if count.unasked:
@@ -100,12 +100,13 @@ def planned(state: SessionState, count: TurnCount) -> Answer:
 
 def nothing_open(io: TurnIO, count: TurnCount) -> Answer:
     """Return the answer where no turn is open to resume; what a crash left is settled by now."""
-    answer = _unknown("", count) if count.unknown else Answer("", usage=count.usage)
+    answer = ended_unknown("", count) if count.unknown else Answer("", usage=count.usage)
     io.sink(events.TurnEnded(answer))
     return answer
 
 
-def _unknown(text: str, count: TurnCount) -> Answer:
+def ended_unknown(text: str, count: TurnCount) -> Answer:
+    """Return the answer of a turn that found a command whose outcome nobody knows."""
     reason = Phrase(
         "The outcome of this command is unknown: {command}", {"command": count.unknown[0]}
     )

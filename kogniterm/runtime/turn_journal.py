@@ -84,6 +84,9 @@ class Redacting(Protocol):
     def restore(self, text: str) -> str:
         """Return `text` with the values in place of the placeholders."""
 
+    def lost(self, text: str) -> str:
+        """Return the first placeholder in `text` whose value is not known; "" without one."""
+
 
 @dataclass(slots=True)
 class TurnJournal:

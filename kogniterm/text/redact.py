@@ -40,7 +40,7 @@ _PATH = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?[\d.,:_-]+(?:ms|s|m|h|d|kb|mb|gb|%)?", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_MARK = re.compile(r"\[secret:(\d+)\]")
+_MARK = re.compile(r"\[secret:(\d{1,9})\]")
 _ANY_MARK = re.compile(r"\[secret(?::\d+)?\]|\[redacted:\w+\]")
 _MIN_KNOWN = 6
 _LONGEST_KEY = 21_000
@@ -213,6 +213,11 @@ def holds_mark(text: str) -> bool:
     return _ANY_MARK.search(text) is not None
 
 
+def highest_mark(texts: Iterable[str]) -> int:
+    """Return the highest n of all `[secret:n]` in `texts`; 0 without any."""
+    return max((int(one[1]) for text in texts for one in _MARK.finditer(text)), default=0)
+
+
 def redact(text: str) -> str:
     """Return `text` with every secret replaced by `[redacted:kind]`."""
     return _replaced(text, find_secrets(text), lambda secret: f"[redacted:{secret.kind}]")
@@ -231,10 +236,12 @@ class Redactor:
     """Redaction that this process can undo: secrets live in memory only, never on disk.
 
     `known_values` are values known to be secret whatever they look like (the API keys in use).
-    The same secret gets the same `[secret:n]` for the life of the redactor.
+    The same secret gets the same `[secret:n]` for the life of the redactor. Numbers up to `after`
+    are left out: they stand for secrets of an earlier process, and must never get another value.
     """
 
-    def __init__(self, known_values: Iterable[str] = ()) -> None:
+    def __init__(self, known_values: Iterable[str] = (), *, after: int = 0) -> None:
+        self._after = after
         self._numbers: dict[str, int] = {}
         self._values: dict[int, str] = {}
         self._known: re.Pattern[str] | None = None
@@ -265,8 +272,12 @@ class Redactor:
         """Return `text` with the values in place of its `[secret:n]`; unknown numbers stay."""
         return _MARK.sub(lambda found: self._values.get(int(found[1]), found[0]), text)
 
+    def lost(self, text: str) -> str:
+        """Return the first `[secret:n]` in `text` whose value is not known; "" without one."""
+        return next((one[0] for one in _MARK.finditer(text) if int(one[1]) not in self._values), "")
+
     def _number(self, value: str) -> int:
-        number = self._numbers.setdefault(value, len(self._numbers) + 1)
+        number = self._numbers.setdefault(value, self._after + len(self._numbers) + 1)
         self._values[number] = value
         return number
 

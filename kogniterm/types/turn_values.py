@@ -144,7 +144,7 @@ class UserInput:
 
     text: str
     data: str | None = None
-    source: Literal["repl", "run", "shell", "script"] = "repl"
+    source: Literal["repl", "run", "shell", "script", "recipe"] = "repl"
     attachments: tuple[str, ...] = ()
     line: str = ""
 

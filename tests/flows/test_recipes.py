@@ -204,6 +204,7 @@ async def test_budgets_hold(make_flow: MakeFlow) -> None:
         ("[{id: a}]", "exactly one of command"),
         ("[{id: a, command: x, tool: y}]", "exactly one of command"),
         ("[{id: a, command: x}, {id: a, command: y}]", "used twice"),
+        ("[{id: end, command: x}]", "no node can have the ID end"),
         ("[{id: a, command: 'x {{inputs.no}}'}]", "the input no, which does not exist"),
         ("[{id: a, command: 'x {{nodes.no.text}}'}]", "the node no, which does not exist"),
         ("[{id: a, command: \"echo 'x {{inputs.i}}'\"}]", "leave out the quotes"),

@@ -197,3 +197,37 @@ def test_a_changed_byte_in_the_journal_is_found(open_terminal: OpenTerminal, use
     assert shown.count("all as they were written") == 1
     assert "record 8 is broken" in shown
     assert terminal.run("kogniterm storage check")[0] == 1
+
+
+RECIPE = """name: grow
+nodes:
+  - {id: one, command: echo one >> grown}
+  - {id: two, command: "echo two >> grown; test -e go || NAP"}
+  - {id: ask, model: "Is it good?"}
+  - {id: three, command: "echo {{nodes.ask.text}} >> grown; cat grown"}
+""".replace("NAP", NAP)
+
+
+def test_a_killed_recipe_continues_at_its_next_node(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, 'replies: [{text: "Good.", repeat: forever}]')
+    put(terminal.folder, "grow.yaml", RECIPE)
+    command = f"kogniterm recipe run ./grow.yaml -y --no-sandbox --model {model}"
+    terminal.start(command)
+    terminal.until(lambda: bool(running(NAP)))
+    kill(terminal, "kogniterm recipe run")
+    assert terminal.status() == 137
+    terminal.until(lambda: not running(NAP))
+    terminal.run("rm grow.yaml; touch go")
+    terminal.start(f"kogniterm resume grow --model {model}")
+    terminal.until("What should happen with this command?")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("a")
+    answer(terminal, "echo two >> grown", "y")
+    answer(terminal, "cat grown", "y")
+    terminal.until("one two two Good.")
+    assert leave(terminal) == 0
+    grown = (terminal.folder / "grown").read_text().split()
+    assert grown == ["one", "two", "two", "Good."]

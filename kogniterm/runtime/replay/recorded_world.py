@@ -538,6 +538,10 @@ class RecordedText:
     def restore(self, text: str) -> str:
         return text
 
+    def lost(self, text: str) -> str:
+        del text
+        return ""
+
 
 @dataclass(slots=True)
 class PlayedJournal:

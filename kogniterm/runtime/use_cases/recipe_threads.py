@@ -62,13 +62,22 @@ class Thread:
         self.journal.record(replace(body, usage=Usage()), durable=True)
 
     def keep(self, messages: Sequence[BaseMessage]) -> None:
-        """Add a question with its answer, and everything between them, as a turn."""
+        """Add a question with its answer, and everything between them, as a turn.
+
+        They may be there, where the recipe was interrupted right after.
+        """
         question, *said = messages
+        if [_gist(one) for one in self.messages[-len(messages) :]] == [*map(_gist, messages)]:
+            return
         turn, answer = self.journal.state.turn + 1, said[-1].text
         given = UserInput(question.text, source="run")
         self.journal.record(InputReceived(turn, given, question))
         self.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, tuple(said), answer=answer)))
         self.journal.record(TurnEnded(turn, "done", 0, answer), durable=True)
+
+
+def _gist(message: BaseMessage) -> tuple[object, ...]:
+    return message.type, message.text, getattr(message, "tool_calls", None)
 
 
 class Threads:

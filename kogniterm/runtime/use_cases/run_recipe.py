@@ -4,18 +4,20 @@ Every command and every tool with effects becomes a tool call in the history and
 request, so that crashes, refusals and undo work as in any other turn. What nodes request at the
 same time is one message with several calls, settled together. What a model node says and hears is
 journaled like a sub-agent's history.
+
+The journal has all that an interrupted recipe needs to continue: the recipe with its inputs, and
+the result of every action under an id that is made of the turn and the node. A node whose result is
+there does not run again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -42,9 +44,18 @@ from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.turn import journal_agent, settle
-from kogniterm.runtime.turn_end import cancel_open, end_turn, failed, interrupted
+from kogniterm.runtime.turn_end import cancel_open, end_turn, ended_unknown, failed, interrupted
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
+from kogniterm.runtime.use_cases.recipe_progress import (
+    MOST_CHARS,
+    RecipeProgress,
+    begun_note,
+    call_ids,
+    found_note,
+    recipe_in_progress,
+    redacted,
+)
 from kogniterm.runtime.use_cases.recipe_threads import Thread, Threads
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.tools.calculator import calculator
@@ -64,7 +75,7 @@ from kogniterm.types import (
     UserInput,
     events,
 )
-from kogniterm.types.turn_values import RECIPE_NODE
+from kogniterm.types.turn_values import LEFT_OPEN, RECIPE_NODE
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -80,20 +91,50 @@ async def run_in_session(
     Raises `UsageError` for wrong inputs and where only a plan is wanted, before anything is
     recorded.
     """
-    services, journal = session.services, session.journal
-    if services.only_plans or session.modes.in_plan_mode:
-        raise UsageError("A recipe cannot be run with --plan-only or in plan mode.")
+    _require_acting(session)
     values = checked_inputs(recipe, inputs)
-    count = services.new_count()
-    await recover(journal, io, count)
-    cancel_open(journal, "the user continued with a recipe")
+    count = session.services.new_count()
+    await recover(session.journal, io, count)
+    cancel_open(session.journal, "the user continued with a recipe")
     _begin(session, recipe, values, io)
-    ports = SessionRecipePorts(session, io, count)
+    return await _run(recipe, values, SessionRecipePorts(session, io, count))
+
+
+async def continue_in_session(session: LiveSession, io: TurnIO) -> Answer:
+    """Continue the recipe whose turn is open at the first node without a result.
+
+    A command that was running when KogniTerm ended is not run again, unless the user wants it.
+    Raises `UsageError` where only a plan is wanted.
+    """
+    _require_acting(session)
+    count = session.services.new_count()
+    await recover(session.journal, io, count)
     try:
+        recipe, values = recipe_in_progress(session)
+    except UsageError as error:
+        cancel_open(session.journal, "the recipe cannot be continued")
+        return end_turn(session.journal, failed(error, count), io)
+    return await _run(recipe, values, SessionRecipePorts(session, io, count), continued=True)
+
+
+def _require_acting(session: LiveSession) -> None:
+    if session.services.only_plans or session.modes.in_plan_mode:
+        raise UsageError("A recipe cannot be run with --plan-only or in plan mode.")
+
+
+async def _run(
+    recipe: Recipe, values: Mapping[str, Any], ports: SessionRecipePorts, *, continued: bool = False
+) -> Answer:
+    journal, count = ports.session.journal, ports.count
+    try:
+        if continued:
+            await ports.take_up()
         outputs = await run_recipe(recipe, values, ports)
         answer = Answer(_shown(outputs), usage=count.usage)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stopped:
         await ports.stop()
+        if LEFT_OPEN in stopped.args:
+            raise
         cancel_open(journal, "the user stopped the recipe")
         answer = interrupted(count)
     except OutcomeNotWrittenError:
@@ -108,19 +149,20 @@ async def run_in_session(
         answer = failed(error, count)
     finally:
         ports.threads.close()
+    if count.unknown and answer.stop in ("done", "not_done"):
+        answer = ended_unknown(answer.text, count)
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
     journal.record(NodeRan(NodeUpdate(RECIPE_NODE, (said,), answer=answer.text)))
-    return end_turn(journal, answer, io)
+    return end_turn(journal, answer, ports.io)
 
 
 def _begin(session: LiveSession, recipe: Recipe, values: Mapping[str, Any], io: TurnIO) -> None:
     given = " ".join(f"{name}={value}" for name, value in values.items())
     text = f"Run the recipe {recipe.name} {given}".strip()
-    clean = session.journal.redact_input(UserInput(text, source="run"))
+    clean = session.journal.redact_input(UserInput(text, source="recipe"))
     turn = session.state.turn + 1
-    session.journal.record(
-        InputReceived(turn, clean, messages.human_message(clean, "never")), durable=True
-    )
+    session.journal.record(InputReceived(turn, clean, messages.human_message(clean, "never")))
+    session.journal.record(begun_note(recipe, values, session.journal.redact), durable=True)
     io.sink(
         events.TurnStarted(session.id, turn, session.modes.model.info.name, session.executor.cwd)
     )
@@ -149,11 +191,17 @@ class SessionRecipePorts:
     )
     threads: Threads = field(init=False)
     _actions: _Actions = field(init=False)
-    _agents: Counter[str] = field(default_factory=Counter)
+    _before: RecipeProgress = field(init=False)
 
     def __post_init__(self) -> None:
         self.threads = Threads(self.session, self.count)
         self._actions = _Actions(self.session, self.io, self.count)
+        self._before = RecipeProgress()
+
+    async def take_up(self) -> None:
+        """Settle what waited when the recipe was interrupted, and find what its nodes have done."""
+        await self._actions.settle(_Action())
+        self._before = RecipeProgress.of(self.session)
 
     async def stop(self) -> None:
         """End the actions that run, because the user stopped the recipe."""
@@ -163,13 +211,13 @@ class SessionRecipePorts:
         """Let the actions that run end."""
         await self._actions.settled()
 
-    async def command(self, command: str, purpose: str) -> NodeResult:
+    async def command(self, key: str, command: str, purpose: str) -> NodeResult:
         """Run a command, once it is approved."""
-        return await self._act(
-            COMMAND, {"command": command, "purpose": purpose}, command, purpose, "command"
-        )
+        line = self.session.journal.redact(command)
+        arguments = {"command": line, "purpose": purpose}
+        return await self._act(key, COMMAND, arguments, line, purpose, "command")
 
-    async def tool(self, name: str, arguments: Mapping[str, Any]) -> NodeResult:
+    async def tool(self, key: str, name: str, arguments: Mapping[str, Any]) -> NodeResult:
         """Call a tool; its `ToolError` is a failure of the node."""
         if name == COMMAND:
             raise UsageError("A tool node cannot run commands; use a command node instead.")
@@ -182,12 +230,23 @@ class SessionRecipePorts:
             if effect == "none" and self.session.tools.holds_back(name, checked):
                 effect = "read"
             if effect != "none":
+                if redacted(dict(arguments), self.session.journal.redact) != dict(arguments):
+                    raise UsageError(
+                        "Node {id} of the recipe would give a secret to the tool {name}; only "
+                        "commands can be given secrets.",
+                        id=key,
+                        name=name,
+                    )
                 line, purpose = tool.describe(checked)
-                return await self._act(name, checked, line, purpose, effect, tool.detail(checked))
+                detail = tool.detail(checked)
+                return await self._act(key, name, checked, line, purpose, effect, detail)
+            if key in self._before.found:
+                return self._before.found[key]
             await self._may_continue()
             text, code = self.session.journal.redact((await tool.run(checked)).text), 0
         except ToolError as error:
             text, code = str(error), 1
+        self.session.journal.record(found_note(key, text, code))
         shown = json.dumps(dict(arguments), ensure_ascii=False, default=str)
         self.io.sink(events.ToolRan(name, self.session.journal.redact(shown), text, code != 0))
         return NodeResult(text, code)
@@ -224,6 +283,10 @@ class SessionRecipePorts:
         """Return a question to the model, with secrets replaced."""
         return HumanMessage(self.session.journal.redact(text))
 
+    def past(self, key: str) -> Sequence[BaseMessage]:
+        """Return what a model node said and heard before the recipe was interrupted."""
+        return self._before.said.get(key, ())
+
     def note(self, key: str, messages: Sequence[BaseMessage], usage: Usage) -> None:
         """Journal what a model node said and heard."""
         update = NodeUpdate(RECIPE_NODE, tuple(messages), usage=usage, agent=key)
@@ -245,14 +308,16 @@ class SessionRecipePorts:
         meanwhile, and it is added together with the answer.
         """
         await self._may_continue()
-        arguments: dict[str, Any] = {"task": task, "tools": tools}
+        journal = self.session.journal
+        arguments: dict[str, Any] = {"task": journal.redact(task), "tools": tools}
         if tokens is not None:
             arguments["tokens"] = tokens
-        delegated, journal = parse_task(arguments), self.session.journal
-        call_id = self._agent_id(key)
+        delegated, call_id = parse_task(arguments), self._call_id(key)
+        if (answered := self._before.answers.get(call_id)) is not None:
+            return _of_agent(answered)
         call = {"name": DELEGATE.name, "args": arguments, "id": call_id, "type": "tool_call"}
         asked = (AIMessage("", tool_calls=[call]),)
-        if alone:
+        if alone and call_id not in self._before.calls:
             journal.record(NodeRan(NodeUpdate(RECIPE_NODE, asked)))
         result = await self._run_agent(call_id, delegated)
         while result.pending:
@@ -260,17 +325,13 @@ class SessionRecipePorts:
             result = await self._run_agent(call_id, delegated)
         text, broken = journal.redact(result.text), result.status != "ok"
         answer = messages.tool_message(call_id, DELEGATE.name, text, failed=broken)
-        told = (answer,) if alone else (*asked, answer)
+        told = (answer,) if alone or call_id in self._before.calls else (*asked, answer)
         journal.record(NodeRan(NodeUpdate(RECIPE_NODE, told)))
-        if broken:
-            raise KognitermError("The recipe's sub-agent failed: {why}", why=text)
-        return NodeResult(text)
+        return _of_agent(answer)
 
-    def _agent_id(self, key: str) -> str:
-        """Return the id of a sub-agent's call: the same in another run of the recipe."""
-        self._agents[key] += 1
-        number = f"-{self._agents[key]}" if self._agents[key] > 1 else ""
-        return f"recipe-{self.session.state.turn}-{key.replace('/', '-')}{number}"
+    def _call_id(self, key: str) -> str:
+        """Return the id of the call of a node: the same when the recipe is continued."""
+        return f"{call_ids(self.session)}{key.replace('/', '-')}"
 
     async def _run_agent(self, key: str, task: Task) -> Result:
         context = replace(self.session.context.think_context(self.io, self.count), think=think)
@@ -290,6 +351,7 @@ class SessionRecipePorts:
 
     async def _act(
         self,
+        key: str,
         tool: str,
         arguments: Mapping[str, Any],
         line: str,
@@ -298,8 +360,10 @@ class SessionRecipePorts:
         detail: str = "",
     ) -> NodeResult:
         """Request an action as the model would, and return its outcome."""
+        call_id = self._before.attempt(self._call_id(key))
+        if (before := self._before.outcome(call_id)) is not None:
+            return before
         await self._may_continue()
-        call_id = _call_id()
         call = {"name": tool, "args": dict(arguments), "id": call_id, "type": "tool_call"}
         request = ActionRequest(
             self.session.journal.new_id(),
@@ -315,8 +379,11 @@ class SessionRecipePorts:
         return self._actions.result(call_id)
 
 
-def _call_id() -> str:
-    return f"recipe_{uuid4().hex[:12]}"
+def _of_agent(answer: ToolMessage) -> NodeResult:
+    """Return the result of a sub-agent. Raises `KognitermError` when it failed."""
+    if answer.status == "error":
+        raise KognitermError("The recipe's sub-agent failed: {why}", why=answer.text)
+    return NodeResult(answer.text)
 
 
 JOINING = 30
@@ -375,7 +442,8 @@ class _Actions:
         calls = [dict(one.call) for one in batch if one.call is not None]
         said = (AIMessage("", tool_calls=calls),) if calls else ()
         pending = tuple(request for one in batch for request in one.pending)
-        self._session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, said, pending=pending)))
+        if said or pending:
+            self._session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, said, pending=pending)))
         self._over = await settle(self._session.services, self._io, self._count)
 
     def _tell(self, event: events.Event) -> None:
@@ -400,7 +468,7 @@ class _Actions:
             raise BudgetError(self._over.template, **dict(self._over.values))
         if not isinstance(answer, ToolMessage) or call_id not in self._decisions:
             raise RefusedError("An earlier action of the recipe was refused.")
-        return NodeResult(clip(answer.text, 100_000), int(answer.status == "error"))
+        return NodeResult(clip(answer.text, MOST_CHARS), int(answer.status == "error"))
 
     async def settled(self) -> None:
         """Wait until the batch that runs has ended."""

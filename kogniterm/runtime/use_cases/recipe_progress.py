@@ -1,0 +1,140 @@
+"""Progress of a recipe that was interrupted, read from the journal so that it can continue.
+
+The recipe with its inputs is a note at the beginning of its turn. Results of actions and sub-agents
+stand in the history under an id made of the turn and the node, what model nodes said under the key
+of the node, and results of tools without effects in notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from pydantic import ValidationError
+
+from kogniterm.agent.compaction import clip
+from kogniterm.agent.recipe_graph import NodeResult
+from kogniterm.agent.recipe_schema import Recipe
+from kogniterm.errors import RefusedError, UsageError
+from kogniterm.sessions.fold import Note
+from kogniterm.sessions.records import InputReceived, Noted, Outcome
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+BEGUN, FOUND = "recipe", "recipe_node"
+MOST_CHARS = 100_000
+"""Characters of a result that later nodes get."""
+
+
+def call_ids(session: LiveSession) -> str:
+    """Return the beginning of the ids of calls that the recipe of this turn makes."""
+    return f"recipe-{session.state.turn}-"
+
+
+def begun_note(recipe: Recipe, inputs: Mapping[str, Any], redact: Callable[[str], str]) -> Noted:
+    """Return the note of a recipe that begins, with its secrets replaced."""
+    told = {"recipe": recipe.model_dump(mode="json", by_alias=True), "inputs": dict(inputs)}
+    return Noted(BEGUN, redacted(told, redact))
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a value of JSON with the secrets in its texts replaced."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(key): redacted(one, redact) for key, one in value.items()}
+    return [redacted(one, redact) for one in value] if isinstance(value, list) else value
+
+
+def found_note(key: str, text: str, exit_code: int) -> Noted:
+    """Return the note of what a tool without effects found for the node `key`."""
+    return Noted(FOUND, {"node": key, "text": text, "exit_code": exit_code})
+
+
+def recipe_in_progress(session: LiveSession) -> tuple[Recipe, Mapping[str, Any]]:
+    """Return the recipe of the open turn with its inputs. Raises `UsageError` without one."""
+    found: Mapping[str, Any] | None = None
+    for record in session.journal.records():
+        if isinstance(record.body, InputReceived):
+            found = None
+        elif isinstance(record.body, Noted) and record.body.kind == BEGUN:
+            found = record.body.data
+    try:
+        if found is not None:
+            return Recipe.model_validate(found["recipe"]), found["inputs"]
+    except ValidationError:
+        pass  # words of it were forgotten
+    raise UsageError("The recipe of this turn is not in the journal; run it again.")
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeProgress:
+    """Calls and results of the recipe from before it was interrupted.
+
+    `calls` are the calls of its nodes and `answers` their results, `outcomes` those of actions, by
+    the call's id. `again` are calls of unknown outcome that the user wants made again. `said` is
+    what model nodes said and heard, and `found` what tools without effects found, by the key of
+    the node.
+    """
+
+    calls: frozenset[str] = frozenset()
+    answers: Mapping[str, ToolMessage] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    again: frozenset[str] = frozenset()
+    said: Mapping[str, Sequence[BaseMessage]] = field(default_factory=dict)
+    found: Mapping[str, NodeResult] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, session: LiveSession) -> RecipeProgress:
+        """Return it for the open turn of the session."""
+        state = session.state
+        begins = call_ids(session)
+        calls = [
+            str(call["id"])
+            for message in state.messages
+            if isinstance(message, AIMessage)
+            for call in message.tool_calls
+            if str(call["id"]).startswith(begins)
+        ]
+        answers = {
+            message.tool_call_id: message
+            for message in state.messages
+            if isinstance(message, ToolMessage) and message.tool_call_id.startswith(begins)
+        }
+        outcomes, found = dict[str, Outcome](), dict[str, NodeResult]()
+        requests, again = dict[str, str](), set[str]()
+        for record in session.journal.records():
+            body = record.body
+            if isinstance(body, Outcome) and isinstance(body.message, ToolMessage):
+                outcomes[body.message.tool_call_id] = body
+                requests[body.request_id] = body.message.tool_call_id
+            elif isinstance(body, Noted) and body.kind == Note.AGAIN:
+                again.add(requests.get(str(body.data[Note.AGAIN]), ""))
+            elif isinstance(body, InputReceived):
+                found.clear()
+            elif isinstance(body, Noted) and body.kind == FOUND:
+                data: Mapping[str, Any] = body.data
+                found[data["node"]] = NodeResult(data["text"], data["exit_code"])
+        said = {key: one.messages for key, one in state.agents.items()}
+        return cls(frozenset(calls), answers, outcomes, frozenset(again), said, found)
+
+    def attempt(self, call_id: str) -> str:
+        """Return the id of the call, or of its repetition where the user wants it made again."""
+        return self.attempt(f"{call_id}-again") if call_id in self.again else call_id
+
+    def outcome(self, call_id: str) -> NodeResult | None:
+        """Return how an action ended; None if it has not. Raises `RefusedError`."""
+        answer, outcome = self.answers.get(call_id), self.outcomes.get(call_id)
+        if answer is None:
+            return None
+        status = outcome.status if outcome is not None else "finished"
+        if status in ("refused", "cancelled"):
+            raise RefusedError("An earlier action of the recipe was refused.")
+        if outcome is not None and outcome.result is not None:
+            return NodeResult(outcome.result.text, outcome.result.exit_code)
+        if status == "unknown":
+            return NodeResult(answer.text, None)
+        return NodeResult(clip(answer.text, MOST_CHARS), int(answer.status == "error"))
