@@ -67,6 +67,7 @@ class Gate:
             else:
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)
+                decision = self._without_secrets(decision)
             if decision.kind != "edit":
                 break
             request = replace(request, command=decision.command)
@@ -78,6 +79,13 @@ class Gate:
         self.journal.record(Decided(request.id, decision))
         io.sink(events.ActionDecided(proposed, decision))
         return decision, report
+
+    def _without_secrets(self, decision: Decision) -> Decision:
+        """Return the decision as it may be kept and sent; placeholders stand for what was typed."""
+        reason = self.journal.redact(decision.reason)
+        edited = decision.kind == "edit"
+        command = self.journal.redact(decision.command) if edited else decision.command
+        return replace(decision, command=command, reason=reason)
 
     def check_start(
         self, request: ActionRequest, decision: Decision, io: TurnIO

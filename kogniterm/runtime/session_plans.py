@@ -53,6 +53,9 @@ async def review_plan(
     plan = parse_plan(request.arguments, previous)
     with count.waiting():
         review = await _reviewed(journal, modes, plan, previous, io, request.id)
+    review = replace(
+        review, plan=journal.redact_plan(review.plan), reason=journal.redact(review.reason)
+    )
     if review.kind == "reject":
         if review.by == "unattended":
             count.refused.append((review.reason, review.by))
@@ -69,7 +72,7 @@ async def review_plan(
         text = f"{CHANGED}\n{now}" if edited else accepted(plan, seen, lookup)
         outcome = Outcome(request.id, "finished", _observation(request, text), plan=plan)
     text = plan_as_text(review.plan)
-    decision = Decision(review.kind, text, review.by, journal.redact(review.reason))
+    decision = Decision(review.kind, text, review.by, review.reason)
     journal.record(Decided(request.id, decision), durable=True)
     journal.record(outcome, durable=True)
     io.sink(events.PlanReviewed(request.id, review.kind, review.by, decision.reason))
@@ -151,7 +154,7 @@ def give_plan(context: ContextService, plan: Plan) -> None:
     problems = tool_problems(plan.steps, plannable_tools(context))
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
-    context.modes.plans.given = plan
+    context.modes.plans.given = context.journal.redact_plan(plan)
 
 
 def plannable_tools(context: ContextService) -> list[str]:
@@ -167,7 +170,8 @@ def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDiffe
     before = journal.state.plan
     if journal.state.pending or journal.state.open_turn:
         raise UsageError("A turn is in progress; stop it before you change the plan.")
-    plan = replace(plan, revision=before.revision + 1 if before is not None else 1)
+    revision = before.revision + 1 if before is not None else 1
+    plan = replace(journal.redact_plan(plan), revision=revision)
     change = difference(before, plan)
     if not change.empty or before is None or plan.goal != before.goal:
         told = messages.note(f"({CHANGED})\n{_as_it_is(plan, journal)}")

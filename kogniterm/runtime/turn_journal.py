@@ -14,6 +14,7 @@ from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
 from kogniterm.protocols import Clock, EventSink
 from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
@@ -24,7 +25,8 @@ from kogniterm.sessions.records import (
     RecordBody,
     Rewound,
 )
-from kogniterm.types import ActionRequest, Phrase, UserInput, events
+from kogniterm.text.redact import redacted_values
+from kogniterm.types import ActionRequest, Phrase, Plan, UserInput, events
 
 if TYPE_CHECKING:
     from kogniterm.agent.messages import Observed
@@ -192,6 +194,12 @@ class TurnJournal:
     def redact(self, text: str) -> str:
         """Replace secrets in a text on its way to journal and model."""
         return self.secrets.redact(text)
+
+    def redact_plan(self, plan: Plan) -> Plan:
+        """Return the plan as it may be kept and sent."""
+        plain = codec.to_plain(plan)
+        clean = redacted_values(plain, self.redact)
+        return plan if clean == plain else codec.from_fields(Plan, clean)
 
     def redact_input(self, user_input: UserInput) -> UserInput:
         """Return the input as it may be kept and sent."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
@@ -230,6 +231,15 @@ def _replaced(text: str, secrets: Iterable[Secret], mark: Callable[[Secret], str
         pieces += [text[position : secret.start], mark(secret)]
         position = secret.end
     return "".join([*pieces, text[position:]])
+
+
+def redacted_values(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a value of JSON with `redact` applied to every text in it, names included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(name): redacted_values(one, redact) for name, one in value.items()}
+    return [redacted_values(one, redact) for one in value] if isinstance(value, list) else value
 
 
 class Redactor:

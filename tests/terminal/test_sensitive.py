@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import holding, leave, open_prompt, say, scripted
+from tests.support.typing_user import answer, holding, leave, open_prompt, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SCRIPT = """replies:
@@ -54,6 +54,24 @@ def holding_said(folder: Path, piece: bytes) -> list[Path]:
     """
     said = re.compile(rb"(?<![0-9a-f.])%s(?![0-9a-f])" % piece if piece.isdigit() else piece)
     return [file for file in holding(folder, piece) if said.search(file.read_bytes())]
+
+
+def test_a_secret_in_an_edited_command_reaches_the_command_alone(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    terminal = open_terminal(user=user, columns=120)
+    script = "replies: [{run: echo start}, {text: All right., repeat: forever}]"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script)}")
+    say(terminal, "go")
+    answer(terminal, "echo start", "e")
+    terminal.send(f"; printf %s {token} | wc -c\r")
+    answer(terminal, "printf %s [secret:1] | wc -c", "y")
+    terminal.until(f"│ {len(token)}")
+    terminal.until("All right.")
+    say(terminal, f"!printf %s {token} | wc -c", "✓")
+    assert leave(terminal) == 0
+    assert holding(terminal.home, token.encode()) == []
 
 
 def test_numbers_in_a_commands_output_are_not_kept(open_terminal: OpenTerminal) -> None:

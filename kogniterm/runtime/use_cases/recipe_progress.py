@@ -20,6 +20,7 @@ from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.errors import RefusedError, UsageError
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import InputReceived, Noted, Outcome
+from kogniterm.text.redact import redacted_values
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -37,16 +38,7 @@ def call_ids(session: LiveSession) -> str:
 def begun_note(recipe: Recipe, inputs: Mapping[str, Any], redact: Callable[[str], str]) -> Noted:
     """Return the note of a recipe that begins, with its secrets replaced."""
     told = {"recipe": recipe.model_dump(mode="json", by_alias=True), "inputs": dict(inputs)}
-    return Noted(BEGUN, redacted(told, redact))
-
-
-def redacted(value: Any, redact: Callable[[str], str]) -> Any:
-    """Return a value of JSON with the secrets in its texts replaced."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(key): redacted(one, redact) for key, one in value.items()}
-    return [redacted(one, redact) for one in value] if isinstance(value, list) else value
+    return Noted(BEGUN, redacted_values(told, redact))
 
 
 def found_note(key: str, text: str, exit_code: int) -> Noted:

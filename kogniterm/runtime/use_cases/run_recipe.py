@@ -54,10 +54,10 @@ from kogniterm.runtime.use_cases.recipe_progress import (
     call_ids,
     found_note,
     recipe_in_progress,
-    redacted,
 )
 from kogniterm.runtime.use_cases.recipe_threads import Thread, Threads
 from kogniterm.sessions.records import InputReceived, NodeRan
+from kogniterm.text.redact import redacted_values
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
     ActionRequest,
@@ -230,7 +230,7 @@ class SessionRecipePorts:
             if effect == "none" and self.session.tools.holds_back(name, checked):
                 effect = "read"
             if effect != "none":
-                if redacted(dict(arguments), self.session.journal.redact) != dict(arguments):
+                if redacted_values(dict(arguments), self.session.journal.redact) != dict(arguments):
                     raise UsageError(
                         "Node {id} of the recipe would give a secret to the tool {name}; only "
                         "commands can be given secrets.",

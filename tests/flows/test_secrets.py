@@ -1,0 +1,132 @@
+"""Secrets of the user: whichever way one is given, no file of KogniTerm holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from kogniterm.runtime.plan_edits import plan_from_text
+from kogniterm.runtime.session_plans import give_plan, replace_plan
+from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, UserInput
+from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+PLAN = f"""
+goal: Log in with {SECRET}
+steps:
+  - {{id: s1, what: Use {SECRET}, check: {{kind: command, value: "echo {SECRET} | wc -c"}}}}
+"""
+PLANNED = """
+  - plan: {goal: Make it, steps: [{id: s1, what: Create}]}
+  - calls: [{tool: complete_step, arguments: {step: s1, note: Not needed., status: skipped}}]
+  - {text: Ok., repeat: forever}
+"""
+RUN = """
+  - run: echo start
+  - {text: Ok., repeat: forever}
+"""
+ASKED = """
+  - calls: [{tool: ask_user, arguments: {question: "Which token?", answers: [a, b]}}]
+  - {text: Ok., repeat: forever}
+"""
+
+
+async def edited_command(make_flow: MakeFlow) -> Flow:
+    flow = make_flow(f"replies:{RUN}", [change_to(f"echo {SECRET} | wc -c"), yes])
+    await flow.run()
+    assert [result.text.strip() for result in flow.results] == [str(len(SECRET) + 1)]
+    return flow
+
+
+async def reason_of_a_rejection(make_flow: MakeFlow) -> Flow:
+    flow = make_flow(f"replies:{RUN}", [no(f"use {SECRET} instead")])
+    await flow.run()
+    return flow
+
+
+async def word_to_the_running_turn(make_flow: MakeFlow) -> Flow:
+    def steer(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        flow.session.steer(f"the token is {SECRET}")
+        return yes(request)
+
+    flow = make_flow(f"replies:{RUN}", [steer])
+    await flow.run()
+    return flow
+
+
+async def edited_plan(make_flow: MakeFlow) -> Flow:
+    def edit(plan: Plan) -> PlanReview:
+        return PlanReview("edit", plan_from_text(PLAN, plan), "person")
+
+    flow = make_flow(f"replies:{PLANNED}", [yes] * 9)
+    assert flow.user is not None
+    flow.user.reviews.append(edit)
+    await flow.run()
+    return flow
+
+
+async def reason_of_a_rejected_plan(make_flow: MakeFlow) -> Flow:
+    flow = make_flow(f"replies:{PLANNED}", [yes] * 9)
+    assert flow.user is not None
+    flow.user.reviews.append(lambda plan: PlanReview("reject", plan, "person", f"use {SECRET}"))
+    await flow.run()
+    return flow
+
+
+async def given_plan(make_flow: MakeFlow) -> Flow:
+    flow = make_flow("replies: [{text: Ok., repeat: forever}]", [yes] * 9)
+    give_plan(flow.open().context, plan_from_text(PLAN))
+    await flow.run()
+    return flow
+
+
+async def plan_between_turns(make_flow: MakeFlow) -> Flow:
+    flow = make_flow("replies: [{text: Ok., repeat: forever}]", [yes] * 9)
+    replace_plan(flow.open().journal, plan_from_text(PLAN), flow.tell)
+    await flow.run()
+    return flow
+
+
+async def answer_to_a_question(make_flow: MakeFlow) -> Flow:
+    async def ask(question: object, answers: Sequence[str | Phrase]) -> str | None:
+        return f"Use {SECRET}"
+
+    flow = make_flow(f"replies:{ASKED}", [yes])
+    assert flow.user is not None
+    await flow.open().run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
+    return flow
+
+
+async def title(make_flow: MakeFlow) -> Flow:
+    flow = make_flow("replies: [{text: Ok., repeat: forever}]")
+    await flow.run(f"Look at {SECRET}")
+    assert flow.session is not None
+    return flow
+
+
+WAYS = (
+    edited_command,
+    reason_of_a_rejection,
+    word_to_the_running_turn,
+    edited_plan,
+    reason_of_a_rejected_plan,
+    given_plan,
+    plan_between_turns,
+    answer_to_a_question,
+    title,
+)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_no_file_holds_it_and_the_model_does_not_get_it(
+    make_flow: MakeFlow, tmp_path: Path, way: Callable[[MakeFlow], Awaitable[Flow]]
+) -> None:
+    flow = await way(make_flow)
+    assert not any(SECRET in text for text in flow.shown)
+    flow.close()
+    for file in (tmp_path / "data").rglob("*"):
+        if file.is_file():
+            assert SECRET.encode() not in file.read_bytes(), file
