@@ -91,8 +91,11 @@ class RecipeThread(Protocol):
     def messages(self) -> Sequence[BaseMessage]:
         """Return the history so far."""
 
-    def keep(self, messages: Sequence[BaseMessage]) -> None:
-        """Add a question with its answer, and everything between them, if they are not there."""
+    def keep(self, messages: Sequence[BaseMessage], *, restored: bool) -> None:
+        """Add a question with its answer, and everything between them.
+
+        What an interrupted run said, and this one `restored`, may be there already.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,7 @@ class Runner:
         async with self.ports.thread(_thread_name(node, scope)) as thread:
             await thread.make_room(self._offered(node))
             said = await self._exchange(node, scope, question, thread.messages)
-            thread.keep(said)
+            thread.keep(said, restored=said == [*self.ports.past(scope.key)])
         return NodeResult(said[-1].text)
 
     def _offered(self, node: Node) -> tuple[ToolSpec, ...]:

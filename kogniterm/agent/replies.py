@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from kogniterm import prompts
 from kogniterm.agent.messages import artifact_of, is_input, note, tool_message
 from kogniterm.errors import ModelReplyError
-from kogniterm.text.visible import whole_json
+from kogniterm.text.visible import whole, with_texts
 from kogniterm.types import UNUSABLE, Phrase, Reply
 
 MAX_UNUSABLE = 3
@@ -47,7 +47,7 @@ def clean_reply(reply: Reply) -> Reply:
         for broken in message.invalid_tool_calls
     )
     seen: set[str] = set()
-    content, calls = whole_json(message.content), whole_json(calls)
+    content, calls = with_texts(message.content, whole), with_texts(calls, whole)
     changed = bool(message.invalid_tool_calls) or content != message.content
     changed = changed or calls != message.tool_calls
     for index, call in enumerate(calls):
@@ -126,10 +126,16 @@ def _cycle(messages: Sequence[BaseMessage]) -> tuple[int, int]:
 
     Both are counted in rounds. Without a loop the period is 1.
     """
-    newest_first = _rounds_backwards(messages)
+    source, newest_first = _rounds_backwards(messages), list[tuple[str, ...]]()
+
+    def back(rounds: int) -> tuple[str, ...] | None:
+        newest_first.extend(islice(source, max(0, rounds + 1 - len(newest_first))))
+        return newest_first[rounds] if rounds < len(newest_first) else None
+
     for period in range(1, MAX_PERIOD + 1):
-        equal = (a == b for a, b in zip(newest_first, newest_first[period:], strict=False))
-        rounds = period + sum(1 for _ in takewhile(bool, equal))
+        rounds = period
+        while (earlier := back(rounds)) is not None and earlier == back(rounds - period):
+            rounds += 1
         if rounds >= HINT_AFTER * period:
             return period, rounds
     return 1, 1
@@ -161,22 +167,16 @@ def _result_groups_backwards(messages: Sequence[BaseMessage]) -> list[list[ToolM
     return groups
 
 
-def _rounds_backwards(messages: Sequence[BaseMessage]) -> list[tuple[str, ...]]:
-    """Return the calls of each round of the current turn with their results, newest first."""
-    signatures: list[tuple[str, ...]] = []
+def _rounds_backwards(messages: Sequence[BaseMessage]) -> Iterator[tuple[str, ...]]:
+    """Yield the calls of each round of the current turn with their results, newest first."""
     results: dict[str, str] = {}
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
             results[message.tool_call_id] = _DURATION.sub("]", message.text)
         elif isinstance(message, AIMessage) and message.tool_calls:
-            signatures.append(
-                tuple(
-                    json.dumps([c["name"], c["args"], results.get(str(c["id"]))], default=str)
-                    for c in message.tool_calls
-                )
+            yield tuple(
+                json.dumps([c["name"], c["args"], results.get(str(c["id"]))], default=str)
+                for c in message.tool_calls
             )
         elif is_input(message):
             break
-        if len(signatures) > 2 * STOP_AFTER * MAX_PERIOD:
-            break
-    return signatures

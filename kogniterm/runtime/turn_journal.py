@@ -25,7 +25,7 @@ from kogniterm.sessions.records import (
     RecordBody,
     Rewound,
 )
-from kogniterm.text.redact import redacted_values
+from kogniterm.text.visible import with_texts
 from kogniterm.types import ActionRequest, Phrase, Plan, UserInput, events
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class TurnJournal:
     def redact_plan(self, plan: Plan) -> Plan:
         """Return the plan as it may be kept and sent."""
         plain = codec.to_plain(plan)
-        clean = redacted_values(plain, self.redact)
+        clean = with_texts(plain, self.redact)
         return plan if clean == plain else codec.from_fields(Plan, clean)
 
     def redact_input(self, user_input: UserInput) -> UserInput:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
@@ -231,15 +230,6 @@ def _replaced(text: str, secrets: Iterable[Secret], mark: Callable[[Secret], str
         pieces += [text[position : secret.start], mark(secret)]
         position = secret.end
     return "".join([*pieces, text[position:]])
-
-
-def redacted_values(value: Any, redact: Callable[[str], str]) -> Any:
-    """Return a value of JSON with `redact` applied to every text in it, names included."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(name): redacted_values(one, redact) for name, one in value.items()}
-    return [redacted_values(one, redact) for one in value] if isinstance(value, list) else value
 
 
 class Redactor:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kogniterm.types import Phrase
@@ -246,12 +247,10 @@ def whole(text: str) -> str:
     return text
 
 
-def whole_json(value: Any) -> Any:
-    """Return a value of JSON with `whole` applied to all its texts."""
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of JSON with `change` applied to all its texts, names included."""
     if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, dict):
-        return {whole_json(key): whole_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [whole_json(item) for item in value]
-    return value
+        return change(value)
+    if isinstance(value, Mapping):
+        return {with_texts(name, change): with_texts(one, change) for name, one in value.items()}
+    return [with_texts(one, change) for one in value] if isinstance(value, list) else value

@@ -11,6 +11,8 @@ from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import give_plan, replace_plan
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, UserInput
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
+from tests.flows.test_recipes import cook
+from tests.support.typing_user import holding
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 PLAN = f"""
@@ -30,6 +32,11 @@ RUN = """
 ASKED = """
   - calls: [{tool: ask_user, arguments: {question: "Which token?", answers: [a, b]}}]
   - {text: Ok., repeat: forever}
+"""
+TAKES_TOKEN = """
+name: r
+inputs: {token: {type: string}}
+nodes:
 """
 
 
@@ -107,6 +114,19 @@ async def title(make_flow: MakeFlow) -> Flow:
     return flow
 
 
+async def input_of_a_recipe(make_flow: MakeFlow) -> Flow:
+    recipe = f"""{TAKES_TOKEN}
+  - {{id: count, command: "printf %s {{{{inputs.token}}}} | wc -c"}}
+  - {{id: ask, model: "Is {{{{inputs.token}}}} good?"}}
+  - {{id: agent, agent: "Look at {{{{inputs.token}}}}"}}
+"""
+    flow = make_flow("replies: [{text: I see., repeat: forever}]", [yes, yes])
+    answer = await cook(flow, recipe, token=SECRET)
+    assert answer.stop == "done"
+    assert flow.results[0].text.strip() == str(len(SECRET))
+    return flow
+
+
 WAYS = (
     edited_command,
     reason_of_a_rejection,
@@ -117,6 +137,7 @@ WAYS = (
     plan_between_turns,
     answer_to_a_question,
     title,
+    input_of_a_recipe,
 )
 
 
@@ -127,6 +148,4 @@ async def test_no_file_holds_it_and_the_model_does_not_get_it(
     flow = await way(make_flow)
     assert not any(SECRET in text for text in flow.shown)
     flow.close()
-    for file in (tmp_path / "data").rglob("*"):
-        if file.is_file():
-            assert SECRET.encode() not in file.read_bytes(), file
+    assert holding(tmp_path / "data", SECRET.encode()) == []

@@ -20,7 +20,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 
-from kogniterm.text.visible import whole, whole_json
+from kogniterm.text.visible import whole, with_texts
 from kogniterm.types import (
     UNUSABLE,
     AnswerDelta,
@@ -136,7 +136,7 @@ def joined(chunks: Sequence[AIMessageChunk]) -> AIMessage:
         raise TypeError(f"a model streamed a {type(message).__name__}")
     calls, invalid = _strict_calls(merged)
     update = {
-        "content": whole_json(message.content),
+        "content": with_texts(message.content, whole),
         "tool_calls": calls,
         "invalid_tool_calls": invalid,
     }

@@ -20,7 +20,7 @@ from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.errors import RefusedError, UsageError
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import InputReceived, Noted, Outcome
-from kogniterm.text.redact import redacted_values
+from kogniterm.text.visible import with_texts
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -38,7 +38,7 @@ def call_ids(session: LiveSession) -> str:
 def begun_note(recipe: Recipe, inputs: Mapping[str, Any], redact: Callable[[str], str]) -> Noted:
     """Return the note of a recipe that begins, with its secrets replaced."""
     told = {"recipe": recipe.model_dump(mode="json", by_alias=True), "inputs": dict(inputs)}
-    return Noted(BEGUN, redacted_values(told, redact))
+    return Noted(BEGUN, with_texts(told, redact))
 
 
 def found_note(key: str, text: str, exit_code: int) -> Noted:
@@ -60,6 +60,11 @@ def recipe_in_progress(session: LiveSession) -> tuple[Recipe, Mapping[str, Any]]
     except ValidationError:
         pass  # words of it were forgotten
     raise UsageError("The recipe of this turn is not in the journal; run it again.")
+
+
+def result_of(answer: ToolMessage) -> NodeResult:
+    """Return the result of an action by what the model is told of it."""
+    return NodeResult(clip(answer.text, MOST_CHARS), int(answer.status == "error"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,4 +134,4 @@ class RecipeProgress:
             return NodeResult(outcome.result.text, outcome.result.exit_code)
         if status == "unknown":
             return NodeResult(answer.text, None)
-        return NodeResult(clip(answer.text, MOST_CHARS), int(answer.status == "error"))
+        return result_of(answer)

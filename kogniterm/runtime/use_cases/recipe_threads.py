@@ -61,13 +61,14 @@ class Thread:
         # What it cost counts once, in the session of the run.
         self.journal.record(replace(body, usage=Usage()), durable=True)
 
-    def keep(self, messages: Sequence[BaseMessage]) -> None:
+    def keep(self, messages: Sequence[BaseMessage], *, restored: bool) -> None:
         """Add a question with its answer, and everything between them, as a turn.
 
-        They may be there, where the recipe was interrupted right after.
+        What an interrupted run said, and this one `restored`, may be there already.
         """
         question, *said = messages
-        if [_gist(one) for one in self.messages[-len(messages) :]] == [*map(_gist, messages)]:
+        kept = self.messages[-len(messages) :]
+        if restored and [*map(_gist, kept)] == [*map(_gist, messages)]:
             return
         turn, answer = self.journal.state.turn + 1, said[-1].text
         given = UserInput(question.text, source="run")

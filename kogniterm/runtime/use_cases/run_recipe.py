@@ -23,7 +23,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent import messages
-from kogniterm.agent.compaction import clip, fitted
+from kogniterm.agent.compaction import fitted
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
@@ -48,16 +48,16 @@ from kogniterm.runtime.turn_end import cancel_open, end_turn, ended_unknown, fai
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.runtime.use_cases.recipe_progress import (
-    MOST_CHARS,
     RecipeProgress,
     begun_note,
     call_ids,
     found_note,
     recipe_in_progress,
+    result_of,
 )
 from kogniterm.runtime.use_cases.recipe_threads import Thread, Threads
 from kogniterm.sessions.records import InputReceived, NodeRan
-from kogniterm.text.redact import redacted_values
+from kogniterm.text.visible import with_texts
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
     ActionRequest,
@@ -230,7 +230,7 @@ class SessionRecipePorts:
             if effect == "none" and self.session.tools.holds_back(name, checked):
                 effect = "read"
             if effect != "none":
-                if redacted_values(dict(arguments), self.session.journal.redact) != dict(arguments):
+                if with_texts(dict(arguments), self.session.journal.redact) != dict(arguments):
                     raise UsageError(
                         "Node {id} of the recipe would give a secret to the tool {name}; only "
                         "commands can be given secrets.",
@@ -325,7 +325,7 @@ class SessionRecipePorts:
             result = await self._run_agent(call_id, delegated)
         text, broken = journal.redact(result.text), result.status != "ok"
         answer = messages.tool_message(call_id, DELEGATE.name, text, failed=broken)
-        told = (answer,) if alone or call_id in self._before.calls else (*asked, answer)
+        told = (answer,) if alone else (*asked, answer)
         journal.record(NodeRan(NodeUpdate(RECIPE_NODE, told)))
         return _of_agent(answer)
 
@@ -468,7 +468,7 @@ class _Actions:
             raise BudgetError(self._over.template, **dict(self._over.values))
         if not isinstance(answer, ToolMessage) or call_id not in self._decisions:
             raise RefusedError("An earlier action of the recipe was refused.")
-        return NodeResult(clip(answer.text, MOST_CHARS), int(answer.status == "error"))
+        return result_of(answer)
 
     async def settled(self) -> None:
         """Wait until the batch that runs has ended."""
