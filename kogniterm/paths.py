@@ -26,6 +26,49 @@ _XDG = {
 
 
 @dataclass(frozen=True, slots=True)
+class ExtensionPaths:
+    """The user's instructions, commands, sub-agents, skills, hooks and MCP servers."""
+
+    config: Path
+    data: Path
+
+    @property
+    def instructions(self) -> Path:
+        """The user's own instructions for the model, in every folder."""
+        return self.config / "AGENTS.md"
+
+    @property
+    def commands(self) -> Path:
+        """Folder of the user's custom commands."""
+        return self.config / "commands"
+
+    @property
+    def agents(self) -> Path:
+        """Folder of the user's sub-agents, one file each."""
+        return self.config / "agents"
+
+    @property
+    def skills(self) -> Path:
+        """Folder of the user's skills, a folder each."""
+        return self.config / "skills"
+
+    @property
+    def hooks(self) -> Path:
+        """The user's hooks."""
+        return self.config / "hooks.json"
+
+    @property
+    def mcp_servers(self) -> Path:
+        """The user's MCP servers."""
+        return self.config / "mcp.json"
+
+    @property
+    def mcp_data(self) -> Path:
+        """Folder of what is known of MCP servers: their tools, trust, and tokens."""
+        return self.data / "mcp"
+
+
+@dataclass(frozen=True, slots=True)
 class Paths:
     """The three folders, and the name of every file in them."""
 
@@ -62,6 +105,11 @@ class Paths:
     def prompts(self) -> Path:
         """Folder of the user's own texts for the model, in place of the shipped ones."""
         return self.config / "prompts"
+
+    @property
+    def extensions(self) -> ExtensionPaths:
+        """The files by which the user extends KogniTerm."""
+        return ExtensionPaths(self.config, self.data)
 
     @property
     def database(self) -> Path:

@@ -40,14 +40,14 @@ from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, gather_tools
-from kogniterm.runtime.services.trust_store import (
+from kogniterm.runtime.services.undo_service import UndoService
+from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     instructions_text,
     policy_texts,
     trusted_files,
 )
-from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes, TurnIO
 from kogniterm.sessions.fold import SessionState

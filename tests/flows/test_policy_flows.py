@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.services.trust_store import TrustStore, discover
+from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, change_to, yes
 from tests.support.programs import needs, require_sandbox

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.services.trust_store import TrustStore, discover
+from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.use_cases import project_files
 from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
 from kogniterm.types import events

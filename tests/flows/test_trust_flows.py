@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.runtime.services.trust_store import discover
+from kogniterm.runtime.trust.project_places import discover
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from tests.flows.conftest import MakeFlow, yes
 from tests.ui.commands.commanded import Commanded
@@ -32,9 +32,7 @@ async def test_trust_takes_effect_at_once_and_so_does_taking_it_back(make_flow: 
     system, before = session.context.system.text, list(flow.shown)
     assert "rhyme" not in system
 
-    assert "Folder trusted. Its instructions, rules and commands now apply." in await repl.type(
-        "/trust"
-    )
+    assert "Folder trusted. Its files now apply." in await repl.type("/trust")
     assert repl.own == ("ship",)
     answer = await flow.run("touch a")
     assert answer.exit_code == 3

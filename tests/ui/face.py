@@ -15,6 +15,7 @@ from typing import Any
 from kogniterm.approval.policy.leases import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import KognitermError
+from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.sessions.records import Record
 from kogniterm.types import (
@@ -136,6 +137,10 @@ class PlayedPolicy:
 class PlayedPaths:
     config: Path = Path("/nowhere")
     permissions_file: Path = Path("/nowhere/permissions.toml")
+
+    @property
+    def extensions(self) -> ExtensionPaths:
+        return ExtensionPaths(self.config, self.config)
 
 
 class PlayedStore:

@@ -300,7 +300,7 @@ def _not_scanned(args: argparse.Namespace) -> str:
 
 
 def _trusted(folder: Path) -> bool:
-    from kogniterm.runtime.services.trust_store import TrustStore
+    from kogniterm.runtime.trust.trust_store import TrustStore
 
     return TrustStore(paths_in_use().trust_file).knows(folder)
 

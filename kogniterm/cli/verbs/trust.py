@@ -17,7 +17,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "trust",
         description=mark(
-            "Trust the instruction files, rules and custom commands that this folder contains now. "
+            "Trust the files that this folder contains now and that KogniTerm would use: "
+            "instructions, rules, custom commands, sub-agents, skills, hooks and MCP servers. "
             "After a change, you are asked again."
         ),
         examples=(Example("kogniterm trust --show"), Example("kogniterm trust -C ~/project")),
@@ -39,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> Report:
     from kogniterm.approval import load_rules
-    from kogniterm.runtime.services.trust_store import TrustStore, discover, policy_texts
+    from kogniterm.runtime.trust.project_places import discover
+    from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
     from kogniterm.ui.commands.policy import kind_words
 
     store = TrustStore(paths_in_use().trust_file)
@@ -54,6 +56,7 @@ def _report(args: argparse.Namespace) -> Report:
             {"folder": str(folder), "trusted": False}, [_("The folder is no longer trusted.")]
         )
     files = discover(folder)
+    changes = store.changes(folder, files)
     if not args.show:
         # Rules that are wrong would keep every session from opening.
         for name, text in policy_texts(files).items():
@@ -63,8 +66,9 @@ def _report(args: argparse.Namespace) -> Report:
     kinds = kind_words()
     width = max(map(len, kinds.values()))
     lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
-    lines = lines or [_("This folder has no instructions, rules or commands.")]
+    lines = lines or [_("This folder has no files that KogniTerm would use.")]
     lines += [translate(text) for text in finding.texts if finding.known]
+    lines += [line for change in changes.values() for line in change.splitlines()]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {
         "folder": str(folder),

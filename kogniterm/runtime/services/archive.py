@@ -23,8 +23,8 @@ from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
 from kogniterm.models.providers.gemini_cache import ProviderCaches, delete_listed
 from kogniterm.models.reply_cache import ReplyCache
-from kogniterm.runtime.services.trust_store import TrustStore, trusted_files
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
+from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.journal.ownership import start_of
 from kogniterm.text.matching import Matcher
@@ -286,6 +286,7 @@ def forgettables(
         (Phrase("prompt history"), [paths.history_file]),
         (Phrase("examples for the local model"), [paths.learned_examples]),
         (Phrase("logs"), [paths.log_file.parent]),
+        (Phrase("copies of trusted files"), [trusted_texts(paths.trust_file)]),
         (Phrase("the list of files KogniTerm wrote for you"), [paths.written_files]),
     ]
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 TRUST_ACTIONS = ("show", "revoke")
+MOST_CHANGED_LINES = 40
+"""Lines shown of what changed in a file that was trusted."""
 
 
 def permissions(repl: Repl, argument: str) -> None:
@@ -79,9 +81,11 @@ def _last_asked(repl: Repl) -> Judged | None:
 
 async def trust(repl: Repl, argument: str) -> None:
     """Run /trust [show|revoke]."""
-    from kogniterm.runtime.services.trust_store import TrustStore, discover
+    from kogniterm.runtime.trust.project_places import discover
+    from kogniterm.runtime.trust.trust_store import TrustStore
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
+    from kogniterm.ui.screen.diffs import diff
 
     folder = Path(repl.session.folder)
     store = TrustStore(repl.session.archive.paths.trust_file)
@@ -92,9 +96,7 @@ async def trust(repl: Repl, argument: str) -> None:
         if not revoke(repl.session):
             raise UsageError("{folder} is not trusted.", folder=folder)
         repl.read_custom_commands()
-        repl.display.say(
-            Phrase("Trust revoked. The folder's instructions, rules and commands no longer apply.")
-        )
+        repl.display.say(Phrase("Trust revoked. The folder's files no longer apply."))
         return
     finding = store.finding(folder, files)
     kinds = kind_words()
@@ -102,9 +104,11 @@ async def trust(repl: Repl, argument: str) -> None:
     if rows:
         repl.display.write(table(rows, ("accent", "muted")))
     else:
-        repl.display.say(Phrase("This folder has no instructions, rules or commands."))
+        repl.display.say(Phrase("This folder has no files that KogniTerm would use."))
     for text in finding.texts:
         repl.display.say(text)
+    for change in store.changes(folder, files).values():
+        repl.display.write(diff(change, limit=MOST_CHANGED_LINES))
     if finding.trusted:
         repl.display.say(Phrase("This folder is trusted; to revoke this, use /trust revoke."))
         return
@@ -115,13 +119,14 @@ async def trust(repl: Repl, argument: str) -> None:
         _("Trust this folder?"),
         [
             _("Instructions are shown to the model; rules can only be stricter than yours."),
+            _("Hooks and MCP servers run programs, in the sandbox."),
             _("Its manifests are read, to remember how it is built and tested."),
         ],
         [Option("yes", _("trust these files"), "yes"), Option("no", _("no"), "no")],
     )
     if answer == "yes":
         give_trust(repl.session, files)
-        repl.display.say(Phrase("Folder trusted. Its instructions, rules and commands now apply."))
+        repl.display.say(Phrase("Folder trusted. Its files now apply."))
         new = ", ".join(f"/{name}" for name in repl.read_custom_commands())
         if new:
             repl.display.say(Phrase("New commands: {names}", {"names": new}))
@@ -138,4 +143,12 @@ def permission_choices(repl: Repl) -> Iterable[str]:
 
 def kind_words() -> dict[str, str]:
     """Return what a project's files are, for users."""
-    return {"instructions": _("instructions"), "policy": _("rules"), "command": _("custom command")}
+    return {
+        "instructions": _("instructions"),
+        "policy": _("rules"),
+        "command": _("custom command"),
+        "agent": _("sub-agent"),
+        "skill": _("skill"),
+        "hooks": _("hooks"),
+        "mcp": _("MCP servers"),
+    }

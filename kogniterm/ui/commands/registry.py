@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
 
+    from kogniterm.runtime.extensions.custom_commands import CustomCommand
     from kogniterm.runtime.session import LiveSession
-    from kogniterm.runtime.use_cases.project_files import CustomCommand
 
 
 Handler = Callable[[Any, str], Awaitable[None] | None]
@@ -186,10 +186,10 @@ def custom_commands(
 
     The first of a name wins; the names of the `built_in` commands are taken.
     """
-    from kogniterm.runtime.use_cases.project_files import commands_of_folder, commands_of_texts
+    from kogniterm.runtime.extensions.custom_commands import commands_of_folder, commands_of_texts
 
     archive = session.archive
-    mine = commands_of_folder(archive.paths.config / "commands")
+    mine = commands_of_folder(archive.paths.extensions.commands)
     found = (*mine, *commands_of_texts(archive.project_commands()))
     taken = {name for one in built_in for name in (one.name, *one.aliases)}
     made: list[Command] = []

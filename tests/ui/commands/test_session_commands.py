@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.services.trust_store import TrustStore, discover
-from kogniterm.runtime.use_cases.project_files import parse_command
+from kogniterm.runtime.extensions.custom_commands import parse_command
+from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_transfer import read_report
 from kogniterm.sessions.store import SessionInfo
@@ -152,7 +153,7 @@ async def test_leases_are_listed_taken_back_and_explained(make_flow: MakeFlow) -
 async def test_trust_shows_asks_and_says_when_it_holds(make_flow: MakeFlow) -> None:
     flow = make_flow()
     repl = Commanded(flow.open(), answers=["no", "no", "yes"])
-    assert "no instructions, rules or commands" in await repl.type("/trust")
+    assert "no files that KogniTerm would use" in await repl.type("/trust")
     (flow.folder / "AGENTS.md").write_text("Use tabs.\n")
     assert "not trusted" in await repl.type("/trust show")
     assert "Nothing changed." in await repl.type("/trust")

@@ -1,85 +1,22 @@
 """Trust of folders: nothing in a project folder has any effect before the user trusts it.
 
 The record holds the hash of every file that would have an effect, so the user is asked again about
-a file that changed since. Trust is per folder and is not inherited by folders below it. Reading is
-bounded: only regular files of known names, never a pipe or a device, never a link that leads out.
+a file that changed since, and sees the difference: the trusted texts are kept for that, by their
+hash. Trust is per folder and is not inherited by folders below it.
 """
 
 from __future__ import annotations
 
-import hashlib
+import difflib
 import json
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from kogniterm.host.safe_files import open_file, resolved
-from kogniterm.storage.folders import write_private
+from kogniterm.runtime.trust.project_places import ProjectFile, discover
+from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.types import Phrase
-
-INSTRUCTION_FILES = ("AGENTS.md", "KOGNITERM.md")
-"""In the order in which the model gets them: what is for KogniTerm alone comes last."""
-POLICY_FILE = ".kogniterm/policy.toml"
-COMMANDS_FOLDER = ".kogniterm/commands"
-MAX_FILE = 64 * 1024
-MAX_COMMANDS = 100
-
-Kind = Literal["instructions", "policy", "command"]
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectFile:
-    """A file of a project folder that would have an effect once it is trusted."""
-
-    name: str
-    kind: Kind
-    digest: str
-    text: str
-
-
-def discover(folder: Path) -> tuple[ProjectFile, ...]:
-    """Return the files of `folder` that would have an effect: a bounded number of small ones."""
-    wanted: list[tuple[str, Kind]] = [(name, "instructions") for name in INSTRUCTION_FILES]
-    wanted.append((POLICY_FILE, "policy"))
-    commands = folder / COMMANDS_FOLDER
-    wanted.extend((f"{COMMANDS_FOLDER}/{name}", "command") for name in _commands(commands))
-    found = ((name, kind, _read(folder, name)) for name, kind in wanted)
-    return tuple(
-        ProjectFile(name, kind, hashlib.sha256(data).hexdigest(), data.decode("utf-8", "replace"))
-        for name, kind, data in found
-        if data is not None
-    )
-
-
-def _commands(folder: Path) -> list[str]:
-    """Return the command files in `folder`; none where it is a link or not readable."""
-    try:
-        if not stat.S_ISDIR(folder.lstat().st_mode):
-            return []
-        with os.scandir(folder) as entries:
-            return sorted(e.name for e in entries if e.name.endswith(".md"))[:MAX_COMMANDS]
-    except OSError:
-        return []
-
-
-def _read(folder: Path, name: str) -> bytes | None:
-    try:
-        path = resolved(folder / name)
-        if not path.is_relative_to(resolved(folder)):
-            return None
-        descriptor = open_file(path)
-    except (OSError, ValueError):
-        return None
-    info = os.fstat(descriptor)
-    # Checked before `os.fdopen`, which raises for a folder.
-    if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
-        os.close(descriptor)
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(MAX_FILE)
 
 
 def trusted_files(
@@ -150,6 +87,7 @@ class TrustStore:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._texts = trusted_texts(file)
 
     def finding(self, folder: Path, files: tuple[ProjectFile, ...]) -> TrustFinding:
         """Compare the files found in `folder` with those trusted."""
@@ -165,6 +103,9 @@ class TrustStore:
 
     def trust(self, folder: Path, files: tuple[ProjectFile, ...]) -> None:
         """Record that the user trusts what `folder` holds now."""
+        private_folder(self._texts)
+        for one in files:
+            write_private(self._texts / one.digest, one.text.encode())
         self._save({**self._load(), os.path.realpath(folder): _hashes(files)})
 
     def revoke(self, folder: Path) -> bool:
@@ -174,6 +115,25 @@ class TrustStore:
         if known:
             self._save(recorded)
         return known
+
+    def changes(self, folder: Path, files: tuple[ProjectFile, ...]) -> Mapping[str, str]:
+        """Return what changed in `files` since they were trusted: a unified diff by file name.
+
+        A file whose trusted text is not known any more has none.
+        """
+        known = self._load().get(os.path.realpath(folder), {})
+        found = {}
+        for one in files:
+            digest = known.get(one.name, one.digest)
+            if digest != one.digest and (before := self._text(digest)) is not None:
+                found[one.name] = difference(one.name, before, one.text)
+        return found
+
+    def _text(self, digest: str) -> str | None:
+        try:
+            return (self._texts / digest).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
 
     def _load(self) -> Mapping[str, Mapping[str, str]]:
         """Read the record; an unreadable one means that nothing is trusted."""
@@ -185,6 +145,21 @@ class TrustStore:
 
     def _save(self, recorded: Mapping[str, Mapping[str, str]]) -> None:
         write_private(self._file, json.dumps(recorded, indent=1).encode())
+        used = {digest for files in recorded.values() for digest in files.values()}
+        for text in self._texts.glob("*"):
+            if text.name not in used:
+                text.unlink(missing_ok=True)
+
+
+def trusted_texts(file: Path) -> Path:
+    """Return the folder of the texts that were trusted, beside the record `file`."""
+    return file.with_name("trusted-texts")
+
+
+def difference(name: str, before: str, after: str) -> str:
+    """Return the unified diff of a file, or of anything else that was trusted."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
+    return "\n".join(lines)
 
 
 def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.runtime.services.trust_store import (
-    MAX_FILE,
+from kogniterm.runtime.trust.project_places import MAX_FILE, discover
+from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     compare,
-    discover,
     instructions_text,
     trusted_files,
 )
@@ -155,3 +154,16 @@ def test_a_rule_that_went_is_told(project: Path, store: TrustStore) -> None:
     assert [str(text) for text in told] == [
         "No longer present or not readable: .kogniterm/policy.toml."
     ]
+
+
+def test_what_changed_is_shown_as_a_diff_against_what_was_trusted(
+    project: Path, store: TrustStore, tmp_path: Path
+) -> None:
+    store.trust(project, discover(project))
+    assert store.changes(project, discover(project)) == {}
+    (project / "AGENTS.md").write_text("Use spaces.\n")
+    diffs = store.changes(project, discover(project))
+    assert list(diffs) == ["AGENTS.md"]
+    assert diffs["AGENTS.md"].splitlines()[-2:] == ["-Use tabs.", "+Use spaces."]
+    store.revoke(project)
+    assert list((tmp_path / "data" / "trusted-texts").iterdir()) == []

@@ -1,0 +1,1 @@
+"""Extensions of the user and of trusted projects, in the formats that terminal agents share."""

@@ -1,0 +1,72 @@
+"""Markdown files with YAML before their text: skills, custom commands and sub-agents.
+
+Other agents accept what is not quite YAML (a description with a colon in it), so such a block is
+read line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kogniterm.text.visible import clean
+
+MAX_BLOCK = 16 * 1024
+"""Characters of the block; more is no description."""
+_BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_LINE = re.compile(r"([A-Za-z][\w-]*)[ \t]*:[ \t]*(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The fields of a Markdown file, their names in lower case, and the text below them."""
+
+    fields: Mapping[str, Any]
+    body: str
+
+    def text(self, name: str) -> str:
+        """Return a field as one line of text; "" without it."""
+        value = self.fields.get(name)
+        if isinstance(value, list | tuple):
+            return ", ".join(str(one) for one in value)
+        return "" if value is None else " ".join(str(value).split())
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return a field as a list: of YAML, or separated by commas outside of parentheses."""
+        value = self.fields.get(name)
+        if isinstance(value, list | tuple):
+            return tuple(str(one).strip() for one in value)
+        text = "" if value is None else str(value)
+        parts = re.split(r",(?![^(]*\))", text)
+        return tuple(part.strip() for part in parts if part.strip())
+
+
+def read_document(text: str) -> Document:
+    """Return the fields and the body of a file's text; control characters are removed."""
+    text = clean(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    block = _BLOCK.match(text)
+    if block is None:
+        return Document({}, text)
+    return Document(_fields(block[1][:MAX_BLOCK]), text[block.end() :])
+
+
+def _fields(block: str) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(block) if "&" not in block else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        found = _by_line(block)
+    return {str(name).strip().lower(): value for name, value in found.items()}
+
+
+def _by_line(block: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for line in block.splitlines():
+        if (part := _LINE.fullmatch(line.rstrip())) is not None:
+            fields[part[1]] = part[2].strip().strip("\"'")
+    return fields
