@@ -110,6 +110,9 @@ HEAVY = (
     "numpy",
     "snowballstemmer",
     "selectolax",
+    "mcp",
+    "mcp_types",
+    "httpx2",
 )
 LIGHT_ROOTS = (
     "kogniterm.__main__",
