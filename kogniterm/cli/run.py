@@ -14,7 +14,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol, get_args
 
@@ -34,6 +34,7 @@ from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
+from kogniterm.ui.commands.registry import is_slash_command, names_of, split_line
 from kogniterm.ui.locale import _, mark, translate
 from kogniterm.ui.prompt.attachments import mentions
 
@@ -164,6 +165,8 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
+        if user_input is not None and not _is_piped(args):
+            user_input = _called(session, user_input)
         approver = front.approver(session) if front.approver else Unattended()
         running = session.run(
             user_input,
@@ -176,6 +179,36 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
         return asyncio.run(drive(session, running, sink))
     finally:
         session.close()
+
+
+def _is_piped(args: argparse.Namespace) -> bool:
+    """Return whether the task is standard input, which calls nothing: it may be anybody's."""
+    return not args.task or args.task == ["-"]
+
+
+def _called(session: LiveSession, user_input: UserInput) -> UserInput:
+    """Return the input that a custom command makes, if the task calls one.
+
+    Raises `UsageError` for what is almost the name of one.
+    """
+    if not is_slash_command(user_input.text):
+        return user_input
+    from kogniterm.runtime.extensions.custom_commands import custom_commands_of, typed_command
+    from kogniterm.text.spelling import meant
+    from kogniterm.ui.commands.command_table import COMMANDS
+
+    built_in = names_of(COMMANDS)
+    known, _refused = custom_commands_of(session, built_in)
+    custom, argument = typed_command(known, user_input.text)
+    if custom is not None:
+        find = partial(mentions, folder=session.folder)
+        given = custom.given(argument, session.folder, find)
+        return replace(given, data=user_input.data, source="run")
+    name = split_line(user_input.text)[0]
+    near = None if name in built_in else meant(name, [one.name for one in known])
+    if near:
+        raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
+    return user_input
 
 
 def _given_plan(args: argparse.Namespace) -> Plan | None:

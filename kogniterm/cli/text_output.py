@@ -46,6 +46,15 @@ _MOST_HELD = 1 << 20
 """Bytes kept of what a command writes while another one's output is written; the newest ones."""
 
 
+def _who_acts(task: str, name: str) -> str:
+    values = {"task": render(task), "name": render(name)}
+    if name.startswith("/"):
+        return _("custom command: {task}").format(**values)
+    if name:
+        return _("sub-agent {name}: {task}").format(**values)
+    return _("sub-agent: {task}").format(**values)
+
+
 @dataclass(slots=True)
 class _Waiting:
     """A command whose output is written once that of those before it is whole."""
@@ -93,10 +102,11 @@ class TextSink:
                 why = event.decision.reason and translate(event.decision.why)
                 self._line(f"  {render(why)}")
             case events.AgentStarted():
-                self._agent(event.agent, event.task)
+                self._agent(event.agent, event.task, event.name)
             case events.ActionProposed() if event.request.agent:
                 # A command that began before this process was not announced on this screen.
-                self._agent(event.request.agent, event.request.agent_task)
+                request = event.request
+                self._agent(request.agent, request.agent_task, request.agent_name)
             case events.ToolRan():
                 self._tool(event.name, event.arguments)
             case events.ActionEnded():
@@ -125,11 +135,11 @@ class TextSink:
             if hint := limit_hint(answer):
                 self._line(hint)
 
-    def _agent(self, agent: str, task: str) -> None:
+    def _agent(self, agent: str, task: str, name: str) -> None:
         """Say once who acts from here on."""
         if agent not in self._agents:
             self._agents.add(agent)
-            self._line(_("sub-agent: {task}").format(task=render(task)))
+            self._line(_who_acts(task, name))
 
     def _plan(self, plan: Plan, previous: Plan | None) -> None:
         before = {step.id: step for step in previous.walk()} if previous else {}

@@ -57,7 +57,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
 from kogniterm.text.redact import Redactor, highest_mark, redact
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import Answer, ApprovalMode, CommandResult, Phrase
+from kogniterm.types import Answer, ApprovalMode, CommandResult, Phrase, UserInput
 
 _SETTLED = (
     Phrase(
@@ -141,7 +141,7 @@ def assemble(
         archive=archive,
         asker=asker,
         open_model=open_model,
-        continue_recipe=_continue_recipe,
+        run_other=_run_other,
         beside=SideBySide(policy, modes, executor, settings.parallel_commands),
         memory=memory,
         tools=tools,
@@ -153,10 +153,16 @@ def assemble(
     return session
 
 
-async def _continue_recipe(session: LiveSession, io: TurnIO) -> Answer:
-    from kogniterm.runtime.use_cases.run_recipe import continue_in_session
+async def _run_other(session: LiveSession, user_input: UserInput | None, io: TurnIO) -> Answer:
+    """Run the turn of a custom command, or continue that of a recipe."""
+    open_input = session.state.open_input
+    if user_input is None and open_input is not None and open_input.source == "recipe":
+        from kogniterm.runtime.use_cases.run_recipe import continue_in_session
 
-    return await continue_in_session(session, io)
+        return await continue_in_session(session, io)
+    from kogniterm.runtime.extensions.command_lines import run_custom_command
+
+    return await run_custom_command(session, user_input, io)
 
 
 def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:

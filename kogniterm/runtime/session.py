@@ -67,7 +67,8 @@ class LiveSession:
     asker: AskPort
     open_model: OpenModels
     tools: ToolService
-    continue_recipe: Callable[[LiveSession, TurnIO], Awaitable[Answer]]
+    run_other: Callable[[LiveSession, UserInput | None, TurnIO], Awaitable[Answer]]
+    """Runs a turn that does more than ask the model, see `UserInput.beyond_model`."""
     beside: SideBySide | None = None
     memory: MemoryService | None = None
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
@@ -142,9 +143,9 @@ class LiveSession:
                 return self._without_model(sink, partial(_told, news, sink))
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt)
-        open_input = self.state.open_input
-        if user_input is None and open_input is not None and open_input.source == "recipe":
-            answer = await self.continue_recipe(self, io)
+        given = user_input or self.state.open_input
+        if given is not None and given.beyond_model:
+            answer = await self.run_other(self, user_input, io)
         else:
             answer = await run_turn(self.services, user_input, io)
         if self.memory is not None:

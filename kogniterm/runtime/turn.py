@@ -15,7 +15,7 @@ only loop. A turn works with four services: journal, gate, runner and context.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,8 +80,16 @@ class TurnServices:
         return TurnCount(self.budget, self.journal.clock, plan_before=before, earlier=state.usage)
 
 
-async def run_turn(services: TurnServices, user_input: UserInput | None, io: TurnIO) -> Answer:
+First = Callable[[TurnServices, TurnIO, TurnCount], Awaitable[Answer | None]]
+"""Does what comes before the model's first call. Returns an answer where there is no call."""
+
+
+async def run_turn(
+    services: TurnServices, user_input: UserInput | None, io: TurnIO, first: First | None = None
+) -> Answer:
     """Take `user_input` to its answer; None resumes the turn that is open.
+
+    `first` is run before the model is asked, also when a turn is resumed.
 
     Cancelling the task stops the turn: the running command is ended, everything open gets its
     observation, and an `Answer` with stop "interrupted" is returned. A cancel with the message
@@ -96,7 +104,9 @@ async def run_turn(services: TurnServices, user_input: UserInput | None, io: Tur
             return nothing_open(io, count)
         else:
             count.refused += [(one.why, one.by) for one in journal.state.refused]
-        answer = await _think_and_act(services, io, count)
+        answer = await first(services, io, count) if first is not None else None
+        if answer is None:
+            answer = await _think_and_act(services, io, count)
     except asyncio.CancelledError as stopped:
         if LEFT_OPEN in stopped.args:
             raise

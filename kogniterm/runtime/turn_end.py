@@ -57,7 +57,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     if count.unknown:
         return ended_unknown(text, count)
     if count.refused:
-        return _refused(text, count, state.mode)
+        return refused(text, count, state.mode)
     if count.unasked:
         question = " ".join(count.unasked[0].split())
         reason = Phrase("No user was available to answer: {question}", {"question": question})
@@ -78,7 +78,7 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
 
 
-def _refused(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
+def refused(text: str, count: TurnCount, mode: ApprovalMode) -> Answer:
     """Return the answer of a turn in which something was refused.
 
     The first refusal is the reason; one by anybody but the user comes before theirs.

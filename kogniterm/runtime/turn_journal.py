@@ -208,6 +208,7 @@ class TurnJournal:
             user_input,
             text=self.redact(user_input.text),
             line=self.redact(user_input.line),
+            parts=tuple(map(self.redact, user_input.parts)),
             data=self.redact(data) if data is not None else None,
         )
 

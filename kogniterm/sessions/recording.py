@@ -253,8 +253,8 @@ class TurnRecording:
 class SessionRecording:
     """The whole session: turns, and the records that are copied as they are.
 
-    These are the records between turns, and the turns in which a recipe ran: its nodes run side by
-    side, in an order that another run need not have.
+    These are the records between turns, and the turns in which a recipe ran (its nodes run side by
+    side, in an order that another run need not have) or the commands in a custom command.
     """
 
     parts: list[TurnRecording | RecordBody] = field(default_factory=list)
@@ -268,12 +268,12 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
     started |= _questions(recording.records)
     plan_mode, mode = "auto", ""
-    copied, recipes = False, _recipe_turns(recording.records)
+    copied, whole = False, _copied_turns(recording.records)
     turn: TurnRecording | None = None
     for record in recording.records:
         body = record.body
         if isinstance(body, InputReceived):
-            copied = body.turn in recipes
+            copied = body.turn in whole
             turn = None if copied else TurnRecording(body, plan_mode=plan_mode, mode=mode)
             recording.parts.append(turn or body)
         elif isinstance(body, Noted) and body.kind == Note.PLAN_MODE:
@@ -292,12 +292,14 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     return recording
 
 
-def _recipe_turns(records: Iterable[Record]) -> set[int]:
-    """Return the numbers of the turns in which a recipe ran."""
+def _copied_turns(records: Iterable[Record]) -> set[int]:
+    """Return the numbers of the turns in which a recipe or a custom command ran commands."""
     turn, found = 0, set()
     for record in records:
         if isinstance(record.body, InputReceived):
             turn = record.body.turn
+            if record.body.input.parts:
+                found.add(turn)
         elif isinstance(record.body, NodeRan) and record.body.update.node == RECIPE_NODE:
             found.add(turn)
     return found

@@ -67,8 +67,9 @@ class ActionRequest:
     rendering of what would happen, and `arguments` holds what the tool gets. `detail` is shown
     before approval beside it: the unified diff of an edit. `hosts` are those that the tool
     contacts. `agent` is the call id of the `delegate` call whose sub-agent asks (empty: the main
-    agent), `agent_task` its task, short. `refusal` is given when the same call has run in the
-    sandbox, and may run again outside of it.
+    agent), `agent_task` its task, short, and `agent_name` its name where it has one; a custom
+    command that asks has its own name there, with the slash. `refusal` is given when the same call
+    has run in the sandbox, and may run again outside of it.
     """
 
     id: str
@@ -81,6 +82,7 @@ class ActionRequest:
     detail: str = ""
     agent: str = ""
     agent_task: str = ""
+    agent_name: str = ""
     refusal: SandboxRefusal | None = None
     hosts: tuple[str, ...] = ()
 

@@ -109,10 +109,14 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class AgentStarted:
-    """The start of a sub-agent with `task`; its end is a `ToolRan` of `delegate`."""
+    """The start of a sub-agent with `task`; its end is a `ToolRan` of `delegate`.
+
+    `name` is that of a sub-agent that has one, or of a custom command, with its slash.
+    """
 
     agent: str
     task: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,9 @@ LimitChoice = Literal["more", "unlimited", "end"]
 class UserInput:
     """One input of the user: the words, and data piped in beside them.
 
-    `line` is the slash command that wrote `text`, when one did.
+    `line` is the slash command that wrote `text`, when one did. With `parts` the text is not
+    known yet: it is made of them, text and command in turn, once the commands have run. `model`
+    is the one to ask in this turn, if it can be used.
     """
 
     text: str
@@ -147,11 +149,18 @@ class UserInput:
     source: Literal["repl", "run", "shell", "script", "recipe"] = "repl"
     attachments: tuple[str, ...] = ()
     line: str = ""
+    parts: tuple[str, ...] = ()
+    model: str = ""
 
     @property
     def typed(self) -> str:
         """Return what the user typed."""
         return self.line or self.text
+
+    @property
+    def beyond_model(self) -> bool:
+        """Return whether its turn does more than ask the session's model."""
+        return bool(self.parts or self.model) or self.source == "recipe"
 
 
 StopReason = Literal[

@@ -1,88 +1,195 @@
-"""Custom commands: Markdown files that become slash commands.
+"""Custom commands: files of the user and of trusted projects that become slash commands.
 
-`NAME.md` in the folder `commands` of the configuration, or in a trusted project's
-`.kogniterm/commands`, becomes `/NAME`. Its text goes to the model as if it had been typed, with
-`$ARGUMENTS` replaced by everything after the name and `$1` to `$9` by its words. A block between
-two lines `---` at the top may say `description:` and `arguments:`.
+`NAME.md` (as Claude Code has it) or `NAME.toml` (as gemini-cli has it) becomes `/NAME`, and
+`FOLDER/NAME.md` becomes `/FOLDER:NAME`, or `/NAME` too where nothing else has that name. Its text
+goes to the model as if it had been typed, with the user's arguments put in; see `command_template`.
+Commands in it are run before, by `command_lines`.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
+from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
+from kogniterm.host.safe_files import resolved
+from kogniterm.runtime.extensions.command_template import Template
 from kogniterm.runtime.extensions.front_matter import read_document
-from kogniterm.text.visible import one_line
+from kogniterm.storage.folders import named
+from kogniterm.text.visible import clean, one_line
+from kogniterm.types import Phrase, UserInput
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
 
 LARGEST = 64 * 1024
-MOST_COMMANDS = 100
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}")
-_PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9])")
+MOST_COMMANDS = 200
+MOST_LINES = 20
+"""Commands that one custom command may run."""
+ENDINGS = (".md", ".toml")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,40}(?::[a-z0-9][a-z0-9_.-]{0,40}){0,4}")
+
+FindFiles = Callable[[str], Sequence[str]]
+"""Return the files that a text names with @ and that exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A custom command as its file describes it."""
+    """A custom command as its file describes it; `alias` is a shorter name, if it has one.
+
+    `source` is the file, for the user; `allowed_tools` are permissions that it asks for.
+    """
 
     name: str
-    body: str
+    template: Template
     description: str = ""
     arguments: str = ""
+    source: str = ""
+    project: bool = False
+    model: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    alias: str = ""
 
-    def expanded(self, argument: str) -> str:
-        """Return the text for the model. Raises `UsageError` when it is empty."""
+    @property
+    def help(self) -> Phrase:
+        """Return the description, with whose command it is."""
+        words = {"words": self.description}
+        return Phrase("{words} (project)", words) if self.project else Phrase("{words}", words)
+
+    def given(self, argument: str, folder: str, find: FindFiles) -> UserInput:
+        """Return the input that the command and the user's arguments make.
+
+        Raises `UsageError` when it is empty or cannot be used.
+        """
         try:
-            words = shlex.split(argument)
-        except ValueError:
-            words = argument.split()
-
-        def put(found: re.Match[str]) -> str:
-            if found[1] == "ARGUMENTS":
-                return argument
-            number = int(found[1])
-            return words[number - 1] if number <= len(words) else ""
-
-        text = _PLACE.sub(put, self.body).strip()
-        if argument and not _PLACE.search(self.body):
-            text = f"{text}\n\n{argument}"
-        if not text:
+            parts = self.template.filled(argument)
+        except UsageError as error:
+            raise UsageError(
+                "Custom command /{name} cannot be used: {why}", name=self.name, why=error.text
+            ) from error
+        texts = [part.text for part in parts]
+        count = len(texts) // 2
+        if count > MOST_LINES:
+            raise UsageError(
+                "Custom command /{name} has {count} commands; at most {most} are allowed.",
+                name=self.name,
+                count=count,
+                most=MOST_LINES,
+            )
+        texts[0], texts[-1] = texts[0].lstrip(), texts[-1].rstrip()
+        if not any(text.strip() for text in texts):
             raise UsageError(
                 "Custom command /{name} produced no text; check its file and arguments.",
                 name=self.name,
             )
-        return text
+        line = f"/{self.name} {argument}".rstrip()
+        files = self._files(texts[::2], argument, folder, find)
+        if count:
+            return UserInput(line, attachments=files, line=line, model=self.model,
+                             parts=tuple(texts))  # fmt: skip
+        return UserInput(texts[0].strip(), attachments=files, line=line, model=self.model)
+
+    def _files(
+        self, texts: Sequence[str], argument: str, folder: str, find: FindFiles
+    ) -> tuple[str, ...]:
+        """Return the files to attach: a project names no files but its own, and no secrets."""
+        asked = set(find(argument))
+        names = dict.fromkeys(name for text in texts for name in find(text))
+        for name in names:
+            if self.project and name not in asked and not _is_own(folder, name):
+                raise UsageError(
+                    "Custom command /{name} of this project names {file}, which is outside of its "
+                    "folder or may hold secrets. To attach it, name it yourself.",
+                    name=self.name,
+                    file=name,
+                )
+        return tuple(names)
 
 
-def parse_command(name: str, text: str) -> CustomCommand | None:
-    """Return the command in a file's text; None when its name cannot be typed."""
+def _is_own(folder: str, name: str) -> bool:
+    try:
+        path = resolved(named(folder, name))
+    except (OSError, ValueError):
+        return False
+    return path.is_relative_to(resolved(Path(folder))) and not is_secret(str(path))
+
+
+def parse_command(
+    path: str, text: str, *, source: str = "", project: bool = False
+) -> CustomCommand | None:
+    """Return the command in a file; None when its name cannot be typed, or it cannot be read.
+
+    `path` is the file's name below the folder of commands.
+    """
+    relative = PurePosixPath(path)
+    name = ":".join((*relative.parent.parts, relative.stem)).lower()
     if not _NAME.fullmatch(name):
         return None
+    read = _from_toml if relative.suffix == ".toml" else _from_markdown
+    found = read(name, text)
+    return replace(found, source=source or path, project=project) if found is not None else None
+
+
+def _from_markdown(name: str, text: str) -> CustomCommand:
     document = read_document(text)
-    body = document.body
-    described = one_line(document.text("description"), 100) or one_line(
-        body.strip().partition("\n")[0].lstrip("# "), 60
+    template = Template(document.body)
+    hint = document.fields.get("argument-hint", document.fields.get("arguments"))
+    # YAML reads [WORD] as a list.
+    shown = f"[{', '.join(map(str, hint))}]" if isinstance(hint, list) else str(hint or "")
+    model = document.text("model")
+    return CustomCommand(
+        name,
+        template,
+        _described(document.text("description"), template),
+        _hint(shown, template),
+        model=model if model != "inherit" else "",
+        allowed_tools=document.words("allowed-tools"),
     )
-    default = "[WORDS]" if _PLACE.search(body) else ""
-    return CustomCommand(name, body, described, document.text("arguments") or default)
+
+
+def _from_toml(name: str, text: str) -> CustomCommand | None:
+    try:
+        fields = tomllib.loads(text.removeprefix("\ufeff"))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    prompt, described = fields.get("prompt"), fields.get("description")
+    if not isinstance(prompt, str):
+        return None
+    template = Template(clean(prompt), "gemini")
+    words = described if isinstance(described, str) else ""
+    return CustomCommand(name, template, _described(words, template), _hint("", template))
+
+
+def _described(given: str, template: Template) -> str:
+    first = template.body.strip().partition("\n")[0].lstrip("# ")
+    return one_line(given, 100) or one_line(first, 60)
+
+
+def _hint(given: str, template: Template) -> str:
+    return one_line(given, 60) or ("[WORDS]" if template.takes_arguments else "")
 
 
 def commands_of_folder(folder: Path) -> Iterator[CustomCommand]:
     """Yield the commands of the user's folder; what cannot be read is left out."""
     try:
-        files = sorted(folder.glob("*.md"))[:MOST_COMMANDS]
+        files = sorted(islice(folder.rglob("*"), 10 * MOST_COMMANDS))
     except OSError:
         return
-    for file in files:
+    for file in [one for one in files if one.suffix in ENDINGS][:MOST_COMMANDS]:
         try:
             if not file.is_file() or file.stat().st_size > LARGEST:
                 continue
-            found = parse_command(file.stem, file.read_text(encoding="utf-8", errors="replace"))
+            text = file.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
+        found = parse_command(file.relative_to(folder).as_posix(), text, source=str(file))
         if found is not None:
             yield found
 
@@ -90,6 +197,43 @@ def commands_of_folder(folder: Path) -> Iterator[CustomCommand]:
 def commands_of_texts(texts: Iterable[tuple[str, str]]) -> Iterator[CustomCommand]:
     """Yield the commands of a trusted project, given as file name and text."""
     for name, text in texts:
-        found = parse_command(Path(name).stem, text)
+        below = name.partition("/commands/")[2] or name
+        found = parse_command(below, text, source=name, project=True)
         if found is not None:
             yield found
+
+
+def custom_commands_of(
+    session: LiveSession, built_in: Collection[str]
+) -> tuple[tuple[CustomCommand, ...], tuple[Phrase, ...]]:
+    """Return the user's and the trusted project's commands, and notices about others.
+
+    The first of a name wins; the `built_in` names are taken.
+    """
+    mine = commands_of_folder(session.archive.paths.extensions.commands)
+    made: dict[str, CustomCommand] = {}
+    refused: list[Phrase] = []
+    for one in (*mine, *commands_of_texts(session.archive.project_commands())):
+        if one.name in built_in or one.name in made:
+            values = {"name": one.name, "file": one.source}
+            refused.append(
+                Phrase("Custom command /{name} ({file}) ignored: the name is already in use.",
+                       values)
+            )  # fmt: skip
+            continue
+        made[one.name] = one
+    short = Counter(name.rpartition(":")[2] for name in made)
+    free = {name for name, count in short.items() if count == 1} - set(built_in)
+    return tuple(_with_alias(one, free) for one in made.values()), tuple(refused)
+
+
+def _with_alias(command: CustomCommand, free: Collection[str]) -> CustomCommand:
+    _folder, colon, short = command.name.rpartition(":")
+    return replace(command, alias=short) if colon and short in free else command
+
+
+def typed_command(commands: Iterable[CustomCommand], line: str) -> tuple[CustomCommand | None, str]:
+    """Return the command that a line calls by its whole name, and the arguments behind it."""
+    name, _space, argument = line.strip().removeprefix("/").partition(" ")
+    called = name.lower()
+    return next((one for one in commands if called in (one.name, one.alias)), None), argument

@@ -53,7 +53,9 @@ PLACES = (
     Place("AGENTS.md", "instructions"),
     Place("KOGNITERM.md", "instructions"),
     Place(".kogniterm/policy.toml", "policy"),
-    Place(".kogniterm/commands", "command", (".md",)),
+    Place(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
+    Place(".claude/commands", "command", (".md",), depth=4),
+    Place(".gemini/commands", "command", (".toml",), depth=4),
 )
 
 

@@ -38,6 +38,8 @@ def show_help(repl: Repl, argument: str) -> None:
             line = Text(f"/{command.name} {command.arguments}".rstrip(), "command")
             line.append(f"  {translate(command.help)}", "muted")
             repl.display.write(line)
+            if command.source:
+                repl.display.write(Text(_("From {file}").format(file=command.source), "muted"))
             _show_detail(repl, command.name)
         if topic is not None:
             _show_topic(repl, topic)

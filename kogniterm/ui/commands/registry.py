@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Phrase, UserInput
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -31,7 +31,8 @@ class Command:
     `choices` completes them: words, or a function that finds them in the session.
 
     `while_running` False keeps the command from being used in the middle of a turn;
-    `needs_session` True lets it wait until the session is open.
+    `needs_session` True lets it wait until the session is open. `source` is the file of a custom
+    command.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Command:
     while_running: bool = True
     needs_session: bool = True
     aliases: tuple[str, ...] = ()
+    source: str = ""
 
     def completions(self, repl: Any) -> Iterable[str]:
         """Return what completes its arguments now."""
@@ -182,38 +184,25 @@ def local_time(moment: float) -> str:
 def custom_commands(
     session: LiveSession, built_in: Sequence[Command]
 ) -> tuple[tuple[Command, ...], tuple[Phrase, ...]]:
-    """Return the user's and the trusted project's commands, and what to tell about others.
+    """Return the user's and the trusted project's commands, and what to tell about others."""
+    from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 
-    The first of a name wins; the names of the `built_in` commands are taken.
-    """
-    from kogniterm.runtime.extensions.custom_commands import commands_of_folder, commands_of_texts
+    found, refused = custom_commands_of(session, names_of(built_in))
+    return tuple(map(slash_command, found)), refused
 
-    archive = session.archive
-    mine = commands_of_folder(archive.paths.extensions.commands)
-    found = (*mine, *commands_of_texts(archive.project_commands()))
-    taken = {name for one in built_in for name in (one.name, *one.aliases)}
-    made: list[Command] = []
-    refused: list[Phrase] = []
-    for one in found:
-        if one.name in taken:
-            values = {"name": one.name}
-            refused.append(
-                Phrase("Custom command /{name} ignored: the name is already in use.", values)
-            )
-            continue
-        taken.add(one.name)
-        made.append(slash_command(one))
-    return tuple(made), tuple(refused)
+
+def names_of(commands: Iterable[Command]) -> frozenset[str]:
+    """Return the names and aliases of `commands`."""
+    return frozenset(name for one in commands for name in (one.name, *one.aliases))
 
 
 def slash_command(custom: CustomCommand) -> Command:
     """Return the slash command that sends a custom command's text to the model."""
 
     def run(repl: Any, argument: str) -> None:
-        from kogniterm.ui.prompt.attachments import mentions
+        repl.ask_model(custom.given(argument, repl.session.folder, repl.attachments))
 
-        text = custom.expanded(argument)
-        repl.ask_model(UserInput(text, attachments=mentions(text)))
-
-    help_ = Phrase("{words}", {"words": custom.description})
-    return Command(custom.name, help_, run, custom.arguments)
+    aliases = (custom.alias,) if custom.alias else ()
+    return Command(
+        custom.name, custom.help, run, custom.arguments, aliases=aliases, source=custom.source
+    )

@@ -172,15 +172,21 @@ def _output(command: Sequence[str]) -> bytes:
 
 
 _NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
-_AROUND = "\"'.,;:()[]?!¿¡…"
+_BEFORE = "\"',;:()[]?!¿¡…"
+_BEHIND = f"{_BEFORE}."
+"""Characters around a name in a sentence; a dot before it is part of it."""
 JOBS = "jobs"
 JOB = "job:"
 
 
 def mentions(line: str, folder: str = "") -> tuple[str, ...]:
     """Return the existing files named with @ in `line`, seen from `folder` or the current one."""
-    found = (quoted or word.strip(_AROUND) for quoted, word in _NAMED.findall(line))
+    found = (quoted or _bare(word) for quoted, word in _NAMED.findall(line))
     return tuple(dict.fromkeys(name for name in found if name and _is_there(folder, name)))
+
+
+def _bare(word: str) -> str:
+    return word.lstrip(_BEFORE).rstrip(_BEHIND)
 
 
 def _is_there(folder: str, name: str) -> bool:
@@ -190,7 +196,7 @@ def _is_there(folder: str, name: str) -> bool:
 
 def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
     """Return the outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
-    words = {word.strip(_AROUND) for _quoted, word in _NAMED.findall(line)}
+    words = {_bare(word) for _quoted, word in _NAMED.findall(line)}
     return tuple(
         job.output_path
         for job in jobs

@@ -45,7 +45,7 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, words
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.screen.tool_lines import edit_words
+from kogniterm.ui.screen.tool_lines import asked_by, edit_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -147,9 +147,7 @@ class Subject:
         if self.original is not None:
             text.append("  " + _("edited by you"), "accent")
         if self.request.agent:
-            asks = _("Proposed by a sub-agent, for the task: {task}").format(
-                task=one_line(self.request.agent_task)
-            )
+            asks = asked_by(self.request)
             text.append(f"\n{painter.symbol('active')} {asks}", "accent")
         return text
 

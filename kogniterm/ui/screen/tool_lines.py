@@ -76,16 +76,31 @@ def edit_words(told: str, folder: str = "") -> str:
     return words.format(path=path, added=found[3], removed=found[4])
 
 
-def agent_name(number: int, task: str) -> str:
-    """Return the name of a sub-agent on the screen."""
-    return _("sub-agent {number}: {task}").format(number=number, task=one_line(task, 100))
+def agent_label(number: int, task: str, name: str = "") -> str:
+    """Return what the screen calls a sub-agent, or a custom command that runs commands."""
+    values = {"number": number, "task": one_line(task, 100), "name": one_line(name, 40)}
+    if name.startswith("/"):
+        return _("custom command {task}").format(**values)
+    if name:
+        return _("sub-agent {number}, {name}: {task}").format(**values)
+    return _("sub-agent {number}: {task}").format(**values)
+
+
+def asked_by(request: ActionRequest) -> str:
+    """Return who proposes an action of a sub-agent or a custom command, for its question."""
+    values = {"name": one_line(request.agent_name, 40), "task": one_line(request.agent_task)}
+    if request.agent_name.startswith("/"):
+        return _("Part of the custom command {task}").format(**values)
+    if request.agent_name:
+        return _("Proposed by the sub-agent {name}, for the task: {task}").format(**values)
+    return _("Proposed by a sub-agent, for the task: {task}").format(**values)
 
 
 class AgentLines:
     """The sub-agents of a turn: which are at work, and which of them asked for what."""
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[int, str]] = {}
+        self._open: dict[str, tuple[int, str, str]] = {}
         self._asked: dict[str, str] = {}
         self._begun = 0
 
@@ -103,7 +118,7 @@ class AgentLines:
     def started(self, event: events.AgentStarted, painter: Painter) -> Text:
         """Return the line of a sub-agent that begins."""
         self._begun += 1
-        self._open[event.agent] = (self._begun, " ".join(event.task.split()))
+        self._open[event.agent] = (self._begun, " ".join(event.task.split()), event.name)
         return _head(painter, "active", "accent", *self._open[event.agent])
 
     def proposed(self, request: ActionRequest, painter: Painter) -> Text | None:
@@ -113,12 +128,13 @@ class AgentLines:
         self._asked[request.id] = request.agent
         if request.agent in self._open:
             return None
-        return self.started(events.AgentStarted(request.agent, request.agent_task), painter)
+        begun = events.AgentStarted(request.agent, request.agent_task, request.agent_name)
+        return self.started(begun, painter)
 
     def ended(self, event: events.ToolRan, painter: Painter) -> Text | None:
         """Return the line of the sub-agent whose result this is; None when it never began."""
         task = " ".join(str(json.loads(event.arguments).get("task", "")).split())
-        key = next((key for key, (_number, own) in self._open.items() if own == task), None)
+        key = next((key for key, (_n, own, _name) in self._open.items() if own == task), None)
         if key is None:
             return None
         sign, style = ("failed", "bad") if event.failed else ("done", "good")
@@ -134,7 +150,7 @@ class AgentLines:
         """Return `line` as done by `agent`, with its number where several are at work."""
         if not agent:
             return line
-        number, _task = self._open.get(agent, (0, ""))
+        number = self._open.get(agent, (0,))[0]
         told = f"{number} " if number and len(self._open) > 1 else ""
         inside = Text.assemble(" " * INDENT, (told, "muted"), line)
         inside.no_wrap, inside.overflow = line.no_wrap, line.overflow
@@ -145,8 +161,8 @@ class AgentLines:
         return self.inside(self._asked.get(request_id, ""), line)
 
 
-def _head(painter: Painter, sign: str, style: str, number: int, task: str) -> Text:
-    return Text.assemble((f"{painter.symbol(sign)} ", style), (agent_name(number, task), "heading"))
+def _head(painter: Painter, sign: str, style: str, *shown: Any) -> Text:
+    return Text.assemble((f"{painter.symbol(sign)} ", style), (agent_label(*shown), "heading"))
 
 
 LONGEST = 300

@@ -286,13 +286,13 @@ async def test_init_hands_the_model_what_was_found_and_what_you_typed(make_flow:
         ("Only $1 and $3", "one", "Only one and"),
         ("Say hello.", "to Ana", "Say hello.\n\nto Ana"),
         ("It's $1", "it's fine", "It's it's"),
-        ("$10 and $ARGUMENTSX", "a", "a0 and $ARGUMENTSX"),
+        ("$10 and $ARGUMENTSX", "a", "$10 and $ARGUMENTSX\n\na"),
     ],
 )
 def test_placeholders_are_filled_in(body: str, argument: str, expected: str) -> None:
     command = parse_command("x", body)
     assert command is not None
-    assert command.expanded(argument) == expected
+    assert command.given(argument, "/", lambda text: ()).text == expected
 
 
 def test_front_matter_describes_and_is_not_sent() -> None:
@@ -301,12 +301,13 @@ def test_front_matter_describes_and_is_not_sent() -> None:
     )
     assert command is not None
     assert (command.description, command.arguments) == ("Review a branch", "BRANCH")
-    assert command.expanded("main") == "Look: main"
+    given = command.given("main", "/", lambda text: ())
+    assert (given.text, given.line) == ("Look: main", "/review main")
     assert parse_command("No Name", "x") is None
     plain = parse_command("plain", "# A heading\nText\x1b[2J")
     assert plain is not None
     assert plain.description == "A heading"
-    assert "\x1b" not in plain.body
+    assert "\x1b" not in plain.template.body
 
 
 async def test_own_commands_come_from_the_user_and_from_a_trusted_project(
@@ -324,7 +325,7 @@ async def test_own_commands_come_from_the_user_and_from_a_trusted_project(
     made, told = custom_commands(session, COMMANDS)
     assert [one.name for one in made] == ["review"]
     assert [str(one) for one in told] == [
-        "Custom command /help ignored: the name is already in use."
+        f"Custom command /help ({mine / 'help.md'}) ignored: the name is already in use."
     ]
     store = TrustStore(session.archive.paths.trust_file)
     store.trust(flow.folder, discover(flow.folder))

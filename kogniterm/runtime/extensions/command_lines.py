@@ -1,0 +1,203 @@
+"""The commands in a custom command, which run before its text goes to the model.
+
+The turn of a custom command begins with its line; its commands are requests like any other, one
+after the other, in a history of their own. When all have ended well, the text with their output
+joins the main history, and the turn goes on. A refusal, a failure and an unknown outcome end the
+turn, and nothing is sent. What was done stands in the journal under ids made of the turn and the
+command, so a turn that was interrupted goes on with the first command that has no outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from kogniterm.agent.messages import ONLY_A_PLAN
+from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, EXIT_REFUSED, ModelError, UsageError
+from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.turn import TurnServices, run_turn, settle
+from kogniterm.runtime.turn_end import refused
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import TurnIO
+from kogniterm.sessions.fold import Note
+from kogniterm.sessions.records import InputReceived, NodeRan, Noted, Outcome, SessionOpened
+from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, UserInput, events
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+COMMAND = "execute_command"
+NODE = "custom_command"
+"""The node of what a custom command adds."""
+
+
+async def run_custom_command(
+    session: LiveSession, user_input: UserInput | None, io: TurnIO
+) -> Answer:
+    """Run the turn of a custom command; None continues the one that is open."""
+    given = user_input or session.state.open_input
+    try:
+        return await run_turn(session.services, user_input, io, partial(_prepare, session))
+    finally:
+        if given is not None and given.model and not session.state.open_turn:
+            _use_model_again(session)
+
+
+async def _prepare(
+    session: LiveSession, services: TurnServices, io: TurnIO, count: TurnCount
+) -> Answer | None:
+    """Use the model of the open turn's custom command, and run the commands in it.
+
+    Returns the answer that ends the turn, when nothing can be sent.
+    """
+    given = session.state.open_input
+    if given is None:
+        return None
+    name = given.line.partition(" ")[0]
+    if given.model not in ("", session.model.name):
+        try:
+            session.use_model(given.model)
+        except (UsageError, ModelError) as error:
+            values = {"name": name, "model": given.model, "why": error.text}
+            told = Phrase(
+                "{name} asks for the model {model}, which cannot be used ({why}); {used} answers.",
+                {**values, "used": session.model.name},
+            )
+            io.sink(events.Notice(told, "warning"))
+    return await _Lines(services, io, count, name).run(given.parts) if given.parts else None
+
+
+def _use_model_again(session: LiveSession) -> None:
+    """Use the model from before a turn that has ended."""
+    model = before = session.model.name
+    for record in session.journal.records():
+        if isinstance(record.body, InputReceived):
+            before = model
+        elif isinstance(record.body, SessionOpened) and record.body.model:
+            model = record.body.model
+        elif isinstance(record.body, Noted) and record.body.kind == Note.MODEL:
+            model = str(record.body.data.get(Note.MODEL, model))
+    if before != session.model.name:
+        session.use_model(before)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The commands of one custom command, called `name`, on their way."""
+
+    services: TurnServices
+    io: TurnIO
+    count: TurnCount
+    name: str
+    _key: str = field(init=False)
+    _unread: int = field(init=False)
+    _requests: dict[str, str] = field(default_factory=dict)
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _again: set[str] = field(default_factory=set)
+    _sent: bool = False
+
+    def __post_init__(self) -> None:
+        state = self._journal.state
+        self._key = f"command-{state.turn}"
+        self._unread = 1 if self._key in state.agents else state.seq
+
+    @property
+    def _journal(self) -> TurnJournal:
+        return self.services.journal
+
+    async def run(self, parts: Sequence[str]) -> Answer | None:
+        """Run every command, and add the text; return why nothing was sent, if so."""
+        self._read()
+        if self._sent:
+            return None
+        texts, ended = list(parts), self._over(await settle(self.services, self.io, self.count))
+        for number in range(1, len(parts), 2):
+            found = ended or await self._run(number // 2 + 1, parts[number])
+            if isinstance(found, Answer):
+                told = f"(Not sent: {found.reason})"
+                self._journal.record(NodeRan(NodeUpdate(NODE, (AIMessage(told),))))
+                return found
+            texts[number] = found
+        text = HumanMessage("".join(texts).strip())
+        self._journal.record(NodeRan(NodeUpdate(NODE, (text,))), durable=True)
+        return None
+
+    async def _run(self, number: int, command: str) -> str | Answer:
+        """Return the output of a command, which runs unless it has; or why there is none."""
+        self._read()
+        call_id = f"{self._key}-{number}"
+        while call_id in self._again:
+            call_id += "-again"
+        if call_id not in self._outcomes:
+            self._request(call_id, command)
+            over = self._over(await settle(self.services, self.io, self.count))
+            self._read()
+            if over is not None:
+                return over
+        return self._output(command, self._outcomes.get(call_id))
+
+    def _request(self, call_id: str, command: str) -> None:
+        journal, arguments = self._journal, {"command": command}
+        given = journal.state.open_input
+        call = {"name": COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
+        request = ActionRequest(
+            journal.new_id(), call_id, COMMAND, command, arguments=arguments, agent=self._key,
+            agent_task=given.line if given is not None else self.name, agent_name=self.name,
+        )  # fmt: skip
+        said = (AIMessage("", tool_calls=[call]),)
+        journal.record(NodeRan(NodeUpdate(NODE, said, pending=(request,), agent=self._key)))
+
+    def _read(self) -> None:
+        """Read on in the journal: the outcomes of this turn's commands, and what is sent."""
+        for record in self._journal.records(self._unread):
+            self._unread, body = record.seq + 1, record.body
+            if isinstance(body, Outcome) and body.agent == self._key:
+                if isinstance(body.message, ToolMessage) and body.again is None:
+                    self._outcomes[body.message.tool_call_id] = body
+                    self._requests[body.request_id] = body.message.tool_call_id
+            elif isinstance(body, Noted) and body.kind == Note.AGAIN:
+                self._again.add(self._requests.get(str(body.data[Note.AGAIN]), ""))
+            elif isinstance(body, InputReceived):
+                self._sent = False
+            elif isinstance(body, NodeRan) and body.update.node == NODE and not body.update.agent:
+                self._sent = True
+
+    def _over(self, limit: Phrase | None) -> Answer | None:
+        if limit is None:
+            return None
+        return Answer("", "budget", EXIT_BUDGET, limit, self.count.usage)
+
+    def _output(self, command: str, outcome: Outcome | None) -> str | Answer:
+        """Return what a command wrote; or the answer that says why the text is not sent."""
+        values: dict[str, object] = {"name": self.name, "command": " ".join(command.split())}
+        result = outcome.result if outcome is not None else None
+        if outcome is not None and outcome.status == "unknown":
+            unknown = Phrase(
+                "{name} was not sent to the model, because the outcome of this command is "
+                "unknown: {command}. To try again, enter {name} again.",
+                values,
+            )
+            return Answer("", "unknown", EXIT_REFUSED, unknown, self.count.usage)
+        if outcome is None or result is None:
+            return self._refused()
+        if outcome.status == "finished" and result.exit_code == 0:
+            return result.text.rstrip("\n")
+        values["code"] = "–" if result.exit_code is None else result.exit_code
+        failed = Phrase(
+            "{name} was not sent to the model, because this command failed (exit code {code}): "
+            "{command}",
+            values,
+        )
+        return Answer("", "not_done", EXIT_NOT_DONE, failed, self.count.usage)
+
+    def _refused(self) -> Answer:
+        count, mode = self.count, self.services.modes.approval
+        if not count.refused:
+            count.refused.append((ONLY_A_PLAN, events.BY_KOGNITERM))
+        answer = refused("", count, mode)
+        values = {"name": self.name, "why": answer.reason}
+        return replace(answer, reason=Phrase("{name} was not sent to the model. {why}", values))
