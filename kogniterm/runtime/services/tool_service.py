@@ -14,10 +14,10 @@ from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import SettingsError
 from kogniterm.host.programs import find_user_program
 from kogniterm.protocols import Tool
+from kogniterm.runtime.extensions.tool_names import meant_tool
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import Settings
-from kogniterm.text.spelling import meant
 from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
 from kogniterm.types import ActionRequest, Phrase, ToolSpec
@@ -119,7 +119,7 @@ def by_rule(rule: Rule) -> Phrase:
 
 
 def _no_tool(settings: Settings, name: str, known: set[str]) -> SettingsError:
-    near = meant(name, sorted(known))
+    near = meant_tool(name, known)
     values = {"where": settings.origin("tools_off").shown, "name": name, "near": near}
     if near:
         return SettingsError(
@@ -135,7 +135,7 @@ def _unknown_in_rules(rules: RuleSet, known: set[str]) -> list[Phrase]:
     """Return a notice about each rule for a tool that there is not."""
     found = []
     for rule in rules.rules:
-        near = None if rule.tool in known else meant(rule.tool, sorted(known))
+        near = None if rule.tool in known else meant_tool(rule.tool, known)
         if near is not None:
             values = {"origin": rule.origin, "name": rule.tool, "near": near}
             found.append(Phrase("{origin}: there is no tool {name}; did you mean {near}?", values))

@@ -12,11 +12,11 @@ from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import UsageError
+from kogniterm.runtime.extensions.tool_names import meant_tool, shared_name
 from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
 from kogniterm.runtime.services.tool_service import ToolSet, by_rule, gather_tools
 from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts, trusted_files
 from kogniterm.settings import Settings
-from kogniterm.text.spelling import meant
 from kogniterm.types import ApprovalMode, EffectClass, Phrase, PlanMode, ToolSpec
 
 if TYPE_CHECKING:
@@ -66,7 +66,11 @@ class ToolEntry:
             {"from": rule.origin, "decision": rule.decision, "reason": rule.reason or None}
             for rule in self.rules
         ]
-        described = {"description": self.spec.description, "arguments": dict(self.spec.parameters)}
+        described = {
+            "description": self.spec.description,
+            "arguments": dict(self.spec.parameters),
+            "hook_name": shared_name(self.name),
+        }
         return {**self.json, **described, "rules": rules}
 
 
@@ -82,7 +86,7 @@ class Listed:
         for entry in self.entries:
             if entry.name == name:
                 return entry
-        near = meant(name, [entry.name for entry in self.entries])
+        near = meant_tool(name, [entry.name for entry in self.entries])
         if near is not None:
             raise UsageError("There is no tool {name}; did you mean {near}?", name=name, near=near)
         raise UsageError("There is no tool {name}; `kogniterm tools` lists the tools.", name=name)

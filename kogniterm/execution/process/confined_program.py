@@ -1,0 +1,166 @@
+"""A program without a terminal, in the sandbox: hooks and MCP servers.
+
+A guard process stands between it and KogniTerm (`program_guard`). It ends the program with
+everything that the program started when it is told to, and when KogniTerm is gone, however that
+happened. Ctrl-C at the terminal does not reach either of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kogniterm.errors import ExecutionError, why
+from kogniterm.execution.process.program_guard import NOT_STARTED
+from kogniterm.execution.sandbox.confinement import Sandbox
+
+_GUARD = Path(__file__).resolve().with_name("program_guard.py")
+_ROOT = _GUARD.parents[3]
+_PIECE = 1 << 16
+MAX_COMPLAINTS = 1 << 16
+"""Bytes kept of what a program writes to its standard error: the last ones."""
+
+Ended = Literal["exited", "timeout", "too_much"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramResult:
+    """The end of a program. `exit_code` is None where it was ended, 127 if it cannot be started."""
+
+    exit_code: int | None
+    output: bytes
+    complaints: bytes
+    ended: Ended = "exited"
+
+    @property
+    def started(self) -> bool:
+        """Return whether the program itself ran."""
+        return self.exit_code != NOT_STARTED
+
+
+@dataclass(slots=True)
+class ConfinedProgram:
+    """A running program, with its pipes."""
+
+    process: asyncio.subprocess.Process
+    lifeline: int
+    _complaints: bytearray = field(default_factory=bytearray)
+    _listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        sandbox: Sandbox | None,
+        temporary: str,
+    ) -> ConfinedProgram:
+        """Start `argv` in `cwd` with `env` and nothing else of this process.
+
+        Text is UTF-8 where `env` has no locale: the guard's interpreter sees to that (PEP 538).
+        `temporary` is a private folder that is /tmp in the sandbox. Raises `ExecutionError`.
+        """
+        inner, environment = list(argv), dict(env)
+        if sandbox is not None:
+            inner = sandbox.wrap(inner, cwd=cwd, shell_files=temporary, temporary=temporary)
+            environment |= sandbox.variables(temporary)
+        reading, lifeline = os.pipe()
+        guard = [sys.executable, "-I", "-S", str(_GUARD), str(_ROOT), str(reading), "--", *inner]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *guard,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=environment,
+                cwd=cwd,
+                pass_fds=(reading,),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            os.close(lifeline)
+            raise ExecutionError(
+                "{program} could not be started: {why}.", program=argv[0], why=why_not(error)
+            ) from error
+        finally:
+            os.close(reading)
+        program = cls(process, lifeline)
+        program._listening = asyncio.create_task(program._listen())
+        return program
+
+    @property
+    def complaints(self) -> bytes:
+        """Return the end of what it wrote to its standard error so far."""
+        return bytes(self._complaints)
+
+    async def communicate(self, data: bytes, *, limit: int, seconds: float) -> ProgramResult:
+        """Write `data`, and read up to `limit` bytes until it ends, for that many `seconds`.
+
+        It is ended when it writes more or takes longer, and when this task is cancelled.
+        """
+        output = bytearray()
+        ended: Ended = "exited"
+        try:
+            async with asyncio.timeout(seconds):
+                writing = asyncio.create_task(self._write(data))
+                try:
+                    while piece := await self._read():
+                        output += piece
+                        if len(output) > limit:
+                            ended = "too_much"
+                            break
+                    else:
+                        await self.process.wait()
+                finally:
+                    writing.cancel()
+        except TimeoutError:
+            ended = "timeout"
+        finally:
+            await self.end()
+        code = self.process.returncode if ended == "exited" else None
+        return ProgramResult(code, bytes(output[:limit]), self.complaints, ended)
+
+    async def end(self) -> None:
+        """End it with all that it started. Safe to call twice."""
+        lifeline, self.lifeline = self.lifeline, -1
+        if lifeline >= 0:
+            os.close(lifeline)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        await asyncio.shield(self._ended())
+
+    async def _ended(self) -> None:
+        await self.process.wait()
+        if self._listening is not None:
+            await self._listening
+
+    async def _write(self, data: bytes) -> None:
+        pipe = self.process.stdin
+        assert pipe is not None
+        with suppress(OSError):
+            pipe.write(data)
+            await pipe.drain()
+            pipe.close()
+
+    async def _read(self) -> bytes:
+        assert self.process.stdout is not None
+        return await self.process.stdout.read(_PIECE)
+
+    async def _listen(self) -> None:
+        assert self.process.stderr is not None
+        while piece := await self.process.stderr.read(_PIECE):
+            self._complaints += piece
+            del self._complaints[:-MAX_COMPLAINTS]
+
+
+def why_not(error: Exception) -> str:
+    """Return the reason in an error that Python raises for a program or its folder."""
+    return str(why(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,89 @@
+"""The parent of a program without a terminal: it ends the program's tree, whatever happens.
+
+Run as a file by a bare interpreter: `program_guard.py ROOT LIFELINE -- ARGV`. LIFELINE is the
+number of a pipe that KogniTerm holds open. When it closes (KogniTerm let go, or was killed), or
+when the program has ended, everything that the program started is ended too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+
+# Set here and not imported: this runs before every such program.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+NOT_STARTED = 127
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Start the program and end as it ended."""
+    root, lifeline, _, *argv = arguments
+    sys.path.append(root)
+    from kogniterm.execution.process.processes import end_tree
+
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ended, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    program = os.fork()
+    if program == 0:
+        _become(argv, libc)
+    for standard in (0, 1):
+        os.close(standard)
+    status = _wait(program, int(lifeline), ended)
+    end_tree(os.getpid())
+    os._exit(NOT_STARTED if status is None else _exit_code(status))
+
+
+def _become(argv: list[str], libc: ctypes.CDLL) -> NoReturn:
+    # A guard that is killed takes the program with it.
+    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {os.strerror(error.errno or 0)}\n".encode())
+        os._exit(NOT_STARTED)
+
+
+def _wait(program: int, lifeline: int, ended: int) -> int | None:
+    """Wait until the program ends, or KogniTerm lets go; return its status, None if it runs on."""
+    while True:
+        ready, _, _ = select.select([lifeline, ended], [], [])
+        while (found := _collected()) is not None:
+            pid, status = found
+            if pid == program:
+                return status
+        if lifeline in ready:
+            return None
+        os.read(ended, 1 << 12)
+
+
+def _collected() -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status) if pid else None
+
+
+def _exit_code(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

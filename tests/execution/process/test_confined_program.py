@@ -1,0 +1,139 @@
+"""Programs without a terminal: their pipes, their limits, and the end of all that they started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kogniterm.errors import ExecutionError
+from kogniterm.execution.process.confined_program import ConfinedProgram
+from kogniterm.execution.process.processes import process_state
+from kogniterm.execution.sandbox.confinement import Sandbox, probe
+
+ENV = {"PATH": os.defpath}
+
+
+async def started(script: str, folder: Path, sandbox: Sandbox | None = None) -> ConfinedProgram:
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    argv = ["/bin/sh", "-c", script]
+    return await ConfinedProgram.start(
+        argv, env=ENV, cwd=str(folder), sandbox=sandbox, temporary=str(temporary)
+    )
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs: in a container nobody may collect those that ended."""
+    state = process_state(pid)
+    return state is not None and state.state not in "ZXx"
+
+
+def wait_until_gone(pid: int) -> None:
+    while alive(pid):
+        os.sched_yield()
+
+
+async def test_input_output_and_exit_code(tmp_path: Path) -> None:
+    program = await started("read line; echo got $line; echo oops >&2; exit 3", tmp_path)
+    done = await program.communicate(b"hello\n", limit=1000, seconds=60)
+    assert (done.exit_code, done.output, done.complaints) == (3, b"got hello\n", b"oops\n")
+    assert done.ended == "exited"
+
+
+async def test_only_the_given_environment_is_passed_on(tmp_path: Path) -> None:
+    program = await started("env", tmp_path)
+    done = await program.communicate(b"", limit=10_000, seconds=60)
+    names = {line.partition(b"=")[0] for line in done.output.splitlines() if b"=" in line}
+    assert names <= {b"PATH", b"PWD", b"SHLVL", b"_", b"OLDPWD", b"LC_CTYPE"}
+
+
+async def test_what_takes_too_long_or_writes_too_much_is_ended_with_its_children(
+    tmp_path: Path,
+) -> None:
+    slow = await started("sleep 1000 & echo $!; wait", tmp_path)
+    done = await slow.communicate(b"", limit=1000, seconds=0.5)
+    assert (done.ended, done.exit_code) == ("timeout", None)
+    await asyncio.to_thread(wait_until_gone, int(done.output))
+    loud = await started("yes", tmp_path)
+    done = await loud.communicate(b"", limit=1000, seconds=60)
+    assert (done.ended, len(done.output)) == ("too_much", 1000)
+
+
+async def test_nothing_outlives_its_end(tmp_path: Path) -> None:
+    program = await started("(setsid nohup sleep 1000 >/dev/null 2>&1 & echo $!)", tmp_path)
+    done = await program.communicate(b"", limit=1000, seconds=60)
+    await asyncio.to_thread(wait_until_gone, int(done.output))
+
+
+async def test_a_cancel_ends_it(tmp_path: Path) -> None:
+    program = await started("echo $$; sleep 1000", tmp_path)
+    assert program.process.stdout is not None
+    pid = int(await program.process.stdout.readline())
+    task = asyncio.create_task(program.communicate(b"", limit=10, seconds=60))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.to_thread(wait_until_gone, pid)
+
+
+async def test_a_program_that_is_missing_is_told(tmp_path: Path) -> None:
+    program = await ConfinedProgram.start(
+        ["/no/such/program"], env=ENV, cwd=str(tmp_path), sandbox=None, temporary=str(tmp_path)
+    )
+    done = await program.communicate(b"", limit=10, seconds=60)
+    assert not done.started
+    assert b"/no/such/program" in done.complaints
+    with pytest.raises(ExecutionError, match="could not be started"):
+        await ConfinedProgram.start(
+            ["/bin/true"], env=ENV, cwd=str(tmp_path / "no"), sandbox=None, temporary=""
+        )
+
+
+async def test_in_the_sandbox_only_the_workspace_is_written(tmp_path: Path) -> None:
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    for folder in (work, outside, tmp_path / "probe"):
+        folder.mkdir()
+    found = probe(tmp_path / "probe", "auto")
+    if found.kind == "none":
+        pytest.skip("no sandbox works here")
+    box = Sandbox(found.kind, str(work), str(outside), program=found.program)
+    script = f"echo x > inside; echo x > {outside}/file; echo done"
+    program = await started(script, work, box)
+    done = await program.communicate(b"", limit=1000, seconds=60)
+    assert b"done" in done.output
+    assert (work / "inside").exists()
+    assert not (outside / "file").exists()
+
+
+def test_killing_kogniterm_ends_the_program(tmp_path: Path) -> None:
+    code = """
+        import asyncio, sys
+        from kogniterm.execution.process.confined_program import ConfinedProgram
+
+        async def main():
+            program = await ConfinedProgram.start(
+                ["/bin/sh", "-c", "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000"],
+                env={"PATH": "/usr/bin:/bin"}, cwd="/", sandbox=None, temporary="/tmp",
+            )
+            print((await program.process.stdout.readline()).decode(), flush=True)
+            await asyncio.sleep(1000)
+
+        asyncio.run(main())
+    """
+    host = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    assert host.stdout is not None
+    pid = int(host.stdout.readline())
+    host.send_signal(signal.SIGKILL)
+    host.wait()
+    host.stdout.close()
+    wait_until_gone(pid)
