@@ -21,6 +21,8 @@ from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, program_folder
 from kogniterm.host.programs import find_program
 from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
+from kogniterm.settings import environment
+from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def check_installation(
     if settings is not None:
         yield from _settings_files(paths)
         yield from _own_prompts(paths)
+        yield from _mcp_servers(paths)
         yield from _model(settings, paths, folder)
         yield from _providers(settings)
         yield from _database(settings, paths)
@@ -134,6 +137,30 @@ def _own_prompts(paths: Paths) -> Iterator[Finding]:
                 ),
                 _verbatim(f"kogniterm config prompts diff {name}"),
             )
+
+
+def _mcp_servers(paths: Paths) -> Iterator[Finding]:
+    """Yield what is to be said of the user's own MCP servers; none is started."""
+    file = paths.extensions.mcp_servers
+    if not file.exists():
+        return
+    try:
+        found = parse_servers(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        text = Phrase("{file} cannot be read: {why}.", {"file": file, "why": why(error)})
+        yield Finding("bad", text)
+        return
+    yield from (Finding("bad", problem) for problem in found.problems)
+    for server in found.servers:
+        lacking = server.missing(environment()) if server.enabled else ()
+        if lacking:
+            values = {"name": server.name, "names": ", ".join(lacking)}
+            yield Finding(
+                "note", Phrase("MCP server {name} needs {names} in your environment", values)
+            )
+    names = ", ".join(server.name for server in found.servers if server.enabled)
+    if names:
+        yield Finding("ok", Phrase("MCP servers: {names}", {"names": names}))
 
 
 def _model(settings: Settings, paths: Paths, folder: Callable[[], Path]) -> Iterator[Finding]:
