@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --effort --env-file --executor --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
+            case --category --command-timeout --cwd --effort --env-file --executor --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -32,6 +32,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'audit' -d 'Verify and show what
 complete -c kogniterm -n '__kogniterm_at ""' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'login' -d 'Set up a provider and save its API key'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'logout' -d 'Remove a saved API key'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'import' -d 'Import what you set up for another terminal agent'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'config' -d 'Show the settings and their sources'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'doctor' -d 'Check the installation and the settings'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'models' -d 'List models; download or remove a local one'
@@ -476,6 +477,17 @@ complete -c kogniterm -n '__kogniterm_at "/logout"' -s h -l help -d 'Show this h
 complete -c kogniterm -n '__kogniterm_at "/logout"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/logout"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/logout"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/import"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l only -x -d 'Import only these, separated by commas: mcp, hooks, skills, commands, agents, instructions, rules'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l replace -d 'Replace what is there already under the same name'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l project -d 'Import the files of a project into the project, not your own'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l dry-run -d 'Show what would be imported; write nothing'
+complete -c kogniterm -n '__kogniterm_at "/import"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the project, instead of the current one'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l yes -d 'Do not ask for confirmation'
+complete -c kogniterm -n '__kogniterm_at "/import"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'show' -d 'Show every setting, its value and its source'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'path' -d 'Show the files and folders in use'
 complete -c kogniterm -n '__kogniterm_at "/config"' -a 'prompts' -d 'Show the texts that the model reads as instructions, or copy one to edit'
@@ -590,6 +602,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'audit' -d 'Verify and show
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'login' -d 'Set up a provider and save its API key'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'logout' -d 'Remove a saved API key'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'import' -d 'Import what you set up for another terminal agent'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'config' -d 'Show the settings and their sources'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'doctor' -d 'Check the installation and the settings'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'storage' -d 'Check, migrate and copy the database'

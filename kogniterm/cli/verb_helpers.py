@@ -61,20 +61,25 @@ def confirm(question: str, lines: Iterable[str], *, without_terminal: Phrase, no
 
     What would go has to be on the screen already: what was typed until now is no answer.
     """
+    if not sys.stdin.isatty():
+        raise UsageError(without_terminal.template)
+    for line in lines:
+        sys.stderr.write(visible(line) + "\n")
+    if not agreed(question):
+        raise UsageError(no.template)
+
+
+def agreed(question: str) -> bool:
+    """Ask at the terminal; return whether the answer is exactly yes, or its key."""
     import asyncio
 
     from kogniterm.ui.prompt.user_terminal import typed_before
     from kogniterm.ui.questions.question import Option, chosen
 
-    if not sys.stdin.isatty():
-        raise UsageError(without_terminal.template)
-    for line in lines:
-        sys.stderr.write(visible(line) + "\n")
     asyncio.run(typed_before(sys.stdin.fileno()))
     sys.stderr.write(question)
     sys.stderr.flush()
-    if chosen((Option("yes", "", "yes"),), sys.stdin.readline()) is None:
-        raise UsageError(no.template)
+    return chosen((Option("yes", "", "yes"),), sys.stdin.readline()) is not None
 
 
 def iso(moment: float | None) -> str | None:

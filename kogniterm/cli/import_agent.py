@@ -1,0 +1,257 @@
+"""`kogniterm import`: take over what the user set up for another terminal agent."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kogniterm.cli.options import (
+    JSON,
+    YES,
+    Argument,
+    Example,
+    Subparsers,
+    add_verb,
+    flags_of,
+    folder_of,
+)
+from kogniterm.cli.verb_helpers import Report, agreed, paths_in_use, write_report
+from kogniterm.errors import (
+    EXIT_DONE,
+    EXIT_NOT_DONE,
+    KognitermError,
+    UnusableValueError,
+    UsageError,
+)
+from kogniterm.ui.locale import _, mark, plural, translate
+from kogniterm.ui.screen.import_preview import titles
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.extensions.foreign.foreign_agents import ForeignAgent
+    from kogniterm.runtime.extensions.foreign.found import Found, Kind, Place
+    from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
+    from kogniterm.runtime.use_cases.import_settings import ImportPlan, Target
+    from kogniterm.ui.screen.import_preview import ImportPreview
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """Read the kinds of `--only`. Raises `UnusableValueError`."""
+    from kogniterm.runtime.extensions.foreign.found import KINDS
+
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words or not set(words) <= set(KINDS):
+        raise UnusableValueError("one or more of {names}", names=", ".join(KINDS))
+    return words
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `import` with its options."""
+    parser = add_verb(
+        subparsers,
+        "import",
+        (
+            Argument("agent", "claude, codex, gemini, opencode or deepagents; by default, "
+                              "what is found of each is listed", "AGENT", nargs="?"),
+            Argument("--only", "Import only these, separated by commas: mcp, hooks, skills, "
+                               "commands, agents, instructions, rules", "KINDS", type=_kinds),
+            Argument("--replace", "Replace what is there already under the same name"),
+            Argument("--project", "Import the files of a project into the project, not your own"),
+            Argument("--dry-run", "Show what would be imported; write nothing"),
+            Argument("--cwd", "Folder of the project, instead of the current one",
+                     "FOLDER", short="-C"),
+            YES,
+            JSON,
+        ),
+        description=mark(
+            "Import the MCP servers, hooks, skills, custom commands, sub-agents and instructions "
+            "that you set up for another terminal agent. Everything is shown first, and nothing "
+            "of yours is overwritten. Keys are not copied."
+        ),
+        examples=(
+            Example("kogniterm import"),
+            Example("kogniterm import claude --dry-run"),
+            Example("kogniterm import codex --only mcp,skills"),
+            Example("kogniterm import gemini --project"),
+        ),
+    )  # fmt: skip
+    parser.set_defaults(only=())
+
+
+def run(args: argparse.Namespace) -> int:
+    """List what is found, or import from one agent; returns the exit status."""
+    return write_report(args, _overview(args) if args.agent is None else _import(args))
+
+
+def _overview(args: argparse.Namespace) -> Report:
+    """Return which agents are set up here, and how much each would bring."""
+    from kogniterm.runtime.extensions.foreign.foreign_agents import AGENTS
+
+    place = _place(args)
+    lines: list[str] = []
+    data = []
+    notes: list[str] = []
+    for agent in AGENTS:
+        found = agent.read(place)
+        counts = _counts(found)
+        told = ", ".join(f"{titles()[kind]}: {count}" for kind, count in counts.items())
+        notes += map(translate, found.problems)
+        data.append({"agent": agent.word, "name": agent.name, "found": counts})
+        if counts or found.sources:
+            lines += _paragraph(f"{agent.word}  {agent.name}", told or _("nothing to import"))
+    if not lines:
+        return Report(data, [_("No other agent is set up here.")], notes=notes)
+    head = _("Found here; kogniterm import NAME shows what it would bring, and asks:")
+    return Report(data, [head, "", *lines], notes=notes)
+
+
+def _paragraph(title: str, text: str) -> list[str]:
+    from kogniterm.ui.screen.surface import stream_size
+
+    columns = stream_size(sys.stdout)[1] - 1 if sys.stdout.isatty() else 1_000
+    indent = "    "
+    return [title, *textwrap.wrap(text, columns, initial_indent=indent, subsequent_indent=indent)]
+
+
+def _counts(found: Found) -> dict[Kind, int]:
+    from kogniterm.runtime.extensions.foreign.found import KINDS
+
+    parts: Mapping[Kind, Sequence[object]] = {
+        "mcp": found.servers,
+        "hooks": found.hooks,
+        "skills": found.skills,
+        "commands": found.commands,
+        "agents": found.agents,
+        "instructions": found.instructions,
+        "rules": found.rules,
+    }
+    return {kind: len(parts[kind]) for kind in KINDS if parts[kind]}
+
+
+def _place(args: argparse.Namespace) -> Place:
+    from kogniterm.runtime.extensions.foreign.foreign_agents import place_of
+    from kogniterm.settings import environment
+
+    return place_of(environment(), Path(folder_of(args)) if args.project else None)
+
+
+def _target(place: Place) -> Target:
+    from kogniterm.runtime.use_cases.import_settings import project_target, user_target
+
+    if place.project is not None:
+        return project_target(place.project)
+    paths = paths_in_use()
+    return user_target(paths.extensions, paths.policy_file)
+
+
+def _import(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
+    from kogniterm.runtime.use_cases.import_settings import carry_out, plan_import
+
+    agent = find_agent(args.agent)
+    place = _place(args)
+    found = agent.read(place)
+    if not found.sources and not found.problems and not _counts(found):
+        raise KognitermError("No settings of {name} were found here.", name=agent.name)
+    target = _target(place)
+    given = {"only": args.only, "replace": args.replace}
+    plan = plan_import(found, target, place.environ, **given)
+    screen = _preview(args)
+    screen.show(agent, found, plan, place)
+    notes = [translate(one) for one in (*found.problems, *plan.problems)]
+    status = EXIT_NOT_DONE if notes else EXIT_DONE
+    written = False
+    if not args.dry_run and not plan.empty:
+        for note in notes:
+            screen.line(note)
+        notes = []
+        _require_consent(args, plan)
+        if not args.yes and place.project is None and _asks_for_secrets(screen, plan.secrets):
+            plan = plan_import(found, target, place.environ, **given, literal=True)
+        carry_out(plan, target)
+        written = True
+    data = _data(agent, found, plan, written=written)
+    return Report(data, _closing(plan, place, written=written), notes=notes, status=status)
+
+
+def _preview(args: argparse.Namespace) -> ImportPreview:
+    from kogniterm.settings import environment, quick
+    from kogniterm.ui.display import Display
+    from kogniterm.ui.screen.import_preview import ImportPreview
+    from kogniterm.ui.screen_preferences import from_quick
+
+    stream = sys.stderr if args.json else sys.stdout
+    first = quick(environment(), flags_of(args))
+    preferences = from_quick(first, folder_of(args), tty=stream.isatty())
+    return ImportPreview(stream, Display(preferences).painter)
+
+
+def _require_consent(args: argparse.Namespace, plan: ImportPlan) -> None:
+    """Ask whether to write the plan. Raises `UsageError` unless the user agrees."""
+    if args.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("Importing needs your confirmation at a terminal, or --yes.")
+    count = sum(one.written for one in plan.changes)
+    question = plural("Import {count} entry? [y/N] ", "Import {count} entries? [y/N] ", count)
+    if not agreed(question):
+        raise UsageError("Nothing was imported.")
+
+
+def _asks_for_secrets(screen: ImportPreview, secrets: Iterable[ServerSecret]) -> bool:
+    """Return whether the user wants the secrets copied, which no variable has."""
+    missing = sum(not one.same for one in secrets)
+    if not missing:
+        return False
+    screen.line(
+        plural(
+            "{count} secret is not in your environment; it can be copied into mcp.json, where it "
+            "is not encrypted.",
+            "{count} secrets are not in your environment; they can be copied into mcp.json, where "
+            "they are not encrypted.",
+            missing,
+        )
+    )
+    return agreed(_("Copy the secrets? [y/N] "))
+
+
+def _closing(plan: ImportPlan, place: Place, *, written: bool) -> list[str]:
+    if plan.empty:
+        return [_("There is nothing to add.")]
+    if not written:
+        return [_("Nothing was written.")]
+    count = sum(one.written for one in plan.changes)
+    lines = [plural("{count} entry imported.", "{count} entries imported.", count)]
+    if place.project is not None:
+        lines.append(_("The files take effect once you trust the folder: kogniterm trust"))
+    return lines
+
+
+def _data(
+    agent: ForeignAgent, found: Found, plan: ImportPlan, *, written: bool
+) -> dict[str, object]:
+    return {
+        "agent": agent.word,
+        "sources": list(found.sources),
+        "written": written,
+        "entries": [
+            {
+                "kind": one.kind,
+                "name": one.name,
+                "state": one.state,
+                "file": str(one.file),
+                "diff": one.difference,
+            }
+            for one in plan.changes
+        ],
+        "variables": [
+            {"server": one.server, "name": one.variable, "set": one.set} for one in plan.secrets
+        ],
+        "keys": list(found.keys),
+        "model": found.model,
+        "not_imported": [str(one) for one in found.left_out],
+        "problems": [str(one) for one in (*found.problems, *plan.problems)],
+    }

@@ -1,0 +1,1 @@
+"""Settings of other terminal agents: found in their files, in the shape that KogniTerm uses."""

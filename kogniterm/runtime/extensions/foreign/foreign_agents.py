@@ -1,0 +1,62 @@
+"""The terminal agents whose settings can be imported, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.errors import UsageError
+from kogniterm.runtime.extensions.foreign.claude_and_deepagents import claude, deepagents
+from kogniterm.runtime.extensions.foreign.codex_cli import codex
+from kogniterm.runtime.extensions.foreign.found import Found, Place
+from kogniterm.runtime.extensions.foreign.gemini_cli import gemini
+from kogniterm.runtime.extensions.foreign.open_code import opencode
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignAgent:
+    """A terminal agent: the word for it, its name, and the reader of its files.
+
+    `in_place` names the files of a project that KogniTerm reads without an import.
+    """
+
+    word: str
+    name: str
+    read: Callable[[Place], Found]
+    in_place: str = ""
+
+
+AGENTS = (
+    ForeignAgent(
+        "claude", "Claude Code", claude,
+        "CLAUDE.md, .mcp.json, .claude/settings.json (hooks), .claude/commands, .claude/agents, "
+        ".claude/skills",
+    ),
+    ForeignAgent("codex", "Codex", codex, "AGENTS.md, .agents/skills"),
+    ForeignAgent("gemini", "gemini-cli", gemini, "GEMINI.md, .gemini/commands"),
+    ForeignAgent("opencode", "opencode", opencode, "AGENTS.md, .agents/skills, .claude/skills"),
+    ForeignAgent(
+        "deepagents", "Deep Agents Code", deepagents, "AGENTS.md, .mcp.json, .agents/skills",
+    ),
+)  # fmt: skip
+
+
+def find_agent(word: str) -> ForeignAgent:
+    """Return the agent that a word stands for. Raises `UsageError`."""
+    for one in AGENTS:
+        if one.word == word:
+            return one
+    raise UsageError(
+        "{name} is not an agent that can be imported; choose one of {names}.",
+        name=word,
+        names=", ".join(one.word for one in AGENTS),
+    )
+
+
+def place_of(environ: Mapping[str, str], project: Path | None) -> Place:
+    """Return where to look. Raises `UsageError` without a home."""
+    home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        raise UsageError("HOME is not set to an absolute path, so there is nothing to import from.")
+    return Place(Path(home), environ, project)
