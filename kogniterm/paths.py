@@ -53,6 +53,11 @@ class ExtensionPaths:
         return self.config / "skills"
 
     @property
+    def skill_data(self) -> Path:
+        """Folder of what the user decided about skills: which are accepted, which are off."""
+        return self.data / "skills"
+
+    @property
     def hooks(self) -> Path:
         """The user's hooks."""
         return self.config / "hooks.json"

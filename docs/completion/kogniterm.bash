@@ -30,7 +30,7 @@ _kogniterm() {
             --category|--command-timeout|--cwd|--effort|--env-file|--executor|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -101,6 +101,12 @@ _kogniterm() {
         /policy/permissions:--lang) _kogniterm_offer 'auto en es'; return ;;
         /policy/revoke:--lang) _kogniterm_offer 'auto en es'; return ;;
         /tools:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/trust:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/add:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /skills/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
         /trust:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -134,7 +140,7 @@ _kogniterm() {
         *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe policy tools trust audit tour login logout import config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy tools skills trust audit tour login logout import config doctor models storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -175,6 +181,12 @@ _kogniterm() {
         '/policy/permissions') flags='-h --help --lang --env-file --debug --json' ;;
         '/policy/revoke') flags='-h --help --lang --env-file --debug --json' ;;
         '/tools') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/skills') said='list show trust add remove' flags='-h --help --lang --env-file --debug' ;;
+        '/skills/list') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/skills/show') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/skills/trust') flags='-h --help --lang --env-file --debug --yes -C --cwd --json' ;;
+        '/skills/add') kind=folder flags='-h --help --lang --env-file --debug --json' ;;
+        '/skills/remove') flags='-h --help --lang --env-file --debug --yes --json' ;;
         '/trust') flags='-h --help --lang --env-file --debug --show --revoke --list -C --cwd --json' ;;
         '/audit') said='verify show anchor' flags='-h --help --lang --env-file --debug' ;;
         '/audit/verify') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -199,7 +211,7 @@ _kogniterm() {
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/cache') flags='-h --help --lang --env-file --debug --clear --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy tools trust audit tour login logout import config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy tools skills trust audit tour login logout import config doctor storage completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

@@ -1,7 +1,8 @@
 """Compaction and the size of a request: the one place where history gets shorter.
 
 Below the threshold history is append-only. Above it, once: the older rounds become a summary,
-while every word the user said, the plan with its evidence, and the last rounds stay as they were.
+while every word the user said, the plan with its evidence, the instructions of skills in use, and
+the last rounds stay as they were.
 A round (an AIMessage with all its ToolMessages) is never cut in two, and calls that still wait
 for an answer are always in the kept part. Token counts are estimates on the safe side.
 
@@ -12,8 +13,9 @@ journal keep the whole text.
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +51,21 @@ SAID_SHARE = 0.15
 
 SAID = "kogniterm_said"
 """The key under which a compacted message carries the user's words for the next compaction."""
+
+SKILLS = "kogniterm_skills"
+"""The key under which a compacted message carries the skills in use, their texts by name."""
+
+SKILLS_SHARE = 0.20
+"""Share of the window that the instructions of used skills may take in the compacted part."""
+
+SKILLS_LEAST = 5_000
+"""Tokens that these may take in any case: a compaction that the user asks for has no window."""
+
+USE_SKILL = "use_skill"
+_SKILL = re.compile(
+    r'<skill name="(?P<name>[a-z0-9-]{1,64})" folder="[^"\n]*">\n.*?\n</skill>', re.DOTALL
+)
+"""The shape of the prompt `skills.used`."""
 
 _COUNTED: dict[int, tuple[weakref.ref[BaseMessage], int]] = {}
 """Sizes of messages by identity. The whole history is measured before every model call, and
@@ -117,9 +134,15 @@ def shorten_results(messages: Sequence[BaseMessage], window: int) -> list[BaseMe
     for index, message in enumerate(kept):
         if estimate_tokens(kept) <= budget:
             break
-        if isinstance(message, ToolMessage) and len(message.text) > OLD_RESULT_CHARS * 2:
+        if _is_long_result(message):
             kept[index] = message.model_copy(update={"content": clip(message.text)})
     return kept
+
+
+def _is_long_result(message: BaseMessage) -> bool:
+    """Return whether a message is a result that may be clipped; a skill's instructions never."""
+    is_result = isinstance(message, ToolMessage) and message.name != USE_SKILL
+    return is_result and len(message.text) > OLD_RESULT_CHARS * 2
 
 
 def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
@@ -145,11 +168,52 @@ def compacted(
     parts.append(f"What happened:\n{summary}")
     if plan is not None:
         parts.append(plan_text(plan))
-    head = HumanMessage("\n\n".join(parts), additional_kwargs={SAID: said, NOTE: True})
+    skills = _skills_to_keep(older, kept)
+    shown = skills_within(skills, max(int(window * SKILLS_SHARE), SKILLS_LEAST))
+    if shown:
+        parts.extend((prompts.text("skills.kept"), *shown.values()))
+    if dropped := [name for name in skills if name not in shown]:
+        parts.append(prompts.text("skills.dropped", names=", ".join(dropped)))
+    told: dict[str, Any] = {SAID: said, NOTE: True, **({SKILLS: shown} if shown else {})}
+    head = HumanMessage("\n\n".join(parts), additional_kwargs=told)
     if kept and isinstance(kept[0], HumanMessage):
         # Providers want human and model to take turns.
         return (head, AIMessage("Understood."), *kept)
     return (head, *kept)
+
+
+def used_skills(messages: Sequence[BaseMessage]) -> dict[str, str]:
+    """Return the instructions of the skills used in `messages` by name, the newest use last."""
+    found: dict[str, str] = {}
+    for message in messages:
+        carried = message.additional_kwargs.get(SKILLS)
+        if isinstance(carried, dict):
+            texts = [(str(name), str(text)) for name, text in carried.items()]
+        elif is_input(message) or (isinstance(message, ToolMessage) and message.name == USE_SKILL):
+            texts = [(one["name"], one[0]) for one in _SKILL.finditer(message.text)]
+        else:
+            continue
+        for name, text in texts:
+            found.pop(name, None)
+            found[name] = text
+    return found
+
+
+def _skills_to_keep(older: Sequence[BaseMessage], kept: Sequence[BaseMessage]) -> dict[str, str]:
+    """Return the skills used in the older part that the kept part does not hold itself."""
+    there = used_skills(kept)
+    return {name: text for name, text in used_skills(older).items() if name not in there}
+
+
+def skills_within(skills: Mapping[str, str], tokens: int) -> dict[str, str]:
+    """Return the most recently used of `skills` that fit, whole, in the order of their use."""
+    chosen: dict[str, str] = {}
+    for name, text in reversed(list(skills.items())):
+        tokens -= text_tokens(text)
+        if tokens < 0:
+            break
+        chosen[name] = text
+    return dict(reversed(list(chosen.items())))
 
 
 def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
@@ -159,7 +223,8 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
         if SAID in message.additional_kwargs:
             said.extend(message.additional_kwargs[SAID])
         elif is_input(message):
-            said.append(message.text)
+            # The instructions of a skill are kept by themselves, in full.
+            said.append(_SKILL.sub(lambda skill: f"/{skill['name']}", message.text))
     return said
 
 
@@ -221,7 +286,8 @@ def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
             calls = "; ".join(f"{c['name']}({c['args']})" for c in message.tool_calls)
             lines.append(f"MODEL: {message.text} {calls}".rstrip())
         elif isinstance(message, ToolMessage):
-            lines.append(f"RESULT: {clip(message.text, 1500)}")
+            shown = "[its instructions]" if message.name == USE_SKILL else message.text
+            lines.append(f"RESULT: {clip(shown, 1500)}")
         else:
             lines.append(f"USER: {message.text}")
     return clip("\n".join(lines), limit)

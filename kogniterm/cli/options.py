@@ -267,6 +267,8 @@ VERB_GROUPS = (
     VerbGroup(mark("Safety"), (
         Verb("policy", "kogniterm.cli.verbs.policy", "Explain and test the approval rules"),
         Verb("tools", "kogniterm.cli.verbs.tools", "List the tools of the model and their state"),
+        Verb("skills", "kogniterm.cli.verbs.extensions.skills",
+             "List, accept, add and remove skills"),
         Verb("trust", "kogniterm.cli.verbs.trust", "Trust a project folder, or revoke its trust"),
         Verb("audit", "kogniterm.cli.verbs.audit", "Verify and show what was approved and run"),
     )),

@@ -30,6 +30,8 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
+from kogniterm.runtime.extensions.skills.skill_service import SkillService
+from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
@@ -109,15 +111,14 @@ def assemble(
     policy = _policy(given, state, clock, policy_texts(project))
     known = gather_tools(settings, policy.in_force, state.folder, given.tools)
     executor = _executor(given, state, policy)
-    use_instructions(written, written.redact(instructions_text(project)))
+    skills = _skills(given, written, modes, instructions_text(project))
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
-    archive = SessionArchive(
-        store, journal, paths, settings.session_max_age_days, _secret(settings.google_api_key) or ""
-    )
+    archive = _archive(given, store, journal)
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
-    usable = _tools(given, written, executor, asker, forgetting, ModelSearch(modes))
-    tools = ToolService(known.with_session(usable), policy, modes, lambda: executor.cwd)
+    usable = _tools(given, written, executor, asker, forgetting, ModelSearch(modes), skills)
+    known = known.with_session(usable)
+    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded)
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
     session = LiveSession(
@@ -145,12 +146,23 @@ def assemble(
         beside=SideBySide(policy, modes, executor, settings.parallel_commands),
         memory=memory,
         tools=tools,
+        skills=skills,
         prompts=texts,
         notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
                  *known.notices, *_told_of_script(given, written)),
     )  # fmt: skip
     _keep_modes(session)
     return session
+
+
+def _skills(
+    given: SessionInputs, journal: TurnJournal, modes: SessionModes, instructions: str
+) -> SkillService:
+    """Return the skills of the session, once the model has its instructions and their catalogue."""
+    workspace = Path(journal.state.folder)
+    skills = SkillService(SkillSources(given.paths, workspace, Path.home()), journal, modes)
+    use_instructions(journal, journal.redact(instructions), skills.catalogue())
+    return skills
 
 
 async def _run_other(session: LiveSession, user_input: UserInput | None, io: TurnIO) -> Answer:
@@ -163,6 +175,11 @@ async def _run_other(session: LiveSession, user_input: UserInput | None, io: Tur
     from kogniterm.runtime.extensions.command_lines import run_custom_command
 
     return await run_custom_command(session, user_input, io)
+
+
+def _archive(given: SessionInputs, store: SessionStore, journal: SessionJournal) -> SessionArchive:
+    settings, key = given.settings, _secret(given.settings.google_api_key) or ""
+    return SessionArchive(store, journal, given.paths, settings.session_max_age_days, key)
 
 
 def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
@@ -240,12 +257,13 @@ def _tools(
     asker: AskPort,
     forgetting: ForgetService,
     searcher: ModelSearch,
+    skills: SkillService,
 ) -> Mapping[str, Tool]:
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
         lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
-        forgetting if memory is not None else None, searcher,
+        forgetting if memory is not None else None, searcher, skills,
     )  # fmt: skip
     return session_tools(
         ports,

@@ -156,6 +156,11 @@ class ContextService:
         if self.memory is not None:
             self.memory.context.history_was_shortened()
 
+    def offer_skills(self, catalogue: str | None) -> None:
+        """Offer the model these skills from here on; None leaves it as it is."""
+        text = _text_at(self.journal, self.journal.state.instructions)
+        use_instructions(self.journal, text, catalogue)
+
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
         return self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
@@ -381,6 +386,10 @@ def _both_ends(file: BinaryIO, start: str, size: int, limit: int) -> str:
     return f"{start[:half]}\n{cut}\n{end[len(end) - half :]}"
 
 
+SKILLS = "skills"
+"""The datum of a note of instructions that holds the catalogue of skills."""
+_IN_SYSTEM = (Note.INSTRUCTIONS, SKILLS)
+
 SUMMARY_SHARE = 0.5
 """Share of the window that the text to be summarised may take."""
 
@@ -448,17 +457,29 @@ async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, 
     return None, usage
 
 
-def use_instructions(journal: TurnJournal, text: str) -> None:
-    """Use `text` as the project's instructions from here on."""
+def use_instructions(journal: TurnJournal, text: str, skills: str | None = None) -> None:
+    """Use `text` as the instructions from here on, and `skills` as the catalogue of skills.
+
+    None leaves the catalogue as it is. The model is told only what changed.
+    """
     state = journal.state
-    if text == _text_at(journal, state.instructions):
+    before = _text_at(journal, state.instructions)
+    offered = _text_at(journal, state.instructions, SKILLS)
+    skills = offered if skills is None else skills
+    if (text, skills) == (before, offered):
         return
+    told = []
+    if text != before:
+        told.append(
+            prompts.text("decide_action.instructions", text=text)
+            if text
+            else prompts.text("decide_action.instructions_gone")
+        )
+    if skills != offered:
+        told.append(skills or prompts.text("skills.gone"))
     if state.turn:
-        said = prompts.text("decide_action.instructions_gone")
-        if text:
-            said = prompts.text("decide_action.instructions", text=text)
-        journal.record(NodeRan(NodeUpdate("instructions", (note(said),))))
-    journal.record(Note.INSTRUCTIONS.record(text))
+        journal.record(NodeRan(NodeUpdate("instructions", tuple(map(note, told)))))
+    journal.record(Noted(Note.INSTRUCTIONS, {Note.INSTRUCTIONS: text, SKILLS: skills}))
 
 
 def system_message(journal: TurnJournal) -> SystemMessage:
@@ -467,13 +488,13 @@ def system_message(journal: TurnJournal) -> SystemMessage:
     day = datetime.fromtimestamp(next(iter(journal.records())).time, UTC).date().isoformat()
     system = f"{platform.system()} {platform.machine()}, bash"
     text = prompts.text("system", system=system, folder=state.folder, date=day)
-    instructions = _text_at(journal, state.fixed_instructions)
-    return SystemMessage(f"{text}\n\n{instructions}" if instructions else text)
+    parts = [text, *(_text_at(journal, state.fixed_instructions, key) for key in _IN_SYSTEM)]
+    return SystemMessage("\n\n".join(filter(None, parts)))
 
 
-def _text_at(journal: TurnJournal, seq: int) -> str:
-    """Return the instructions that the record `seq` set; "" where there is none."""
+def _text_at(journal: TurnJournal, seq: int, key: str = Note.INSTRUCTIONS) -> str:
+    """Return the instructions, or the catalogue, that the record `seq` set; "" without any."""
     record = next(iter(journal.records(seq)), None) if seq else None
     if record is None or record.seq != seq or not isinstance(record.body, Noted):
         return ""
-    return str(record.body.data.get(Note.INSTRUCTIONS, ""))
+    return str(record.body.data.get(key, ""))

@@ -19,6 +19,7 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Approver, Clock, EventSink, Terminal
 from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
+from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import SessionArchive
@@ -67,6 +68,7 @@ class LiveSession:
     asker: AskPort
     open_model: OpenModels
     tools: ToolService
+    skills: SkillService
     run_other: Callable[[LiveSession, UserInput | None, TurnIO], Awaitable[Answer]]
     """Runs a turn that does more than ask the model, see `UserInput.beyond_model`."""
     beside: SideBySide | None = None
@@ -142,6 +144,8 @@ class LiveSession:
             if news:
                 return self._without_model(sink, partial(_told, news, sink))
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
+        if user_input is not None and not self.state.open_turn:
+            self.context.offer_skills(self.skills.catalogue())
         io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt)
         given = user_input or self.state.open_input
         if given is not None and given.beyond_model:

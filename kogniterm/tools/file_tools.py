@@ -51,8 +51,12 @@ def read_file(
     workspace: str,
     is_secret: Callable[[str], bool],
     versions: FileVersions,
+    readable: Callable[[Path], bool] = lambda path: False,
 ) -> SchemaTool[ReadArguments]:
-    """Return the tool; what is outside `workspace`, or secret, is read after approval only."""
+    """Return the tool; what is outside `workspace`, or secret, is read after approval only.
+
+    Other files that are `readable` are not asked about.
+    """
 
     def place(arguments: ReadArguments) -> Path:
         return judged_path(cwd(), arguments.path)
@@ -60,7 +64,9 @@ def read_file(
     def effect_of(arguments: ReadArguments) -> EffectClass:
         real = place(arguments)
         inside = real.is_relative_to(os.path.realpath(workspace))
-        return "none" if inside and not is_secret(str(real)) else "read"
+        if inside and not is_secret(str(real)):
+            return "none"
+        return "none" if not inside and readable(real) else "read"
 
     async def run(arguments: ReadArguments) -> str | Observation:
         path = place(arguments)

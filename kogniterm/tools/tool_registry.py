@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kogniterm.protocols import Tool, WebSearcher
@@ -25,6 +26,7 @@ from kogniterm.tools.session_tools import (
     recall_history,
     remember,
 )
+from kogniterm.tools.skill_tools import NO_SKILLS, SkillPort, use_skill
 from kogniterm.tools.web import web_fetch
 from kogniterm.tools.web_search import (
     BraveSearch,
@@ -49,6 +51,7 @@ class ToolPorts:
     history: HistoryPort | None = None
     forgetting: ForgetPort | None = None
     searcher: WebSearcher | None = None
+    skills: SkillPort | None = None
 
 
 def session_tools(
@@ -59,7 +62,7 @@ def session_tools(
     client = NetClient()
     tools: list[Tool] = [
         execute_command(),
-        read_file(ports.cwd, ports.workspace, ports.is_secret, versions),
+        read_file(ports.cwd, ports.workspace, ports.is_secret, versions, _readable(ports)),
         search_text(ports.cwd, ports.workspace, ports.is_secret),
         find_files(ports.cwd, ports.workspace),
         edit_file(ports.cwd, versions),
@@ -77,15 +80,23 @@ def session_tools(
         tools += [recall(ports.memory), remember(ports.memory)]
     if ports.forgetting is not None:
         tools.append(forget(ports.forgetting))
+    if ports.skills is not None:
+        tools.append(use_skill(ports.skills))
     return {tool.spec.name: tool for tool in tools}
+
+
+def _readable(ports: ToolPorts) -> Callable[[Path], bool]:
+    """Return what tells which files outside of the workspace are read without a question."""
+    return ports.skills.may_read if ports.skills is not None else lambda path: False
 
 
 def listed_tools() -> Mapping[str, Tool]:
     """Return the tools to be listed where no session is open: none of them can run."""
     nothing: Any = _NoSession()
     ports = ToolPorts(
-        lambda: "/", "/", nothing, lambda path: False, nothing, nothing, nothing, nothing, nothing
-    )
+        lambda: "/", "/", nothing, lambda path: False, nothing, nothing, nothing, nothing, nothing,
+        skills=NO_SKILLS,
+    )  # fmt: skip
     return session_tools(ports)
 
 

@@ -162,6 +162,13 @@ class PlayedArchive:
         return self.commands
 
 
+class PlayedSkills:
+    """No skills at all."""
+
+    def commands(self, taken: object) -> tuple[tuple[str, str], ...]:
+        return ()
+
+
 @dataclass
 class PlayedSession:
     """A session that calls `play` for each turn with (session, input, approver, sink)."""
@@ -183,6 +190,7 @@ class PlayedSession:
     undo: Any = field(default_factory=PlayedUndo)
     policy: PlayedPolicy = field(default_factory=PlayedPolicy)
     archive: PlayedArchive = field(default_factory=PlayedArchive)
+    skills: PlayedSkills = field(default_factory=PlayedSkills)
     granted: list[tuple[str, bool]] = field(default_factory=list)
     refuses_to_save: bool = False
     modes: PlayedModes = field(default_factory=PlayedModes)

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> Report:
     from kogniterm.approval import load_rules
-    from kogniterm.runtime.trust.project_places import discover
+    from kogniterm.runtime.trust.project_places import discover, passed_over
     from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
     from kogniterm.ui.commands.policy import kind_words
 
@@ -68,6 +68,7 @@ def _report(args: argparse.Namespace) -> Report:
     lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
     lines = lines or [_("This folder has no files that KogniTerm would use.")]
     lines += [translate(text) for text in finding.texts if finding.known]
+    lines += [translate(text) for text in passed_over(folder)]
     lines += [line for change in changes.values() for line in change.splitlines()]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {

@@ -310,11 +310,11 @@ class RecordedTool:
                 yield dict(request.arguments)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
-        """Return the effect of a call; "read" where a rule of that time decided on it."""
+        """Return the effect of a call, the recorded one where it was a request at that time."""
         effect = self._tool.effect_of(arguments)
         proposed = self._player.turn.proposed[self.spec.name]
-        if effect == "none" and any(one.arguments == arguments for one in proposed):
-            return "read"
+        if effect == "none":
+            return next((one.effect for one in proposed if one.arguments == arguments), effect)
         return effect
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:

@@ -59,6 +59,7 @@ from kogniterm.sessions.records import InputReceived, Intent, Record
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.session_search import messages_of
 from kogniterm.settings import environment
+from kogniterm.tools.skill_tools import NO_SKILLS
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import PlanMode, UserInput, approval_mode
 
@@ -122,6 +123,7 @@ def _world(
         memory=absent,
         history=absent,
         forgetting=absent,
+        skills=NO_SKILLS,
     )
     try:
         live = RelocatedExecutor(executor, folder, work) if copied is not None else None

@@ -23,6 +23,7 @@ from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
 from kogniterm.models.providers.gemini_cache import ProviderCaches, delete_listed
 from kogniterm.models.reply_cache import ReplyCache
+from kogniterm.runtime.extensions.skills.skill_sources import SHARED
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
@@ -262,7 +263,7 @@ def _is_in_use(path: Path) -> bool:
 
 def user_files(paths: Paths, project: str) -> UserFiles:
     """Return the files that were written for the user, and those they wrote for KogniTerm."""
-    own = [paths.config]
+    own = [paths.config, *(Path.home() / name for name in SHARED)]
     if project:
         own += [Path(project) / name for name in PROJECT_FILES]
     return UserFiles(WrittenFiles(paths.written_files), own)
@@ -287,6 +288,7 @@ def forgettables(
         (Phrase("examples for the local model"), [paths.learned_examples]),
         (Phrase("logs"), [paths.log_file.parent]),
         (Phrase("copies of trusted files"), [trusted_texts(paths.trust_file)]),
+        (Phrase("what you decided about skills"), [paths.extensions.skill_data]),
         (Phrase("the list of files KogniTerm wrote for you"), [paths.written_files]),
     ]
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []

@@ -518,7 +518,8 @@ def open_sandbox(
         program=found.program,
         # The user's own shell finds these programs through PATH.
         closed=(*own, str(paths.cache), *(at_home if above_home else ())),
-        shown=tuple(filter(None, [environ.get("VIRTUAL_ENV")])),
+        # Scripts of the user's own skills are run there, in a folder that is hidden otherwise.
+        shown=tuple(filter(None, [environ.get("VIRTUAL_ENV"), str(paths.extensions.skills)])),
     )
     return box, tuple(reasons)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,6 +90,7 @@ def _notes(settings: Settings) -> dict[str, Phrase]:
         )
     if settings.github_token is None:
         notes["github"] = Phrase("without github_token: 60 requests an hour")
+    notes["use_skill"] = Phrase("offered while there is a skill for the model (/skills)")
     return notes
 
 
@@ -150,6 +151,8 @@ class ToolService:
     policy: PolicyService
     modes: SessionModes
     cwd: Callable[[], str]
+    unneeded: Callable[[], Collection[str]] = tuple
+    """Names the tools that there is no use for now, such as that of skills without any."""
 
     def __post_init__(self) -> None:
         self.policy.plugins = self.known.plugins
@@ -157,7 +160,8 @@ class ToolService:
     @property
     def offered(self) -> Mapping[str, Tool]:
         """Return the tools that the model gets, besides those of the graph."""
-        return {name: tool for name, tool in self.known.tools.items() if name not in self.off}
+        hidden = {*self.off, *self.unneeded()}
+        return {name: tool for name, tool in self.known.tools.items() if name not in hidden}
 
     @property
     def off(self) -> Mapping[str, Phrase]:

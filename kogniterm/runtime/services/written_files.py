@@ -102,8 +102,11 @@ LARGEST = 16 * 1024 * 1024
 MOST = 5_000
 """Entries of one folder that are read; a project's folder may hold anything."""
 
-PROJECT_FILES = ("KOGNITERM.md", "AGENTS.md", ".kogniterm", ".env")
-"""The files that a user writes for KogniTerm in a project."""
+PROJECT_FILES = (
+    "KOGNITERM.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".kogniterm", ".env",
+    ".claude/CLAUDE.md", ".agents/skills", ".claude/skills",
+)  # fmt: skip
+"""The files that a user writes for KogniTerm and other agents in a project."""
 
 
 class UserFiles:

@@ -1,7 +1,7 @@
 """The files by which a project folder acts on KogniTerm: one table of places, read within bounds.
 
 Only regular files in these places are read, never a pipe or a device, and nothing through a link
-that leads out of the folder.
+that leads out of the folder. Of a skill, every file is found, so that all of it is pinned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import open_file, resolved
+from kogniterm.runtime.trust.skill_places import (
+    LARGEST,
+    SKILL_FILE,
+    files_of_skill,
+    skill_folders,
+)
+from kogniterm.types import Phrase
 
 Kind = Literal["instructions", "policy", "command", "agent", "skill", "hooks", "mcp"]
 
@@ -26,19 +34,24 @@ MAX_ENTRIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """A file of a project folder that would have an effect once it is trusted."""
+    """A file of a project folder that would have an effect once it is trusted.
+
+    A large or binary file of a skill has no text (`is_text` is false), and counts by its digest.
+    """
 
     name: str
     kind: Kind
     digest: str
     text: str
+    is_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
-    `depth` is how many levels of folders are looked into, `most` how many files are read.
+    `depth` is how many levels of folders are looked into, `most` how many files are read. Of the
+    kind "skill" it is a folder of skills, whose files all count.
     """
 
     name: str
@@ -56,17 +69,70 @@ PLACES = (
     Place(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
     Place(".claude/commands", "command", (".md",), depth=4),
     Place(".gemini/commands", "command", (".toml",), depth=4),
+    Place(".agents/skills", "skill"),
+    Place(".claude/skills", "skill"),
 )
 
 
 def discover(folder: Path) -> tuple[ProjectFile, ...]:
     """Return the files of `folder` that would have an effect: a bounded number of small ones."""
-    return tuple(
-        ProjectFile(name, place.kind, hashlib.sha256(data).hexdigest(), _text(data))
-        for place in PLACES
-        for name in islice(_names(folder, place), place.most)
-        if (data := _read(folder, name)) is not None
-    )
+    found: list[ProjectFile] = []
+    for place in PLACES:
+        if place.kind == "skill":
+            found += (one for skill in _skills(folder, place) for one in _files(folder, skill))
+            continue
+        for name in islice(_names(folder, place), place.most):
+            data = _read(folder, name)
+            if data is not None:
+                found.append(_file(name, place.kind, data))
+    return tuple(found)
+
+
+def passed_over(folder: Path) -> tuple[Phrase, ...]:
+    """Return a sentence for each skill of `folder` that cannot be used, whatever is trusted."""
+    found = []
+    for place in PLACES:
+        for skill in _skills(folder, place) if place.kind == "skill" else ():
+            try:
+                skill_files(folder / skill)
+            except UnusableValueError as error:
+                values = {"path": skill, "why": error.text}
+                found.append(Phrase("Skill {path} not used: {why}.", values))
+    return tuple(found)
+
+
+def _skills(folder: Path, place: Place) -> Iterator[str]:
+    for name in skill_folders(folder / place.name, folder):
+        yield f"{place.name}/{name}"
+
+
+def _files(folder: Path, skill: str) -> tuple[ProjectFile, ...]:
+    try:
+        return skill_files(folder / skill, f"{skill}/")
+    except UnusableValueError:
+        return ()
+
+
+def skill_files(folder: Path, prefix: str = "") -> tuple[ProjectFile, ...]:
+    """Return all files of the skill in `folder`, SKILL.md first, their names behind `prefix`.
+
+    Raises `UnusableValueError` for a folder that cannot be pinned by its content.
+    """
+    found = []
+    for name in files_of_skill(folder):
+        data = _read(folder, name, LARGEST)
+        if data is None:
+            raise UnusableValueError("{path} cannot be read", path=name)
+        found.append(_file(f"{prefix}{name}", "skill", data))
+    if not found or found[0].name != f"{prefix}{SKILL_FILE}" or not found[0].is_text:
+        raise UnusableValueError("{path} cannot be read", path=SKILL_FILE)
+    return tuple(found)
+
+
+def _file(name: str, kind: Kind, data: bytes) -> ProjectFile:
+    is_text = kind != "skill" or (len(data) <= MAX_FILE and b"\0" not in data)
+    digest = hashlib.sha256(data).hexdigest()
+    return ProjectFile(name, kind, digest, _text(data) if is_text else "", is_text)
 
 
 def _text(data: bytes) -> str:
@@ -98,7 +164,7 @@ def _below(folder: Path, name: str, endings: tuple[str, ...], depth: int) -> Ite
             yield from _below(folder, f"{name}/{entry.name}", endings, depth - 1)
 
 
-def _read(folder: Path, name: str) -> bytes | None:
+def _read(folder: Path, name: str, most: int = MAX_FILE) -> bytes | None:
     try:
         path = resolved(folder / name)
         if not path.is_relative_to(resolved(folder)):
@@ -108,8 +174,10 @@ def _read(folder: Path, name: str) -> bytes | None:
         return None
     info = os.fstat(descriptor)
     # Checked before `os.fdopen`, which raises for a folder.
-    if not stat.S_ISREG(info.st_mode) or info.st_size > MAX_FILE:
+    if not stat.S_ISREG(info.st_mode) or info.st_size > most:
         os.close(descriptor)
         return None
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(MAX_FILE)
+        data = file.read(most + 1)
+    # It may have grown meanwhile: half of it would have another digest than the whole.
+    return data if len(data) <= most else None

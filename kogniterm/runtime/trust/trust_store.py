@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kogniterm.runtime.trust.project_places import ProjectFile, discover
+from kogniterm.runtime.trust.project_places import ProjectFile, discover, passed_over
 from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.types import Phrase
 
@@ -24,17 +24,24 @@ def trusted_files(
 ) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
     """Return the files of `folder` that may have an effect, and notices about the others."""
     files = discover(folder)
-    finding = store.finding(folder, files)
+    finding, odd = store.finding(folder, files), passed_over(folder)
     if not files or finding.trusted:
         # A rule that is gone or no longer readable has no effect any more: the user is told.
-        return files, finding.texts if finding.known else ()
-    names = ", ".join(file.name for file in files)
+        return files, (*(finding.texts if finding.known else ()), *odd)
+    names = ", ".join(dict.fromkeys(map(shown_name, files)))
     ignored = Phrase(
         "Not used until you trust this folder (/trust or kogniterm trust): {names}.",
         {"names": names},
     )
     # A folder that is not known needs no second notice: this one says how to trust it.
-    return (), (*(finding.texts if finding.known else ()), ignored)
+    return (), (*(finding.texts if finding.known else ()), ignored, *odd)
+
+
+def shown_name(file: ProjectFile) -> str:
+    """Return the name of a file as it is listed: of a skill, that of its folder."""
+    if file.kind != "skill":
+        return file.name
+    return "/".join(file.name.split("/")[:3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,8 @@ class TrustStore:
         """Record that the user trusts what `folder` holds now."""
         private_folder(self._texts)
         for one in files:
-            write_private(self._texts / one.digest, one.text.encode())
+            if one.is_text:
+                write_private(self._texts / one.digest, one.text.encode())
         self._save({**self._load(), os.path.realpath(folder): _hashes(files)})
 
     def revoke(self, folder: Path) -> bool:
@@ -125,7 +133,7 @@ class TrustStore:
         found = {}
         for one in files:
             digest = known.get(one.name, one.digest)
-            if digest != one.digest and (before := self._text(digest)) is not None:
+            if one.is_text and digest != one.digest and (before := self._text(digest)) is not None:
                 found[one.name] = difference(one.name, before, one.text)
         return found
 

@@ -32,7 +32,8 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     _store(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    use_instructions(journal, journal.redact(instructions_text(files)))
+    text = journal.redact(instructions_text(files))
+    use_instructions(journal, text, session.skills.catalogue())
     _look(session)
 
 
@@ -42,7 +43,7 @@ def revoke(session: LiveSession) -> bool:
         return False
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
-    use_instructions(session.journal, "")
+    use_instructions(session.journal, "", session.skills.catalogue())
     _look(session)
     return True
 

@@ -31,7 +31,7 @@ GROUPS = (
     Group(Phrase("Tasks and files"),
           ("plan", "steer", "output", "jobs", "diff", "undo", "rewind", "init"), "undo"),
     Group(Phrase("Model, approval and limits"),
-          ("model", "mode", "tools", "permissions", "trust", "budget", "cost"), "budget"),
+          ("model", "mode", "tools", "skills", "permissions", "trust", "budget", "cost"), "budget"),
     Group(Phrase("Memory"), ("memory", "preferences", "forget", "why", "incognito"), "memory"),
     Group(Phrase("Sessions"),
           ("new", "sessions", "resume", "fork", "rename", "export", "compact"), "resume"),
@@ -63,6 +63,9 @@ DETAILS: Mapping[str, Detail] = {
         Phrase("Shift-Tab changes the mode too. It does not carry over to a resumed session.")),
     "tools": Detail("/tools show web_fetch", Phrase("show its arguments and what decides about it"),
         Phrase("A deny rule for a tool or the setting tools_off switches it off.")),
+    "skills": Detail("/skills show release-notes", Phrase("show its instructions and files"),
+        Phrase("/NAME WORDS runs a skill. Skills of ~/.agents and ~/.claude wait for /skills "
+               "trust.")),
     "permissions": Detail("/permissions revoke all", Phrase("be asked again about everything"),
         Phrase("You grant a permission at the question about a command.")),
     "trust": Detail("/trust revoke", Phrase("ignore what this folder provides"),

@@ -81,8 +81,8 @@ def _last_asked(repl: Repl) -> Judged | None:
 
 async def trust(repl: Repl, argument: str) -> None:
     """Run /trust [show|revoke]."""
-    from kogniterm.runtime.trust.project_places import discover
-    from kogniterm.runtime.trust.trust_store import TrustStore
+    from kogniterm.runtime.trust.project_places import discover, passed_over
+    from kogniterm.runtime.trust.trust_store import TrustStore, shown_name
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
     from kogniterm.ui.screen.diffs import diff
@@ -100,12 +100,12 @@ async def trust(repl: Repl, argument: str) -> None:
         return
     finding = store.finding(folder, files)
     kinds = kind_words()
-    rows = [(one.name, kinds[one.kind]) for one in files]
+    rows = list(dict.fromkeys((shown_name(one), kinds[one.kind]) for one in files))
     if rows:
         repl.display.write(table(rows, ("accent", "muted")))
     else:
         repl.display.say(Phrase("This folder has no files that KogniTerm would use."))
-    for text in finding.texts:
+    for text in (*finding.texts, *passed_over(folder)):
         repl.display.say(text)
     for change in store.changes(folder, files).values():
         repl.display.write(diff(change, limit=MOST_CHANGED_LINES))

@@ -188,12 +188,24 @@ def custom_commands(
     from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 
     found, refused = custom_commands_of(session, names_of(built_in))
-    return tuple(map(slash_command, found)), refused
+    taken = {*names_of(built_in), *(one.name for one in found)}
+    skills = (skill_command(*one) for one in session.skills.commands(taken))
+    return (*map(slash_command, found), *skills), refused
 
 
 def names_of(commands: Iterable[Command]) -> frozenset[str]:
     """Return the names and aliases of `commands`."""
     return frozenset(name for one in commands for name in (one.name, *one.aliases))
+
+
+def skill_command(name: str, described: str) -> Command:
+    """Return the slash command that runs a skill."""
+
+    def run(repl: Any, argument: str) -> None:
+        text = repl.session.skills.run_by_user(name, argument)
+        repl.ask_model(UserInput(text, line=f"/{name} {argument}".rstrip()))
+
+    return Command(name, Phrase("{words}", {"words": described}), run, "[WORDS]")
 
 
 def slash_command(custom: CustomCommand) -> Command:

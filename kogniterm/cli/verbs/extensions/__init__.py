@@ -1,0 +1,1 @@
+"""Verbs about what the user and projects add: skills and their like."""

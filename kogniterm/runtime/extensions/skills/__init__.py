@@ -1,0 +1,1 @@
+"""Skills in the Agent Skills format: finding, accepting, offering and using them."""

@@ -1,0 +1,181 @@
+"""The skills of an open session: what the model is offered, and what it gets when one is used.
+
+What is used is what is on the disk at that moment, if it is still what the user trusts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kogniterm import prompts
+from kogniterm.agent.compaction import observation_limit, used_skills
+from kogniterm.approval.analysis.paths_and_variables import is_secret
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.host.safe_files import read_regular
+from kogniterm.runtime.extensions.skills.skill_catalogue import Catalogue, catalogue
+from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
+from kogniterm.runtime.trust.skill_places import LARGEST, SKILL_FILE
+from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_ports import SessionModes
+from kogniterm.sessions.records import Noted
+from kogniterm.text.spelling import meant
+from kogniterm.text.visible import one_line
+from kogniterm.types import Phrase
+
+_MOST_FILES = 60
+"""Files listed with the instructions of a skill."""
+_WRAPPING = 1_500
+"""Characters kept for what stands around the instructions: folder and files."""
+
+
+@dataclass(slots=True)
+class SkillService:
+    """The skills of one session; `found` is how they were when they were last looked at."""
+
+    sources: SkillSources
+    journal: TurnJournal
+    modes: SessionModes
+    found: tuple[FoundSkill, ...] = ()
+    offered: Catalogue = field(default_factory=Catalogue)
+
+    def look(self) -> tuple[FoundSkill, ...]:
+        """Look at the disk again; return all skills there are."""
+        self.found = self.sources.find()
+        return self.found
+
+    def catalogue(self) -> str | None:
+        """Return the catalogue for the model in use; None where it cannot use skills at all."""
+        found, info = self.look(), self.modes.model.info
+        if info.one_command:
+            return None
+        ready = [one.skill for one in found if one.state == "ready" and one.skill is not None]
+        self.offered = catalogue(ready, info.context_window)
+        return self.journal.redact(self.offered.text)
+
+    def unneeded(self) -> frozenset[str]:
+        """Return the names of tools that there is no use for: nothing is offered to the model."""
+        ready = any(one.state == "ready" for one in self.found)
+        usable = ready and not self.modes.model.info.one_command
+        return frozenset() if usable else frozenset({"use_skill"})
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Return the names of the skills whose instructions are in the history."""
+        return frozenset(used_skills(self.journal.state.messages))
+
+    # --- the port of the tools ------------------------------------------------------------------
+
+    async def use(self, name: str) -> str:
+        """Return the instructions of a skill for the model. Raises `ToolError`."""
+        one = by_name(self.look()).get(name)
+        if one is None:
+            ready = [skill.name for skill in self.found if skill.state == "ready"]
+            names = ", ".join(ready) or "none"
+            raise ToolError("There is no skill {name}; there are: {names}.", name=name, names=names)
+        if one.state != "ready":
+            raise ToolError("Not used: {why}", why=self.why_not(one))
+        return self.instructions(one)
+
+    def asks(self, name: str) -> bool:
+        """Return whether the user is asked for permissions when this skill is used."""
+        del name
+        return False
+
+    def may_read(self, path: Path) -> bool:
+        """Return whether a resolved path is a file of a usable skill, as it was trusted."""
+        for one in self.found:
+            if not one.usable or not path.is_relative_to(one.folder):
+                continue
+            if is_secret(f"/{path.relative_to(one.folder)}"):
+                return False
+            try:
+                data = read_regular(path, LARGEST + 1)
+            except OSError:
+                return False
+            return hashlib.sha256(data).hexdigest() == one.digest_of(path)
+        return False
+
+    # --- the user's commands --------------------------------------------------------------------
+
+    def named(self, name: str) -> FoundSkill:
+        """Return the skill called `name` as it is now. Raises `UsageError`."""
+        found = by_name(self.look())
+        if name in found:
+            return found[name]
+        near = meant(name, found)
+        if near:
+            raise UsageError("There is no skill {name}; did you mean {near}?", name=name, near=near)
+        raise UsageError("There is no skill {name}; /skills lists the skills.", name=name)
+
+    def commands(self, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
+        """Return name and description of the skills that a slash command runs.
+
+        Names that are `taken` stay what they are.
+        """
+        return tuple(
+            (one.name, one_line(one.skill.description, 100))
+            for one in self.found
+            if one.usable and one.skill is not None and one.skill.for_user
+            if one.name not in taken
+        )
+
+    def run_by_user(self, name: str, arguments: str) -> str:
+        """Return the input that runs a skill for the user. Raises `UsageError`."""
+        one, model = self.named(name), self.modes.model.info
+        if model.one_command:
+            raise UsageError(
+                "Model {model} is too small to use skills. Choose another with /model.",
+                model=model.name,
+            )
+        if not one.usable:
+            raise UsageError("Not used: {why}", why=self.why_not(one))
+        text = self.instructions(one, arguments)
+        return f"{text}\n\n{arguments}" if arguments else text
+
+    def accept(self, one: FoundSkill) -> None:
+        """Accept a shared skill as it was shown, and journal it."""
+        self.sources.accept(one)
+        files = {file.name: file.digest for file in one.files}
+        self.journal.record(Noted("skill", {"accepted": one.name, "files": files}))
+
+    def instructions(self, one: FoundSkill, arguments: str = "") -> str:
+        """Return the instructions of a skill as the model gets them, with its folder and files."""
+        assert one.skill is not None
+        names = [file.name for file in one.files if file.name != SKILL_FILE]
+        listed = names[:_MOST_FILES]
+        if len(names) > _MOST_FILES:
+            listed.append(f"[{len(names) - _MOST_FILES} more]")
+        files = prompts.text("skills.no_files")
+        if names:
+            files = prompts.text("skills.files", files=", ".join(listed))
+        body = one.skill.text(arguments).replace("</skill", "<\\/skill")
+        room = observation_limit(self.modes.model.info.context_window) - _WRAPPING - len(files)
+        if len(body) > max(room, _WRAPPING):
+            rest = prompts.text("skills.cut", file=str(one.folder / SKILL_FILE))
+            body = f"{body[: max(room, _WRAPPING)]}\n{rest}"
+        return prompts.text(
+            "skills.used", skill=one.name, folder=str(one.folder), files=files, body=body
+        )
+
+    def why_not(self, one: FoundSkill) -> Phrase:
+        """Return why a skill cannot be used, and what the user can do."""
+        name = {"name": one.name}
+        match one.state:
+            case "manual":
+                return Phrase("only the user starts the skill {name}, with /{name}.", name)
+            case "off":
+                return Phrase("the skill {name} is switched off; /skills on {name}", name)
+            case "new":
+                return Phrase("the skill {name} is not accepted; /skills trust {name}", name)
+            case "changed":
+                return Phrase(
+                    "the skill {name} changed since it was accepted; /skills trust {name}", name
+                )
+            case "untrusted":
+                return Phrase("the folder of the skill {name} is not trusted; /trust", name)
+            case _:
+                problem = one.problem or Phrase("another skill has its name")
+                return Phrase("the skill {name}: {why}.", {**name, "why": problem})

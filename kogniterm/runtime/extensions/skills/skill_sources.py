@@ -1,0 +1,184 @@
+"""The skills there are for a user in a folder: where each is from, and what keeps it from use.
+
+Three kinds of places. The user's own are in KogniTerm's configuration folder, which commands in the
+sandbox cannot write. A project's count once its folder is trusted, every file by its content. Those
+in `~/.agents/skills` and `~/.claude/skills` are shared with other programs that install skills, so
+each is accepted by the user, by content, before it is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from kogniterm.errors import UnusableValueError
+from kogniterm.host.safe_files import resolved
+from kogniterm.paths import Paths
+from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
+from kogniterm.runtime.trust.project_places import PLACES, ProjectFile, discover, skill_files
+from kogniterm.runtime.trust.skill_places import skill_folders
+from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
+from kogniterm.storage.folders import write_private
+from kogniterm.types import Phrase
+
+Where = Literal["user", "project", "shared"]
+State = Literal["ready", "manual", "off", "new", "changed", "untrusted", "unusable", "hidden"]
+"""`manual`: only the user runs it; `new` and `changed`: not accepted; `untrusted`: the folder is
+not trusted; `unusable`: see its problem; `hidden`: another one has its name."""
+
+SHARED = (".agents/skills", ".claude/skills")
+"""Places in the user's home that other programs install skills into."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSkill:
+    """A folder with a SKILL.md; `skill` is None where it describes no usable one.
+
+    `folder` is its real path, `place` the folder of skills that it was found in, as it is shown.
+    """
+
+    name: str
+    where: Where
+    place: str
+    folder: Path
+    state: State
+    skill: Skill | None = None
+    files: tuple[ProjectFile, ...] = ()
+    problem: Phrase | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Return whether it may be used: by the model, or by the user alone."""
+        return self.state in ("ready", "manual")
+
+    def digest_of(self, path: Path) -> str | None:
+        """Return the digest by which a file of the skill was pinned; None for no file of it."""
+        if not path.is_relative_to(self.folder):
+            return None
+        name = str(path.relative_to(self.folder))
+        return next((one.digest for one in self.files if one.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSources:
+    """Finds skills for the workspace `folder`, and keeps what the user decided about them."""
+
+    paths: Paths
+    folder: Path
+    home: Path
+
+    @property
+    def accepted(self) -> TrustStore:
+        """Return the record of the accepted skills in shared places."""
+        return TrustStore(self.paths.extensions.skill_data / "trust.json")
+
+    def find(self) -> tuple[FoundSkill, ...]:
+        """Return all skills as they are on the disk now, by name; of one name, the used one first.
+
+        The user's own win over the project's, and these over the shared ones.
+        """
+        off = self.switched_off()
+        found: dict[str, list[FoundSkill]] = {}
+        seen: set[Path] = set()
+        for one in self._all():
+            if one.folder not in seen:
+                seen.add(one.folder)
+                state = "off" if one.usable and one.name in off else one.state
+                found.setdefault(one.name, []).append(replace(one, state=state))
+        return tuple(one for name in sorted(found) for one in _in_order(found[name]))
+
+    def _all(self) -> Iterator[FoundSkill]:
+        own = self.paths.extensions.skills
+        for name in skill_folders(own):
+            yield _read(own / name, "user", str(own))
+        project = tuple(self._project())
+        yield from (one for one in project if one.usable)
+        for short in SHARED:
+            place = self.home / short
+            for name in skill_folders(place):
+                yield self._judged(_read(place / name, "shared", f"~/{short}"))
+        yield from (one for one in project if not one.usable)
+
+    def _project(self) -> Iterator[FoundSkill]:
+        store = TrustStore(self.paths.trust_file)
+        trusted = (
+            store.knows(self.folder) and store.finding(self.folder, discover(self.folder)).trusted
+        )
+        for place in (one.name for one in PLACES if one.kind == "skill"):
+            for name in skill_folders(self.folder / place, self.folder):
+                one = _read(self.folder / place / name, "project", place)
+                waits = one.usable and not trusted
+                yield replace(one, state="untrusted") if waits else one
+
+    def _judged(self, one: FoundSkill) -> FoundSkill:
+        """Return a shared skill with what its acceptance says."""
+        if not one.usable:
+            return one
+        finding = self.accepted.finding(one.folder, one.files)
+        if finding.trusted and not finding.gone:
+            return one
+        return replace(one, state="changed" if finding.known else "new")
+
+    def finding(self, one: FoundSkill) -> TrustFinding:
+        """Compare a shared skill with what was accepted."""
+        return self.accepted.finding(one.folder, one.files)
+
+    def accept(self, one: FoundSkill) -> None:
+        """Record that the user accepts exactly this content of a shared skill."""
+        self.accepted.trust(one.folder, one.files)
+
+    # --- off and on -----------------------------------------------------------------------------
+
+    def switched_off(self) -> frozenset[str]:
+        """Return the names of the skills that the user switched off."""
+        try:
+            names = json.loads(self._off_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return frozenset()
+        return frozenset(map(str, names)) if isinstance(names, list) else frozenset()
+
+    def switch(self, name: str, *, on: bool) -> None:
+        """Switch a skill off or on again, in every folder."""
+        names = self.switched_off() - {name} if on else self.switched_off() | {name}
+        write_private(self._off_file, json.dumps(sorted(names)).encode())
+
+    @property
+    def _off_file(self) -> Path:
+        return self.paths.extensions.skill_data / "off.json"
+
+
+def read_skill(folder: Path) -> tuple[Skill, tuple[ProjectFile, ...]]:
+    """Return a skill with all its files. Raises `UnusableValueError` with the reason."""
+    files = skill_files(folder)
+    return parse_skill(folder.name, files[0].text), files
+
+
+def _read(folder: Path, where: Where, place: str) -> FoundSkill:
+    real = resolved(folder)
+    try:
+        skill, files = read_skill(folder)
+    except UnusableValueError as error:
+        return FoundSkill(folder.name, where, place, real, "unusable", problem=error.text)
+    state: State = "ready" if skill.for_model else "manual"
+    return FoundSkill(folder.name, where, place, real, state, skill, files)
+
+
+def _in_order(same: list[FoundSkill]) -> Iterator[FoundSkill]:
+    """Yield the skills of one name; only the first usable one is used."""
+    first = next((one for one in same if one.usable or one.state == "off"), None)
+    if first is not None:
+        yield first
+    for one in same:
+        if one is not first:
+            yield replace(one, state="hidden") if one.usable or one.state == "off" else one
+
+
+def by_name(skills: tuple[FoundSkill, ...]) -> Mapping[str, FoundSkill]:
+    """Return the first skill of each name."""
+    found: dict[str, FoundSkill] = {}
+    for one in skills:
+        found.setdefault(one.name, one)
+    return found
