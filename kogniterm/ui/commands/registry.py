@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import UsageError
-from kogniterm.types import Phrase
+from kogniterm.types import Phrase, UserInput
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -188,7 +188,7 @@ def custom_commands(
     from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 
     found, refused = custom_commands_of(session, names_of(built_in))
-    taken = {*names_of(built_in), *(one.name for one in found)}
+    taken = {*names_of(built_in), *(name for one in found for name in (one.name, one.alias))}
     skills = (skill_command(*one) for one in session.skills.commands(taken))
     return (*map(slash_command, found), *skills), refused
 
