@@ -255,7 +255,7 @@ async def test_a_session_that_used_skills_is_replayed(make_flow: MakeFlow, forge
 @pytest.mark.usefixtures("home")
 async def test_wrong_names_are_answered_with_what_there_is(make_flow: MakeFlow) -> None:
     flow = make_flow("""replies:
-  - calls: [{tool: use_skill, arguments: {name: relase}}]
+  - calls: [{tool: use_skill, arguments: {name: release-note}}]
   - text: Sorry.
 """)
     install(own(flow))
