@@ -83,6 +83,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List what is found, or import from one agent; returns the exit status."""
+    if getattr(args, "cwd", None) and not args.project:
+        raise UsageError("{option} needs {other}.", option="--cwd", other="--project")
     return write_report(args, _overview(args) if args.agent is None else _import(args))
 
 

@@ -80,6 +80,7 @@ def test_secrets_are_copied_only_at_their_own_question(
     terminal.until("Copy the secrets? [y/N]")
     terminal.send("y\r")
     terminal.until("3 entries imported.")
+    assert "run in the sandbox, without network" in " ".join(terminal.text.split())
     assert terminal.status() == 0
     servers = (terminal.home / CONFIG / "mcp.json").read_text()
     assert all(one in servers for one in SECRETS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.text.visible import render_line, render_words
-from kogniterm.types import Phrase
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.screen.surface import stream_size
 
 if TYPE_CHECKING:
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from kogniterm.runtime.extensions.foreign.foreign_agents import ForeignAgent
     from kogniterm.runtime.extensions.foreign.found import Found, Kind, Place
     from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
-    from kogniterm.runtime.use_cases.import_settings import Change, ImportPlan
+    from kogniterm.runtime.use_cases.import_settings import Change, ImportPlan, State
     from kogniterm.ui.screen.paint import Painter
 
-_SIGNS = {"new": "+", "update": "~", "replace": "~", "same": "=", "different": "!"}
+_SIGNS: dict[State, str] = {
+    "new": "+", "update": "~", "replace": "~", "different": "!", "same": "=",
+}  # fmt: skip
 
 
 def titles() -> dict[Kind, str]:
@@ -57,7 +60,7 @@ class ImportPreview:
             self.line(_("Not imported:"), "heading")
             for told in found.left_out:
                 self.line(f"- {translate(told)}")
-        about = [*_about(found, agent, place), *map(translate, _variables(plan.secrets))]
+        about = [*_about(found, agent, place), *_variables(plan.secrets)]
         names = {one.name for one in plan.changes if one.kind == "mcp" and one.written}
         if any(one.name in names and "command" in one.entry for one in found.servers):
             about.append(
@@ -73,20 +76,16 @@ class ImportPreview:
         self.line("")
 
     def _section(self, title: str, changes: Sequence[Change]) -> None:
-        states = _states()
-        counts = [
-            f"{sum(one.state == state for one in changes)} {words}"
-            for state, words in states.items()
-            if any(one.state == state for one in changes)
-        ]
+        held = Counter(one.state for one in changes)
+        counts = ", ".join(_counted(state, held[state]) for state in _SIGNS if held[state])
         self.line("")
-        self.line(f"{title}: {', '.join(counts)}", "heading")
+        self.line(f"{title[:1].upper()}{title[1:]}: {counts}", "heading")
         for change in changes:
-            told = "" if change.state == "new" else f" ({states[change.state]})"
+            told = "" if change.state == "new" else f" ({_state(change.state)})"
             self.line(f"{_SIGNS[change.state]} {change.name}{told}")
         for change in changes:
             self._difference(change.difference)
-        if any(one.state == "different" for one in changes):
+        if held["different"]:
             self.line(_("To replace what differs: --replace"))
 
     def _difference(self, unified: str) -> None:
@@ -104,26 +103,37 @@ class ImportPreview:
         """Write a sentence."""
         from rich.text import Text
 
-        from kogniterm.ui.screen.paint import Readable
+        from kogniterm.ui.screen.paint import PROSE_COLUMNS, Readable
 
         text = render_words(text)
         if not self._tty:
             self._stream.write(text + "\n")
-        else:
-            self._paint(Readable(Text(text, style)))
+            return
+        if text.startswith("- "):
+            width = min(self._columns, PROSE_COLUMNS)
+            text = textwrap.fill(text, width, subsequent_indent="  ")
+        self._paint(Readable(Text(text, style)))
 
     def _paint(self, renderable: RenderableType) -> None:
         self._stream.write(self._painter.paint(renderable, self._columns))
 
 
-def _states() -> dict[str, str]:
-    return {
-        "new": _("new"),
+def _counted(state: State, count: int) -> str:
+    if state == "new":
+        return plural("{count} new", "{count} new", count)
+    if state == "same":
+        return plural("{count} already there", "{count} already there", count)
+    return f"{count} {_state(state)}"
+
+
+def _state(state: State) -> str:
+    words = {
         "update": _("changed since the last import"),
         "replace": _("replaced"),
         "different": _("differs, kept"),
         "same": _("already there"),
     }
+    return words.get(state, "")
 
 
 def _about(found: Found, agent: ForeignAgent, place: Place) -> Iterator[str]:
@@ -141,20 +151,21 @@ def _about(found: Found, agent: ForeignAgent, place: Place) -> Iterator[str]:
         )
 
 
-def _variables(secrets: Iterable[ServerSecret]) -> Iterator[Phrase]:
-    """Yield what each server needs of the user's environment."""
-    for one in secrets:
-        values = {"server": one.server, "name": one.variable}
-        if one.same:
-            yield Phrase("MCP server {server} uses {name} of your environment.", values)
-        elif one.set:
-            yield Phrase(
-                "MCP server {server} uses {name} of your environment, which has another value "
-                "than there.",
-                values,
-            )
-        else:
-            yield Phrase(
-                "MCP server {server} needs the variable {name}: set it before you start KogniTerm.",
-                values,
-            )
+def _variables(secrets: Sequence[ServerSecret]) -> Iterator[str]:
+    """Yield what the servers need of the user's environment, a line for each case."""
+    for text, chosen in (
+        (
+            _("Taken from your environment: {names}."),
+            [one for one in secrets if one.same],
+        ),
+        (
+            _("Taken from your environment, where the value is another than there: {names}."),
+            [one for one in secrets if one.set and not one.same],
+        ),
+        (
+            _("Set before you start KogniTerm: {names}."),
+            [one for one in secrets if not one.set],
+        ),
+    ):
+        if chosen:
+            yield text.format(names=", ".join(f"{one.variable} ({one.server})" for one in chosen))

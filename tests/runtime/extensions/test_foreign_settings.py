@@ -12,7 +12,8 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.foreign.foreign_agents import AGENTS, find_agent, place_of
 from kogniterm.runtime.extensions.foreign.found import Found, Place
-from tests.support.other_agents import HOMES, SECRETS
+from kogniterm.runtime.extensions.foreign.server_secrets import referenced
+from tests.support.other_agents import HOMES, PLAIN, SECRETS
 
 
 def read(word: str, home: Path, project: Path | None = None, **environ: str) -> Found:
@@ -307,3 +308,80 @@ def test_an_unknown_agent_and_a_missing_home() -> None:
         find_agent("cursor")
     with pytest.raises(UsageError, match="HOME"):
         place_of({}, None)
+
+
+def test_a_hook_that_would_make_the_file_unusable_is_left_out(tmp_path: Path) -> None:
+    def group(matcher: str, **entry: object) -> dict[str, object]:
+        return {"matcher": matcher, "hooks": [{"type": "command", "command": "x", **entry}]}
+
+    groups = [
+        group("Bash", timeout=5, statusMessage="…", sandbox=False),
+        group("[", timeout=5),
+        group("Edit", timeout="soon"),
+        group("Edit", timeout=True),
+        group("Edit", command=" "),
+        group("Edit", command="x" * 20_000),
+    ]
+    put(tmp_path, {".codex/hooks.json": {"hooks": {"PreToolUse": groups}}})
+    found = read("codex", tmp_path)
+    assert [one.entry for one in found.hooks] == [{"type": "command", "command": "x", "timeout": 5}]
+    assert len(found.left_out) == 3
+
+
+def test_what_instructions_include_is_named(tmp_path: Path) -> None:
+    text = "See @docs/style.md and me@example.md.\n@~/.claude/more.md\n"
+    put(tmp_path, {
+        ".claude/CLAUDE.md": text, ".gemini/extensions/tidy/gemini-extension.json": "{}",
+    })  # fmt: skip
+    assert "includes: docs/style.md, ~/.claude/more.md." in left_out(read("claude", tmp_path))
+    assert "Extensions: tidy." in left_out(read("gemini", tmp_path))
+
+
+def test_too_many_files_are_said(tmp_path: Path) -> None:
+    put(tmp_path, {f".claude/commands/c{number:04}.md": "x" for number in range(501)})
+    found = read("claude", tmp_path)
+    assert len(found.commands) == 500
+    assert "c0500.md was not read: there are too many files." in str(found.problems[0])
+
+
+def test_sub_agents_of_codex_and_gemini_keep_their_limits(tmp_path: Path) -> None:
+    agent = 'name = "{}"\nsandbox_mode = "{}"\ndeveloper_instructions = "Look."\n'
+    tools = "---\nname: g\ntools:\n  - run_shell_command\n  - read_file\n---\nDo.\n"
+    put(tmp_path, {
+        ".codex/agents/a.toml": agent.format("a", "read-only"),
+        ".codex/agents/b.toml": agent.format("b", "workspace-write"),
+        ".gemini/agents/g.md": tools,
+    })  # fmt: skip
+    one, other = (one.text for one in read("codex", tmp_path).agents)
+    assert "tools: Read, Grep, Glob" in one
+    assert "tools" not in other
+    assert "tools: Bash, Read" in read("gemini", tmp_path).agents[0].text
+
+
+def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
+    put(tmp_path, {
+        ".claude.json": {"mcpServers": {"a": {"command": "a", "timeout": 60_000}}},
+        ".codex/config.toml": '[mcp_servers.b]\nurl = "https://b.example"\nscopes = ["x"]\n'
+        '[mcp_servers.b.oauth]\nclient_id = "me"\n',
+        ".config/opencode/opencode.json": {"mcp": {"servers": {"c": {
+            "url": "https://c.example", "timeout": {"startup": 1, "execution": 2500},
+            "oauth": {"clientId": "me", "scope": "x y"},
+        }}}},
+        ".gemini/settings.json": {"mcpServers": {"d d": {
+            "httpUrl": "https://d.example", "timeout": 1500,
+            "oauth": {"enabled": True, "clientId": "me", "clientSecret": PLAIN},
+        }}},
+    })  # fmt: skip
+    entries = {
+        one.name: one.entry
+        for word in ("claude", "codex", "opencode", "gemini")
+        for one in read(word, tmp_path).servers
+    }
+    assert entries["a"]["timeout"] == 60
+    assert entries["b"]["oauth"] == {"clientId": "me", "scopes": ["x"]}
+    assert entries["c"]["timeout"] == 2
+    assert entries["c"]["oauth"] == {"clientId": "me", "scopes": ["x", "y"]}
+    assert entries["d-d"]["timeout"] == 2
+    made, secrets = referenced(read("gemini", tmp_path).servers, {})
+    assert made[0].entry["oauth"]["clientSecret"] == "${D_D_CLIENT_SECRET}"
+    assert [one.value for one in secrets] == [PLAIN]

@@ -359,3 +359,18 @@ def test_what_is_written_is_read_by_the_rest_of_the_program(home: Path) -> None:
     assert set(json.loads(paths.extensions.hooks.read_text())["hooks"]) == {
         "PreToolUse", "PostToolUse", "Stop",
     }  # fmt: skip
+
+
+def test_an_import_that_failed_half_way_can_be_run_again(home: Path) -> None:
+    HOMES["claude"](home)
+    importer = Importer(home, "claude")
+    importer.config("x").parent.mkdir(parents=True)
+    importer.config("commands").write_text("in the way")
+    plan = importer.plan()
+    with pytest.raises(KognitermError, match="cannot be written"):
+        carry_out(plan, importer.target)
+    importer.config("commands").unlink()
+    again = importer.run()
+    assert {one.name for one in again.changes if one.state == "same"} >= {"pdf", "github"}
+    assert importer.config("commands/git/commit.md").exists()
+    assert states(importer.plan()) == {"same"}

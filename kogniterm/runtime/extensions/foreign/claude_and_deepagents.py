@@ -13,6 +13,7 @@ another input than KogniTerm gives.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +45,8 @@ def claude(place: Place) -> Found:
         projects = mapping(state.files.settings(beside / ".claude.json").get("projects"))
         parts.files.read += state.files.read
         parts.files.problems += state.files.problems
-        _servers(parts, mapping(projects.get(str(place.project))).get("mcpServers"))
+        for name in dict.fromkeys((str(place.project), os.path.realpath(place.project))):
+            _servers(parts, mapping(projects.get(name)).get("mcpServers"))
         return parts.found()
     settings = parts.files.settings(folder / "settings.json")
     saved = parts.files.settings(beside / ".claude.json")

@@ -38,6 +38,8 @@ _SERVER_KEYS = (
 )  # fmt: skip
 _IGNORED_SERVER_KEYS = frozenset({"transport", "disabled", "description", "name", "tools"})
 _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
+_LONGEST_COMMAND = 10_000
+_INCLUDED = re.compile(r"(?m)(?:^|(?<=\s))@(~?[\w./-]+\.(?:md|txt))\b")
 _ENV_LINE = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,40}(?:/[a-z0-9][a-z0-9_.-]{0,40}){0,4}")
@@ -133,19 +135,16 @@ class Findings:
 
     def hook(self, event: str, matcher: str, entry: Mapping[str, Any]) -> None:
         """Add one command of a hook, unless it is of a kind that KogniTerm does not have."""
-        command = entry.get("command")
-        if event not in EVENTS:
-            self.leave_out(
-                Phrase("Hooks for {event}: KogniTerm has no such event.", {"event": shown(event)})
-            )
-        elif entry.get("type", "command") != "command" or not isinstance(command, str):
-            self.leave_out(
-                Phrase("A hook for {event}: it does not run a command.", {"event": event})
-            )
-        else:
-            added = ForeignHook(event, "" if matcher == "*" else matcher, dict(entry))
-            if added not in self._hooks:
-                self._hooks.append(added)
+        fault = _hook_fault(event, matcher, entry)
+        if fault is not None:
+            self.leave_out(fault)
+            return
+        kept: dict[str, Any] = {"type": "command", "command": entry["command"]}
+        if entry.get("timeout") is not None:
+            kept["timeout"] = entry["timeout"]
+        added = ForeignHook(event, "" if matcher == "*" else matcher, kept)
+        if added not in self._hooks:
+            self._hooks.append(added)
 
     def skills(self, *folders: Path) -> None:
         """Add the skills of folders; of the same name, that of the first one."""
@@ -186,8 +185,16 @@ class Findings:
     def instructions(self, path: Path) -> None:
         """Add the instructions in a file."""
         text = self.files.text(path)
-        if text is not None and text.strip():
-            self._instructions.append(Instructions(self.files.shown(path), text))
+        if text is None or not text.strip():
+            return
+        self._instructions.append(Instructions(self.files.shown(path), text))
+        if names := dict.fromkeys(_INCLUDED.findall(text)):
+            self.leave_out(
+                Phrase(
+                    "Files that {file} includes: {names}.",
+                    {"file": self.files.shown(path), "names": shown(", ".join(names))},
+                )
+            )
 
     def rule(self, rule: ForeignRule) -> None:
         """Add a permission."""
@@ -212,6 +219,28 @@ class Findings:
     def env_file(self, path: Path) -> None:
         """Note the names of the keys in a file of variables."""
         self.keys_of(_ENV_LINE.findall(self.files.text(path) or ""))
+
+
+def _hook_fault(event: str, matcher: str, entry: Mapping[str, Any]) -> Phrase | None:
+    """Return why a hook cannot be taken over: one mistake would make the whole file unusable."""
+    values = {"event": shown(event)}
+    command, limit = entry.get("command"), entry.get("timeout")
+    if event not in EVENTS:
+        return Phrase("Hooks for {event}: KogniTerm has no such event.", values)
+    if entry.get("type", "command") != "command" or not isinstance(command, str):
+        return Phrase("A hook for {event}: it does not run a command.", values)
+    try:
+        re.compile("" if matcher == "*" else matcher)
+    except (re.error, RecursionError, OverflowError):
+        values |= {"matcher": shown(matcher)}
+        return Phrase("A hook for {event}: {matcher} has no exact counterpart.", values)
+    if not command.strip() or "\0" in command or len(command) > _LONGEST_COMMAND:
+        return Phrase("A hook for {event}: its command cannot be run.", values)
+    if limit is not None and (
+        isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0
+    ):
+        return Phrase("A hook for {event}: its timeout is no number of seconds.", values)
+    return None
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -64,6 +64,8 @@ def gemini(place: Place) -> Found:
     for name, text in parts.files.texts(folder / "commands", ".toml"):
         _command(parts, name, text)
     parts.instructions(folder / "GEMINI.md")
+    if extensions := parts.files.folders(folder / "extensions"):
+        parts.leave_out(Phrase("Extensions: {names}.", {"names": shown(", ".join(extensions))}))
     parts.env_file(folder / ".env")
     parts.key_variables("GEMINI_API_KEY", "GOOGLE_API_KEY")
     parts.key_file(folder / "oauth_creds.json")

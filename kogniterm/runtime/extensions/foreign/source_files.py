@@ -156,12 +156,15 @@ class SourceFiles:
 
     def _names(self, folder: Path) -> list[str]:
         try:
-            return sorted(islice(os.listdir(folder), MOST_FILES))  # noqa: PTH208 - names only
+            names = sorted(os.listdir(folder))  # noqa: PTH208 - names only
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             self._refused(folder, why(error))
             return []
+        if len(names) > MOST_FILES:
+            self._refused(folder / names[MOST_FILES], Phrase("there are too many files"))
+        return names[:MOST_FILES]
 
     def _below(self, folder: Path, start: str, deep: int) -> Iterator[tuple[str, Path]]:
         """Yield the files below a folder by name from it; folders that are links are left out."""
