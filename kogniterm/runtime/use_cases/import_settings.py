@@ -123,10 +123,11 @@ class FileToWrite:
 
 @dataclass(frozen=True, slots=True)
 class SkillToWrite:
-    """The folder of a skill, with its files."""
+    """The folder of a skill, with its files, and those it had when the plan was made."""
 
     path: Path
     files: tuple[SkillFile, ...]
+    before: Mapping[str, tuple[bytes, bool]] | None
 
 
 def plan_import(
@@ -167,17 +168,21 @@ def carry_out(plan: ImportPlan, target: Target) -> None:
     _sweep(target.skills)
     for skill in plan.skills:
         with _Written(skill.path):
+            if _skill_files(skill.path) != skill.before:
+                raise _changed(skill.path)
             _write_skill(skill, target)
     for file in plan.files:
         with _Written(file.path):
             if _bytes_of(file.path) != file.before:
-                raise KognitermError(
-                    "{file} has changed in the meantime; run the import again.", file=file.path
-                )
+                raise _changed(file.path)
             if target.project is not None:
                 write_regular(_inside(file.path, target.project), file.data)
             else:
                 write_private(resolved(file.path), file.data, durable=True)
+
+
+def _changed(path: Path) -> KognitermError:
+    return KognitermError("{file} has changed in the meantime; run the import again.", file=path)
 
 
 class _Written:
@@ -299,7 +304,7 @@ class _Planner:
             difference = "" if state == "same" else self._skill_difference(skill, known or {})
             self.changes.append(Change("skills", skill.name, state, path, difference))
             if state in WRITTEN:
-                self.folders.append(SkillToWrite(path, skill.files))
+                self.folders.append(SkillToWrite(path, skill.files, known))
 
     def commands(self) -> None:
         self._texts("commands", self.found.commands, self.target.commands)

@@ -259,6 +259,7 @@ def test_entries_of_the_wrong_shape_are_left_out(tmp_path: Path) -> None:
         ".claude/commands/Bad Name!.md": "x",
         ".claude/commands/empty.md": "  \n",
         ".claude/skills/Über/SKILL.md": "x",
+        ".claude/skills/other/SKILL.md": "---\nname: Not A Name\n---\nx",
     })  # fmt: skip
     found = read("claude", tmp_path)
     assert not found.servers
@@ -385,3 +386,8 @@ def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
     made, secrets = referenced(read("gemini", tmp_path).servers, {})
     assert made[0].entry["oauth"]["clientSecret"] == "${D_D_CLIENT_SECRET}"
     assert [one.value for one in secrets] == [PLAIN]
+
+
+def test_a_skill_is_imported_under_the_name_that_it_has(tmp_path: Path) -> None:
+    put(tmp_path, {".claude/skills/PDF_tools/SKILL.md": "---\nname: pdf-tools\n---\nRead them.\n"})
+    assert [one.name for one in read("claude", tmp_path).skills] == ["pdf-tools"]

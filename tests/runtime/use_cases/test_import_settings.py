@@ -14,6 +14,7 @@ from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.custom_commands import commands_of_folder
 from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
 from kogniterm.runtime.extensions.foreign.found import Found, Place
+from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.use_cases.import_settings import (
     ImportPlan,
     Target,
@@ -139,6 +140,12 @@ def test_two_servers_never_share_a_variable_for_different_secrets(home: Path) ->
             {"command": "x", "args": ["-H", f"Authorization: Bearer {TOKEN}"]},
             "Bearer ${S_ARGUMENT_SECRET}",
         ),
+        ({"command": "docker", "args": ["-e", f"X_TOKEN={PLAIN}", "img"]}, "X_TOKEN=${X_TOKEN}"),
+        ({"command": "x", "args": ["--header", f"X-Api-Key: {PLAIN}"]}, "Key: ${S_X_API_KEY}"),
+        ({"command": "x", "args": ["--header", f"Authorization:Bearer {BEARER}"]}, "${S_TOKEN}"),
+        ({"command": "x", "env": {"PASSWORD": BEARER}}, "${PASSWORD}"),
+        ({"command": "x", "env": {"DB_PASSWORD": "12345678"}}, "${DB_PASSWORD}"),
+        ({"command": "x", "env": {"H": f'{{"Authorization": "Bearer {TOKEN}"}}'}}, "${S_H_SECRET}"),
         ({"url": f"https://x.example/mcp?api_key={PLAIN}"}, "?api_key=${S_URL_SECRET}"),
         ({"url": f"https://me:{PLAIN}@x.example/mcp"}, "https://me:${S_URL_SECRET}@"),
         ({"command": "x", "env": {"DSN": f"postgres://me:{PLAIN}@db/x"}}, '"DSN": "${DSN}"'),
@@ -160,9 +167,10 @@ def test_secrets_are_found_wherever_they_stand(
 def test_what_is_no_secret_stays_as_it_is(home: Path) -> None:
     entry = {
         "command": "x",
-        "args": ["--token-file", "/run/token", "--keys", "12", "${TOKEN}"],
-        "env": {"KEY_FILE": "~/.ssh/id", "AUTH": "true", "TOKEN_URL": "https://x.example/token",
-                "SECRET": "${SECRET:-}", "MAX_TOKENS": "4096"},
+        "args": ["--token-file", "/run/token", "--keys", "12", "${TOKEN}", "-e", "LANG=C"],
+        "env": {"KEY_FILE": "~/.ssh/id", "AUTH": "oauth", "TOKEN_URL": "https://x.example/token",
+                "SECRET": "${SECRET:-}", "MAX_TOKENS": "4096", "AUTH_MODE": "device-code",
+                "TOKENIZER": "cl100k_base", "AUTHOR": "Ana", "SESSION": "main"},
     }  # fmt: skip
     (home / ".claude.json").write_text(json.dumps({"mcpServers": {"s": entry}}))
     importer = Importer(home, "claude")
@@ -281,6 +289,18 @@ def test_a_file_that_changed_after_it_was_shown_is_not_overwritten(home: Path) -
     assert importer.config("mcp.json").read_text() == "{}"
 
 
+def test_a_skill_that_appeared_after_the_plan_is_not_lost(home: Path) -> None:
+    HOMES["claude"](home)
+    importer = Importer(home, "claude")
+    plan = importer.plan(only=["skills"])
+    mine = importer.config("skills/pdf/SKILL.md")
+    mine.parent.mkdir(parents=True)
+    mine.write_text("Mine.\n")
+    with pytest.raises(KognitermError, match="changed in the meantime"):
+        carry_out(plan, importer.target)
+    assert mine.read_text() == "Mine.\n"
+
+
 def test_a_linked_file_is_written_where_it_is_kept(home: Path) -> None:
     HOMES["claude"](home)
     importer = Importer(home, "claude")
@@ -356,6 +376,9 @@ def test_what_is_written_is_read_by_the_rest_of_the_program(home: Path) -> None:
     assert len(servers.servers) == 11
     names = [one.name for one in commands_of_folder(paths.extensions.commands)]
     assert names == ["deploy", "fix", "git:commit", "git:fix", "review", "test"]
+    sources = SkillSources(paths, home, home)
+    own = {one.name: one.state for one in sources.find() if one.where == "user"}
+    assert own == dict.fromkeys(("maps", "notes", "pdf", "sql", "web"), "ready")
     assert set(json.loads(paths.extensions.hooks.read_text())["hooks"]) == {
         "PreToolUse", "PostToolUse", "Stop",
     }  # fmt: skip

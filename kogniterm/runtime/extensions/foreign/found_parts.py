@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kogniterm.errors import UnusableValueError
+from kogniterm.errors import UnusableValueError, why
 from kogniterm.runtime.extensions.foreign.found import (
     ForeignHook,
     ForeignRule,
@@ -24,6 +24,9 @@ from kogniterm.runtime.extensions.foreign.found import (
     Place,
 )
 from kogniterm.runtime.extensions.foreign.source_files import SourceFiles
+from kogniterm.runtime.extensions.front_matter import read_document
+from kogniterm.runtime.extensions.skills.skill_file import parse_skill
+from kogniterm.runtime.trust.skill_places import SKILL_FILE
 from kogniterm.text.visible import one_line, render_words
 from kogniterm.tools.mcp.server_config import parse_server
 from kogniterm.types import Phrase
@@ -41,9 +44,9 @@ _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
 _LONGEST_COMMAND = 10_000
 _INCLUDED = re.compile(r"(?m)(?:^|(?<=\s))@(~?[\w./-]+\.(?:md|txt))\b")
 _ENV_LINE = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=")
+_AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,40}(?:/[a-z0-9][a-z0-9_.-]{0,40}){0,4}")
-_SKILL_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class Findings:
@@ -150,15 +153,18 @@ class Findings:
         """Add the skills of folders; of the same name, that of the first one."""
         for folder in folders:
             for skill in self.files.skills(folder):
-                if _SKILL_NAME.fullmatch(skill.name):
-                    self._skills.setdefault(skill.name, skill)
-                else:
+                text = next(one.data for one in skill.files if one.name == SKILL_FILE)
+                # Other agents let the folder have another name.
+                name = read_document(text.decode(errors="replace")).text("name") or skill.name
+                try:
+                    parse_skill(name, text.decode())
+                except (UnusableValueError, UnicodeDecodeError) as error:
+                    fault = why(error) if isinstance(error, UnicodeDecodeError) else error.text
                     self.leave_out(
-                        Phrase(
-                            "Skill {name}: its name may only have small letters, digits, - and _.",
-                            {"name": shown(skill.name)},
-                        )
+                        Phrase("Skill {name}: {why}.", {"name": shown(skill.name), "why": fault})
                     )
+                else:
+                    self._skills.setdefault(name, ForeignSkill(name, skill.files))
 
     def command(self, name: str, text: str, ending: str = ".md") -> None:
         """Add a custom command; the folders in its name become part of it."""
@@ -175,7 +181,7 @@ class Findings:
     def agent(self, name: str, text: str) -> None:
         """Add a sub-agent."""
         typed = name_of(name.rpartition("/")[2])
-        if not _NAME.fullmatch(typed):
+        if not _AGENT_NAME.fullmatch(typed):
             self.leave_out(
                 Phrase("Sub-agent {name}: its name cannot be typed.", {"name": shown(name)})
             )

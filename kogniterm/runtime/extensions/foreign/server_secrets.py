@@ -13,14 +13,23 @@ from typing import Any
 
 from kogniterm.runtime.extensions.foreign.found import ForeignServer
 from kogniterm.text.redact import find_secrets
+from kogniterm.text.secret_patterns import NOT_SECRET, STRONG, WEAK
 
-_SECRET_NAME = re.compile(
-    r"(?i)key|token|secret|passw|pwd|passphrase|credential|auth|cookie|session|signature"
-)
+_LONG = 12
+"""Characters from which on the value of a bare name may be a secret."""
+
+_HEADER_NAME = re.compile(r"(?i)(?:proxy-)?authorization$|(?:^|[_-])pat$")
+_BARE_NAME = re.compile(r"(?i)-*(?:key|keys|auth|sid|pin|salt|session|signature|nonce)")
+"""Names that mean a secret only where their value looks like one."""
 _NO_SECRET = re.compile(
-    r"|true|false|null|\d{1,8}|[~./][\w./ ~-]*|https?://[^\s@?]*|.*\$\{\w+(?::-[^}]*)?\}.*",
+    r"|true|false|yes|no|on|off|null|none|https?://[^\s@?]*|.*\$\{\w+(?::-[^}]*)?\}.*"
+    r"|(?:~|\.{1,2})/[\w./ ~-]*|/[\w.~-]+/[\w./ ~-]*",
     re.IGNORECASE | re.DOTALL,
 )
+"""Switches, addresses, references and paths."""
+_NUMBER = re.compile(r"\d{1,8}")
+_ASSIGNED = re.compile(r"(-{0,2}[A-Za-z][\w.-]*)=(.+)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z][\w-]*)(:\s*)(.+)", re.DOTALL)
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|digest|apikey)\s+)(.+)", re.DOTALL)
 _IN_QUERY = re.compile(r"(?i)([?&][\w.-]*(?:key|token|secret|auth|sig)[\w.-]*=)([^&#\s]+)")
 
@@ -115,24 +124,27 @@ class _Entry:
         return start + self._names.reference(self._server, own, rest)
 
     def _arguments(self, words: list[str]) -> list[str]:
-        """Return arguments; an option before a word, or at its beginning, names the word."""
+        """Return arguments; what stands before a value, in its word or as an option, names it."""
         made: list[str] = []
         option = ""
         for word in words:
-            name, equals, value = word.partition("=")
-            if word.startswith("-") and equals and is_secret(name, value):
-                made.append(f"{name}={self._named(name, value)}")
+            assigned, header = _ASSIGNED.fullmatch(word), _HEADER.fullmatch(word)
+            if assigned and is_secret(assigned[1], assigned[2]):
+                made.append(f"{assigned[1]}={self._named(assigned[1], assigned[2])}")
+            elif header and option.lower() in ("-h", "--header"):
+                made.append(header[1] + header[2] + self._header(header[1], header[3]))
             elif option and not word.startswith("-") and is_secret(option, word):
                 made.append(self._named(option, word))
             else:
                 made.append(self._in_text("argument", word))
-            option = word if word.startswith("-") and not equals else ""
+            option = word if word.startswith("-") and not assigned else ""
         return made
 
     def _named(self, option: str, value: str) -> str:
         if _NO_SECRET.fullmatch(value):
             return value
-        own = f"{self._server}_{option.strip('-')}".upper().replace("-", "_")
+        plain = option.strip("-")
+        own = plain if plain.isupper() else f"{self._server}_{plain}".upper().replace("-", "_")
         return self._names.reference(self._server, own, value)
 
     def _in_text(self, name: str, text: str) -> str:
@@ -159,7 +171,12 @@ def is_secret(name: str, value: str) -> bool:
     """Return whether the value given to a name is to be treated as a secret."""
     if _NO_SECRET.fullmatch(value):
         return False
+    if STRONG.search(name) or _HEADER_NAME.search(name):
+        return True
+    if _BARE_NAME.fullmatch(name):
+        return len(value) >= _LONG and any(one.isdigit() for one in value)
+    if WEAK.search(name) and not NOT_SECRET.search(name) and not _NUMBER.fullmatch(value):
+        return True
     start = len(name) + 2
     found = find_secrets(f'{name}="{value}"')
-    whole = any(one.start <= start and one.end >= start + len(value) for one in found)
-    return whole or bool(_SECRET_NAME.search(name))
+    return any(one.start <= start and one.end >= start + len(value) for one in found)

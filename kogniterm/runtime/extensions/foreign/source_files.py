@@ -19,6 +19,7 @@ from typing import Any
 from kogniterm.errors import why
 from kogniterm.host.safe_files import open_file, resolved
 from kogniterm.runtime.extensions.foreign.found import ForeignSkill, Place, SkillFile
+from kogniterm.runtime.trust import skill_places
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.visible import render_words
 from kogniterm.types import Phrase
@@ -29,7 +30,7 @@ LARGEST_TEXT = 64 * 1024
 """Bytes of instructions, a command or a sub-agent, as KogniTerm reads them."""
 LARGEST_SKILL = 8 * 1024 * 1024
 MOST_FILES = 500
-"""Files of one skill, and of one folder of commands or sub-agents."""
+"""Names of one folder that are looked at."""
 _DEPTH = 6
 _TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\.)*"'  # a text, in which nothing is a comment
@@ -103,10 +104,10 @@ class SourceFiles:
                 yield name.removesuffix(ending), text
 
     def skills(self, folder: Path) -> Iterator[ForeignSkill]:
-        """Yield the skills in a folder: each folder in it that has a `SKILL.md`."""
+        """Yield the skills in a folder: each folder in it that describes one."""
         for name in self._names(folder):
             path = folder / name
-            if name.startswith(".") or not self.exists(path / "SKILL.md"):
+            if name.startswith(".") or not self.exists(path / skill_places.SKILL_FILE):
                 continue
             files = self._skill(path)
             if files:
@@ -148,7 +149,7 @@ class SourceFiles:
             if data is None:
                 continue
             size += len(data)
-            if size > LARGEST_SKILL or len(files) >= MOST_FILES:
+            if size > LARGEST_SKILL or len(files) >= skill_places.MOST_FILES:
                 self._refused(folder, Phrase("the skill is too large"))
                 return ()
             files.append(SkillFile(name, data, os.access(path, os.X_OK)))
