@@ -119,6 +119,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
     _stop_endless_loops(state["messages"], context)
     nudge = hint(state["messages"])
     added: list[BaseMessage] = [nudge] if nudge is not None else []
+    added.extend(context.instructions_due(context.agent, state["messages"]))
     added.extend(steering_message(text) for text in context.said_meanwhile(context.agent))
     usage, refused = Usage(), None
     for attempt in range(1, MAX_UNUSABLE + 1):

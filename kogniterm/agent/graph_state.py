@@ -67,6 +67,10 @@ def _nothing_known(name: str) -> None:
     del name
 
 
+def _nothing_due(agent: str, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    return ()
+
+
 def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
@@ -108,6 +112,8 @@ class ThinkContext:
     """Offer sub-agents, which cannot have any themselves."""
     said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said
     """Gives what the user said to an agent while the turn ran, until it is journaled."""
+    instructions_due: Callable[[str, Sequence[BaseMessage]], Sequence[BaseMessage]] = _nothing_due
+    """Gives the notes with instructions of folders that an agent's history shows it at work in."""
     window: Window = field(default_factory=Window)
     """The length a request may have, which a refusal of the provider changes."""
     language: str = ""

@@ -44,9 +44,10 @@ from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
-    instructions_text,
     policy_texts,
     trusted_files,
 )
@@ -111,7 +112,7 @@ def assemble(
     policy = _policy(given, state, clock, policy_texts(project))
     known = gather_tools(settings, policy.in_force, state.folder, given.tools)
     executor = _executor(given, state, policy)
-    skills = _skills(given, written, modes, instructions_text(project))
+    skills = _skills(given, written, modes, in_force(paths, project))
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
     archive = _archive(given, store, journal)
     forgetting = ForgetService(archive, memory, asker)
@@ -132,7 +133,7 @@ def assemble(
             command_timeout=settings.command_timeout or None,
             env_hash=environment,
         ),
-        context=ContextService(written, modes, memory, system_message(written), tools),
+        context=_context(written, modes, memory, tools, project),
         modes=modes,
         budget=budget,
         executor=executor,
@@ -149,7 +150,7 @@ def assemble(
         skills=skills,
         prompts=texts,
         notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
-                 *known.notices, *_told_of_script(given, written)),
+                 *too_much(project), *known.notices, *_told_of_script(given, written)),
     )  # fmt: skip
     _keep_modes(session)
     return session
@@ -175,6 +176,17 @@ async def _run_other(session: LiveSession, user_input: UserInput | None, io: Tur
     from kogniterm.runtime.extensions.command_lines import run_custom_command
 
     return await run_custom_command(session, user_input, io)
+
+
+def _context(
+    journal: TurnJournal,
+    modes: SessionModes,
+    memory: MemoryService | None,
+    tools: ToolService,
+    project: tuple[ProjectFile, ...],
+) -> ContextService:
+    nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
+    return ContextService(journal, modes, memory, system_message(journal), tools, nested)
 
 
 def _archive(given: SessionInputs, store: SessionStore, journal: SessionJournal) -> SessionArchive:

@@ -16,7 +16,7 @@ import os
 import platform
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -36,6 +36,7 @@ from kogniterm.agent.messages import (
     image_block,
     note,
     told_to_plan,
+    with_text,
 )
 from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.subagent import DELEGATE
@@ -46,6 +47,7 @@ from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
+from kogniterm.runtime.trust.instruction_texts import NestedInstructions
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import Attached, SessionModes, ToolRules, TurnIO
@@ -83,6 +85,7 @@ class ContextService:
     memory: MemoryService | None
     system: SystemMessage
     rules: ToolRules
+    nested: NestedInstructions = field(default_factory=NestedInstructions)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -191,6 +194,7 @@ class ContextService:
             held_back=self.rules.holds_back,
             delegates=DELEGATE.name not in off,
             said_meanwhile=self._said,
+            instructions_due=self._instructions_due,
             window=modes.window,
             language=self._language(),
             agents=state.agents,
@@ -210,6 +214,16 @@ class ContextService:
         if agent or told_to_plan(self.journal.state.messages) == planning:
             return said
         return (*said, prompts.text(PLAN_MODE if planning else PLAN_MODE_OVER))
+
+    def _instructions_due(
+        self, agent: str, messages: Sequence[BaseMessage]
+    ) -> Sequence[BaseMessage]:
+        """Return the instructions of folders that the model began to work in, redacted."""
+        del agent
+        if self.modes.model.info.one_command:
+            return ()
+        due = self.nested.due(messages)
+        return [with_text(one, self.journal.redact(one.text)) for one in due]
 
     def _clean(self, text: str) -> str:
         """Return the observation of a tool inside the graph, redacted and clipped."""

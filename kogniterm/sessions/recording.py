@@ -174,6 +174,8 @@ STOPPED = "stopped"
 
 CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was (?:checked|judged)\.")
 """The message of `agent.messages` that an approved command was withheld."""
+NESTED = "kogniterm_instructions"
+"""Marks a note with the instructions of a folder, see `runtime/trust/instruction_texts`."""
 UNUSABLE = "(Your reply could not be used:"
 """The beginning of the note that replaces a reply without any text in the journal."""
 
@@ -183,14 +185,15 @@ class Voice:
     """The model's replies to one agent in a turn.
 
     `replies` holds None for an empty reply, each with its usage. `said` is the user's input before
-    each step. `stop` is why the agent was stopped before its next model call, `error` how that
-    call failed.
+    each step, `instructions` what was given of folders then. `stop` is why the agent was stopped
+    before its next model call, `error` how that call failed.
     """
 
     replies: deque[tuple[AIMessage | None, Usage]] = field(default_factory=deque)
     stop: Phrase | None = None
     error: Phrase | None = None
     said: deque[list[str]] = field(default_factory=deque)
+    instructions: deque[list[BaseMessage]] = field(default_factory=deque)
     calls: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def say(self, message: AIMessage | None) -> None:
@@ -356,12 +359,15 @@ def _take_thought(turn: TurnRecording, voice: Voice, update: NodeUpdate) -> None
     from langchain_core.messages import AIMessage, HumanMessage
 
     said: list[str] = []
+    instructions: list[BaseMessage] = []
     last: BaseMessage | None = None
     for message in update.messages:
         if isinstance(message, AIMessage):
             voice.say(message)
         elif isinstance(message, HumanMessage):
-            if message.text.startswith(UNUSABLE):
+            if NESTED in message.additional_kwargs:
+                instructions.append(message)
+            elif message.text.startswith(UNUSABLE):
                 if not isinstance(last, AIMessage):
                     voice.say(None)
             elif "\n" in message.text and message.text.startswith("(Meanwhile"):
@@ -371,6 +377,7 @@ def _take_thought(turn: TurnRecording, voice: Voice, update: NodeUpdate) -> None
         voice.replies[-1] = (voice.replies[-1][0], update.usage)
     voice.stop = update.failure
     voice.said.append(said)
+    voice.instructions.append(instructions)
 
 
 def without_repeats(records: Iterable[Record]) -> list[Record]:

@@ -11,6 +11,7 @@ from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
     answer,
+    flat,
     leave,
     open_prompt,
     put,
@@ -156,6 +157,55 @@ def test_files_and_images_named_in_an_input_reach_the_model(
     terminal.run("kogniterm run 'the first'; kogniterm run -c 'the second'")
     one, two = (request.contents for request in fake_gemini.requests[-2:])
     assert two[: len(one)] == one
+
+
+NESTED = """replies:
+  - when: {last_contains: "see the api"}
+    calls: [{tool: read_file, arguments: {path: api/x.py}}]
+  - {when: {last_contains: "after a tree"}, text: "I name it oak.", repeat: forever}
+  - {when: {system_contains: "Imported: be brief"}, text: "Brief.", repeat: forever}
+  - {when: {system_contains: "Answer in Latin"}, text: "Salve.", repeat: forever}
+  - {text: "Nothing is known here.", repeat: forever}
+"""
+
+
+def test_instructions_of_other_agents_and_folders_are_used_once_trusted(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=100, rows=40)
+    top, work = terminal.folder, terminal.folder / "app"
+    put(top, ".git/HEAD", "ref: refs/heads/main\n")
+    put(top, "AGENTS.md", "See @docs/style.md and @../home/secret.md\n")
+    put(top, "docs/style.md", "Imported: be brief\n")
+    put(terminal.home, "secret.md", "outside\n")
+    put(top, "app/CLAUDE.md", "Use tabs.\n")
+    put(top, "app/GEMINI.md", "Not this one.\n")
+    put(top, "app/api/x.py", "pass\n")
+    put(top, "app/api/AGENTS.md", "Name every endpoint after a tree.\n")
+    put(terminal.home, ".config/kogniterm/AGENTS.md", "Answer in Latin.\n")
+    model = scripted(terminal, NESTED)
+    _, shown = terminal.run(f"kogniterm run -C {work} --model {model} hi")
+    assert "Salve." in shown
+    _, shown = terminal.run(f"kogniterm trust -C {work}")
+    for line in (
+        "instructions                 ../AGENTS.md",
+        "instructions                 CLAUDE.md",
+        "instructions for its folder  api/AGENTS.md",
+        "imported by instructions     ../docs/style.md",
+    ):
+        assert line in shown
+    assert "GEMINI.md" not in shown
+    assert "secret.md" not in shown
+    _, shown = terminal.run(f"kogniterm run -C {work} --model {model} hi")
+    assert "Brief." in shown
+    _, shown = terminal.run(f"kogniterm run -C {work} --model {model} 'see the api'")
+    assert "I name it oak." in shown
+    put(top, "docs/style.md", "Imported: be long\n")
+    _, shown = terminal.run(f"kogniterm run -C {work} --model {model} hi")
+    assert "Changed since this folder was trusted: ../docs/style.md." in flat(shown)
+    assert "Salve." in shown
+    _, shown = terminal.run(f"kogniterm trust --show -C {work}")
+    assert "+Imported: be long" in shown
 
 
 INIT = """replies:

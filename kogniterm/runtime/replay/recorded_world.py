@@ -202,6 +202,12 @@ class Player:
         waiting = self.turn.voices[agent].said
         return waiting.popleft() if waiting else ()
 
+    def instructions(self, agent: str, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Return the instructions of folders that the agent got before its next model call."""
+        del messages
+        waiting = self.turn.voices[agent].instructions
+        return waiting.popleft() if waiting else ()
+
     @property
     def was_last(self) -> bool:
         """Return whether the recorded turn was interrupted during its last action."""
@@ -621,6 +627,7 @@ class RecordedContext:
             plan_only=only,
             review_plans=lambda: plans.approval == "always" and not only,
             said_meanwhile=self.player.said,
+            instructions_due=self.player.instructions,
             has_room=lambda _: self.player.compaction is None,
             delegates=True,
             agents=state.agents,

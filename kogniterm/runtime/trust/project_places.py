@@ -11,12 +11,21 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import open_file, resolved
+from kogniterm.runtime.trust.instruction_places import (
+    MOST_IMPORTS,
+    MOST_NESTED,
+    files_of_folder,
+    folders_above,
+    folders_below,
+    with_imports,
+)
 from kogniterm.runtime.trust.skill_places import (
     LARGEST,
     SKILL_FILE,
@@ -25,7 +34,10 @@ from kogniterm.runtime.trust.skill_places import (
 )
 from kogniterm.types import Phrase
 
-Kind = Literal["instructions", "policy", "command", "agent", "skill", "hooks", "mcp"]
+Kind = Literal[
+    "instructions", "nested", "import", "policy", "command", "agent", "skill", "hooks", "mcp"
+]
+"""`nested` are instructions of a folder below, `import` what instruction files import."""
 
 MAX_FILE = 64 * 1024
 MAX_ENTRIES = 1_000
@@ -62,9 +74,6 @@ class Place:
 
 
 PLACES = (
-    # In the order in which the model gets them: what is for KogniTerm alone comes last.
-    Place("AGENTS.md", "instructions"),
-    Place("KOGNITERM.md", "instructions"),
     Place(".kogniterm/policy.toml", "policy"),
     Place(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
     Place(".claude/commands", "command", (".md",), depth=4),
@@ -76,7 +85,7 @@ PLACES = (
 
 def discover(folder: Path) -> tuple[ProjectFile, ...]:
     """Return the files of `folder` that would have an effect: a bounded number of small ones."""
-    found: list[ProjectFile] = []
+    found = list(_instructions(folder))
     for place in PLACES:
         if place.kind == "skill":
             found += (one for skill in _skills(folder, place) for one in _files(folder, skill))
@@ -86,6 +95,38 @@ def discover(folder: Path) -> tuple[ProjectFile, ...]:
             if data is not None:
                 found.append(_file(name, place.kind, data))
     return tuple(found)
+
+
+def _instructions(folder: Path) -> Iterator[ProjectFile]:
+    """Yield the instruction files, in the order in which the model gets them, then imported ones.
+
+    What is for KogniTerm alone comes last in each folder.
+    """
+    above = folders_above(folder)
+    root = folder / above[0] if above else folder
+    read = partial(_read, folder, inside=root)
+    found: dict[str, ProjectFile] = {}
+    for name in (*above, ""):
+        for path, data in files_of_folder(name, read):
+            found[path] = _file(path, "instructions", data)
+    nested = (one for name in folders_below(folder) for one in files_of_folder(name, read))
+    for path, data in islice(nested, MOST_NESTED):
+        found[path] = _file(path, "nested", data)
+    texts = partial(readable_text, folder, inside=root)
+    imported: dict[str, None] = {}
+    for one in found.values():
+        imported.update(dict.fromkeys(with_imports(one.name, one.text, texts)))
+    yield from found.values()
+    for path in islice((one for one in imported if one not in found), MOST_IMPORTS):
+        content = read(path)
+        if content is not None:
+            yield _file(path, "import", content)
+
+
+def readable_text(folder: Path, name: str, inside: Path | None = None) -> str | None:
+    """Return the text of a file of `folder`, or of `inside` which is above; None without one."""
+    data = _read(folder, name, inside=inside)
+    return None if data is None or b"\0" in data else _text(data)
 
 
 def passed_over(folder: Path) -> tuple[Phrase, ...]:
@@ -164,10 +205,13 @@ def _below(folder: Path, name: str, endings: tuple[str, ...], depth: int) -> Ite
             yield from _below(folder, f"{name}/{entry.name}", endings, depth - 1)
 
 
-def _read(folder: Path, name: str, most: int = MAX_FILE) -> bytes | None:
+def _read(
+    folder: Path, name: str, most: int = MAX_FILE, inside: Path | None = None
+) -> bytes | None:
+    """Return the content of a regular file that lies in `folder`, or in `inside` above it."""
     try:
         path = resolved(folder / name)
-        if not path.is_relative_to(resolved(folder)):
+        if not path.is_relative_to(resolved(inside or folder)):
             return None
         descriptor = open_file(path)
     except (OSError, ValueError):

@@ -177,13 +177,3 @@ def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:
 def policy_texts(files: tuple[ProjectFile, ...]) -> dict[str, str]:
     """Return the texts of the rules among `files`, by file name."""
     return {file.name: file.text for file in files if file.kind == "policy"}
-
-
-def instructions_text(files: tuple[ProjectFile, ...]) -> str:
-    """Return trusted instruction files for the model, quoted as data of the project."""
-    parts = [
-        f'<project_instructions file="{file.name}">\n{file.text.strip()}\n</project_instructions>'
-        for file in files
-        if file.kind == "instructions" and file.text.strip()
-    ]
-    return "\n\n".join(parts)

@@ -13,8 +13,9 @@ from kogniterm import prompts
 from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
 from kogniterm.memory.project.project_scan import scan
 from kogniterm.runtime.context import use_instructions
+from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.runtime.trust.trust_store import TrustStore, instructions_text, policy_texts
+from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
 from kogniterm.sessions.records import Noted
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     _store(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
-    text = journal.redact(instructions_text(files))
-    use_instructions(journal, text, session.skills.catalogue())
+    _use(session, files)
     _look(session)
 
 
@@ -43,9 +43,17 @@ def revoke(session: LiveSession) -> bool:
         return False
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
-    use_instructions(session.journal, "", session.skills.catalogue())
+    _use(session, ())
     _look(session)
     return True
+
+
+def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
+    """Give the model the user's instructions and those of trusted `files`, and their skills."""
+    journal = session.journal
+    text = journal.redact(in_force(session.archive.paths, files))
+    use_instructions(journal, text, session.skills.catalogue())
+    session.context.nested = NestedInstructions(session.context.nested.workspace, files)
 
 
 def scan_project(session: LiveSession) -> ProjectProfile:

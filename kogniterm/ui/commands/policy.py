@@ -145,6 +145,8 @@ def kind_words() -> dict[str, str]:
     """Return what a project's files are, for users."""
     return {
         "instructions": _("instructions"),
+        "nested": _("instructions for its folder"),
+        "import": _("imported by instructions"),
         "policy": _("rules"),
         "command": _("custom command"),
         "agent": _("sub-agent"),

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.runtime.trust.instruction_texts import instructions_text
 from kogniterm.runtime.trust.project_places import MAX_FILE, discover
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     compare,
-    instructions_text,
     trusted_files,
 )
 from tests.support.ordinary import ordinary

@@ -103,15 +103,22 @@ class SkillSources:
         yield from (one for one in project if not one.usable)
 
     def _project(self) -> Iterator[FoundSkill]:
+        """Yield the skills of the project; what is trusted is found out only if there are any."""
+        found = [
+            _read(self.folder / place.name / name, "project", place.name)
+            for place in PLACES
+            if place.kind == "skill"
+            for name in skill_folders(self.folder / place.name, self.folder)
+        ]
+        trusted = bool(found) and self._is_trusted()
+        for one in found:
+            yield replace(one, state="untrusted") if one.usable and not trusted else one
+
+    def _is_trusted(self) -> bool:
         store = TrustStore(self.paths.trust_file)
-        trusted = (
-            store.knows(self.folder) and store.finding(self.folder, discover(self.folder)).trusted
-        )
-        for place in (one.name for one in PLACES if one.kind == "skill"):
-            for name in skill_folders(self.folder / place, self.folder):
-                one = _read(self.folder / place / name, "project", place)
-                waits = one.usable and not trusted
-                yield replace(one, state="untrusted") if waits else one
+        if not store.knows(self.folder):
+            return False
+        return store.finding(self.folder, discover(self.folder)).trusted
 
     def _judged(self, one: FoundSkill) -> FoundSkill:
         """Return a shared skill with what its acceptance says."""
