@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -138,7 +142,7 @@ def test_two_servers_never_share_a_variable_for_different_secrets(home: Path) ->
         ({"command": "x", "args": ["--token", PLAIN]}, "${S_TOKEN}"),
         (
             {"command": "x", "args": ["-H", f"Authorization: Bearer {TOKEN}"]},
-            "Bearer ${S_ARGUMENT_SECRET}",
+            "Bearer ${S_TOKEN}",
         ),
         ({"command": "docker", "args": ["-e", f"X_TOKEN={PLAIN}", "img"]}, "X_TOKEN=${X_TOKEN}"),
         ({"command": "x", "args": ["--header", f"X-Api-Key: {PLAIN}"]}, "Key: ${S_X_API_KEY}"),
@@ -397,3 +401,26 @@ def test_an_import_that_failed_half_way_can_be_run_again(home: Path) -> None:
     assert {one.name for one in again.changes if one.state == "same"} >= {"pdf", "github"}
     assert importer.config("commands/git/commit.md").exists()
     assert states(importer.plan()) == {"same"}
+
+
+def test_a_killed_import_can_be_run_again(home: Path) -> None:
+    HOMES["claude"](home)
+    for number in range(120):
+        skill = home / f".claude/skills/skill-{number}"
+        skill.mkdir()
+        (skill / "SKILL.md").write_text(f"The skill {number}.\n")
+        (skill / "more.md").write_text("x" * 1_000)
+    importer = Importer(home, "claude")
+    command = [sys.executable, "-m", "kogniterm", "import", "claude", "--yes"]
+    environ = {**importer.environ, "PATH": os.environ["PATH"]}
+    skills = importer.config("skills")
+    with subprocess.Popen(command, env=environ, cwd=home, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and len(list(skills.glob("skill-*"))) < 5:
+            pass
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    for path in skills.glob("skill-*"):
+        assert sorted(one.name for one in path.iterdir()) == ["SKILL.md", "more.md"]
+    importer.run()
+    assert states(importer.plan()) == {"same"}
+    assert len(list(skills.iterdir())) == 121
