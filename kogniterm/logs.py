@@ -25,17 +25,25 @@ TAMED = (
     "google",
     "google_genai",
     "httpcore",
+    "httpcore2",
     "httpx",
+    "httpx2",
     "langchain",
     "langchain_core",
     "langchain_google_genai",
     "langgraph",
     "langsmith",
+    "mcp",
     "ollama",
     "openai",
     "prompt_toolkit",
     "psycopg",
     "urllib3",
+)
+
+SILENT = (
+    # Logs a failed sign-in with the answer of the token endpoint; our error says what failed.
+    "mcp.client.auth.oauth2",
 )
 
 
@@ -85,6 +93,8 @@ def set_up(
     root.setLevel(logging.DEBUG if debug else level.upper())
     for name in TAMED:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
+    for name in SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
     formatter = RedactingFormatter(redact)
     if debug:

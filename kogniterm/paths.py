@@ -72,6 +72,11 @@ class ExtensionPaths:
         """Folder of what is known of MCP servers: their tools, trust, and tokens."""
         return self.data / "mcp"
 
+    @property
+    def mcp_tokens(self) -> Path:
+        """Folder of the sign-ins to MCP servers, a file each."""
+        return self.mcp_data / "tokens"
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
