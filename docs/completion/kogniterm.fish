@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/login' '/mcp/logout' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -37,6 +37,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'import' -d 'Import what you set
 complete -c kogniterm -n '__kogniterm_at ""' -a 'config' -d 'Show the settings and their sources'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'doctor' -d 'Check the installation and the settings'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'models' -d 'List models; download or remove a local one'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'storage' -d 'Check, migrate and copy the database'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'completion' -d 'Print a shell completion script'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'help' -d 'Explain a topic or a command'
@@ -582,6 +583,21 @@ complete -c kogniterm -n '__kogniterm_at "/models/remove"' -s h -l help -d 'Show
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'login' -d 'Sign in to an MCP server in your browser'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'logout' -d 'Delete the sign-in to an MCP server'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/logout"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/logout"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/logout"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/logout"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/logout"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'check' -d 'Check the database, or compare two'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'migrate' -d 'Update the database to the current schema'
 complete -c kogniterm -n '__kogniterm_at "/storage"' -a 'copy' -d 'Copy sessions and memories to another database'
@@ -647,6 +663,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'logout' -d 'Remove a saved
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'import' -d 'Import what you set up for another terminal agent'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'config' -d 'Show the settings and their sources'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'doctor' -d 'Check the installation and the settings'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'storage' -d 'Check, migrate and copy the database'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'completion' -d 'Print a shell completion script'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'help' -d 'Explain a topic or a command'

@@ -281,6 +281,8 @@ VERB_GROUPS = (
         Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),
         Verb("doctor", "kogniterm.cli.verbs.doctor", "Check the installation and the settings"),
         Verb("models", "kogniterm.cli.verbs.models", "List models; download or remove a local one"),
+        Verb("mcp", "kogniterm.cli.verbs.extensions.mcp",
+             "Sign in to MCP servers; be one for other agents"),
         Verb("storage", "kogniterm.cli.verbs.storage", "Check, migrate and copy the database"),
         Verb("completion", "kogniterm.cli.verbs.completion", "Print a shell completion script"),
         Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),

@@ -29,6 +29,7 @@ from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trust
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.journal.ownership import start_of
 from kogniterm.text.matching import Matcher
+from kogniterm.tools.mcp.token_files import TokenFiles
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
@@ -207,6 +208,17 @@ class ReplyPurge:
 
 
 @dataclass(frozen=True, slots=True)
+class SignInPurge:
+    """Forgets sign-ins to MCP servers: one that holds a term goes whole, a token has no parts."""
+
+    folder: Path
+
+    def purge(self, terms: Sequence[str]) -> Purged:
+        """Delete the sign-ins with the terms. Raises `StorageError`."""
+        return Purged(Phrase("sign-ins to MCP servers"), TokenFiles(self.folder).delete_all(terms))
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderPurge:
     """Forgets what Gemini stores for a while: all of it, whatever it contains.
 
@@ -296,6 +308,7 @@ def forgettables(
         *journal,
         ReplyPurge(paths.model_replies),
         ProviderPurge(paths.provider_caches, gemini_key),
+        SignInPurge(paths.extensions.mcp_tokens),
         UndoPurge(paths.data / "undo"),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),
