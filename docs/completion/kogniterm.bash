@@ -198,7 +198,7 @@ _kogniterm() {
         '/tour') flags='-h --help --lang --env-file --debug --auto' ;;
         '/login') flags='-h --help --lang --env-file --debug --no-test' ;;
         '/logout') flags='-h --help --lang --env-file --debug' ;;
-        '/import') flags='-h --help --lang --env-file --debug --only --replace --project --dry-run -C --cwd --yes --json' ;;
+        '/import') said='claude codex gemini opencode deepagents' flags='-h --help --lang --env-file --debug --only --replace --project --dry-run -C --cwd --yes --json' ;;
         '/config') said='show path prompts' flags='-h --help --lang --env-file --debug' ;;
         '/config/show') flags='-h --help --lang --env-file --debug --changed --json' ;;
         '/config/path') flags='-h --help --lang --env-file --debug --json' ;;

@@ -50,12 +50,15 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def add_parser(subparsers: Subparsers) -> None:
     """Add `import` with its options."""
+    from kogniterm.runtime.extensions.foreign.foreign_agents import AGENTS
+
     parser = add_verb(
         subparsers,
         "import",
         (
             Argument("agent", "claude, codex, gemini, opencode or deepagents; by default, "
-                              "what is found of each is listed", "AGENT", nargs="?"),
+                              "what is found of each is listed", "AGENT", nargs="?",
+                     choices=tuple(one.word for one in AGENTS)),
             Argument("--only", "Import only these, separated by commas: mcp, hooks, skills, "
                                "commands, agents, instructions, rules", "KINDS", type=_kinds),
             Argument("--replace", "Replace what is there already under the same name"),

@@ -139,11 +139,13 @@ def test_scripts_get_json_and_pipes_plain_lines(open_terminal: OpenTerminal, use
     status, shown = terminal.run("kogniterm import codex < /dev/null")
     assert (status, "--yes" in shown) == (2, True)
     status, shown = terminal.run("kogniterm import cursor")
-    assert (status, "choose one of claude, codex" in shown) == (2, True)
+    assert (status, "choose from claude, codex" in shown) == (2, True)
     status, shown = terminal.run("kogniterm import claude")
     assert (status, "No settings of Claude Code were found here." in shown) == (1, True)
     status, shown = terminal.run("kogniterm import codex --only servers")
     assert (status, "one or more of mcp, hooks" in shown) == (2, True)
+    status, shown = terminal.run("kogniterm import codex -C /")
+    assert (status, "--cwd needs --project." in shown) == (2, True)
     assert not any(one in screen + json.dumps(plan) for one in SECRETS)
 
 

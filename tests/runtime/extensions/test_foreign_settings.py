@@ -391,3 +391,32 @@ def test_times_and_sign_ins_of_servers(tmp_path: Path) -> None:
 def test_a_skill_is_imported_under_the_name_that_it_has(tmp_path: Path) -> None:
     put(tmp_path, {".claude/skills/PDF_tools/SKILL.md": "---\nname: pdf-tools\n---\nRead them.\n"})
     assert [one.name for one in read("claude", tmp_path).skills] == ["pdf-tools"]
+
+
+def test_other_instruction_files_and_permissions(tmp_path: Path) -> None:
+    put(tmp_path, {
+        ".claude/rules/style.md": "Use tabs.\n",
+        ".claude/rules/tests.md": "---\npaths: tests/**\n---\nUse pytest.\n",
+        ".codex/AGENTS.md": "Usual.\n",
+        ".codex/AGENTS.override.md": "For now.\n",
+        ".codex/rules/default.rules": "prefix_rule()",
+        ".gemini/settings.json": {
+            "context": {"fileName": ["AGENTS.md", "../x.md"]}, "tools": {"exclude": ["x"]},
+        },
+        ".gemini/AGENTS.md": "Short.\n",
+        ".gemini/policies/mine.toml": "",
+        ".config/opencode/opencode.json": {"permission": {"bash": "deny"}},
+    })  # fmt: skip
+    told = {}
+    texts = {}
+    for word in ("claude", "codex", "gemini", "opencode"):
+        found = read(word, tmp_path)
+        told[word], texts[word] = left_out(found), [one.text for one in found.instructions]
+    assert texts == {
+        "claude": ["Use tabs.\n"], "codex": ["For now.\n"], "gemini": ["Short.\n"], "opencode": [],
+    }  # fmt: skip
+    assert "~/.claude/rules/tests.md: it is for some files only." in told["claude"]
+    assert "Permissions in ~/.codex/rules" in told["codex"]
+    assert "Permissions in ~/.gemini/settings.json" in told["gemini"]
+    assert "Permissions in ~/.gemini/policies" in told["gemini"]
+    assert "Permissions in ~/.config/opencode/opencode.json" in told["opencode"]

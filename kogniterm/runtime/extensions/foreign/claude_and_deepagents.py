@@ -1,7 +1,7 @@
 """Claude Code and Deep Agents Code: the shapes that KogniTerm shares.
 
 Claude Code (code.claude.com/docs: settings, mcp, hooks, skills, sub-agents, memory): `~/.claude`
-holds settings.json, skills, commands, agents and CLAUDE.md; `~/.claude.json` holds the MCP
+holds settings.json, skills, commands, agents, rules and CLAUDE.md; `~/.claude.json` holds the MCP
 servers (times in milliseconds), those of single folders below `projects`. `CLAUDE_CONFIG_DIR`
 moves both.
 
@@ -75,6 +75,13 @@ def claude(place: Place) -> Found:
     for name, text in parts.files.texts(folder / "agents", ".md"):
         parts.agent(read_document(text).text("name") or name, text)
     parts.instructions(folder / "CLAUDE.md")
+    for name, text in parts.files.texts(folder / "rules", ".md"):
+        file = folder / "rules" / f"{name}.md"
+        if read_document(text).fields.get("paths"):
+            told = {"file": parts.files.shown(file)}
+            parts.leave_out(Phrase("{file}: it is for some files only.", told))
+        else:
+            parts.instructions(file)
     parts.keys_of(mapping(settings.get("env")))
     parts.key_variables("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     parts.key_file(folder / ".credentials.json")

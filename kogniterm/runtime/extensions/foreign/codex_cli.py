@@ -61,7 +61,10 @@ def codex(place: Place) -> Found:
                 )
             )
         parts.command(name, text)
-    parts.instructions(folder / "AGENTS.md")
+    if not parts.instructions(folder / "AGENTS.override.md"):
+        parts.instructions(folder / "AGENTS.md")
+    if any(parts.files.texts(folder / "rules", ".rules", 1)):
+        parts.permissions_in(parts.files.shown(folder / "rules"))
     parts.key_variables("OPENAI_API_KEY", "CODEX_API_KEY")
     for provider in mapping(settings.get("model_providers")).values():
         key = mapping(provider).get("env_key")

@@ -188,11 +188,11 @@ class Findings:
         else:
             self._agents.setdefault(typed, ForeignText(f"{typed}.md", text))
 
-    def instructions(self, path: Path) -> None:
-        """Add the instructions in a file."""
+    def instructions(self, path: Path) -> bool:
+        """Add the instructions in a file; return whether there are any."""
         text = self.files.text(path)
         if text is None or not text.strip():
-            return
+            return False
         self._instructions.append(Instructions(self.files.shown(path), text))
         if names := dict.fromkeys(_INCLUDED.findall(text)):
             self.leave_out(
@@ -201,6 +201,13 @@ class Findings:
                     {"file": self.files.shown(path), "names": shown(", ".join(names))},
                 )
             )
+        return True
+
+    def permissions_in(self, place: str) -> None:
+        """Note that there are permissions, whose patterns have no counterpart."""
+        self.leave_out(
+            Phrase("Permissions in {place}: write rules in policy.toml.", {"place": place})
+        )
 
     def rule(self, rule: ForeignRule) -> None:
         """Add a permission."""

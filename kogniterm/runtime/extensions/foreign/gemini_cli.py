@@ -63,7 +63,14 @@ def gemini(place: Place) -> Found:
         return parts.found()
     for name, text in parts.files.texts(folder / "commands", ".toml"):
         _command(parts, name, text)
-    parts.instructions(folder / "GEMINI.md")
+    names = mapping(settings.get("context")).get("fileName", "GEMINI.md")
+    for one in [names] if isinstance(names, str) else strings(names):
+        if "/" not in one:
+            parts.instructions(folder / one)
+    if any(mapping(settings.get("tools")).get(key) for key in ("allowed", "core", "exclude")):
+        parts.permissions_in(parts.files.shown(folder / "settings.json"))
+    if any(parts.files.texts(folder / "policies", ".toml", 1)):
+        parts.permissions_in(parts.files.shown(folder / "policies"))
     if extensions := parts.files.folders(folder / "extensions"):
         parts.leave_out(Phrase("Extensions: {names}.", {"names": shown(", ".join(extensions))}))
     parts.env_file(folder / ".env")

@@ -50,7 +50,10 @@ def opencode(place: Place) -> Found:
         files = []
     files += [folder / "opencode.json", folder / "opencode.jsonc", folder / "config.json"]
     for file in files:
-        _settings(parts, parts.files.settings(file))
+        settings = parts.files.settings(file)
+        _settings(parts, settings)
+        if settings.get("permission") or settings.get("permissions"):
+            parts.permissions_in(parts.files.shown(file))
     for name in ("commands", "command"):
         for title, text in parts.files.texts(folder / name, ".md"):
             parts.command(title, text)
