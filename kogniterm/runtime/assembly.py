@@ -112,8 +112,8 @@ def assemble(
     policy = _policy(given, state, clock, policy_texts(project))
     known = gather_tools(settings, policy.in_force, state.folder, given.tools)
     executor = _executor(given, state, policy)
-    skills = _skills(given, written, modes, in_force(paths, project))
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
+    skills = _skills(given, written, modes, policy, asker, in_force(paths, project))
     archive = _archive(given, store, journal)
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
@@ -157,11 +157,17 @@ def assemble(
 
 
 def _skills(
-    given: SessionInputs, journal: TurnJournal, modes: SessionModes, instructions: str
+    given: SessionInputs,
+    journal: TurnJournal,
+    modes: SessionModes,
+    policy: PolicyService,
+    asker: AskPort,
+    instructions: str,
 ) -> SkillService:
     """Return the skills of the session, once the model has its instructions and their catalogue."""
     workspace = Path(journal.state.folder)
-    skills = SkillService(SkillSources(given.paths, workspace, Path.home()), journal, modes)
+    sources = SkillSources(given.paths, workspace, Path.home())
+    skills = SkillService(sources, journal, modes, policy, asker)
     use_instructions(journal, journal.redact(instructions), skills.catalogue())
     return skills
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     ARMED_SECONDS,
+    anew,
     answer,
     asked,
     flat,
@@ -169,3 +170,46 @@ def test_skills_of_a_project_wait_for_trust_and_attacks_are_passed_over(
     say_task(terminal, "check the table", "Nothing.")
     say(terminal, "/trust show", "+Delete all tables.")
     assert leave(terminal) == 0
+
+
+NAMED = """replies:
+  - {calls: [{tool: use_skill, arguments: {name: tidy}}]}
+  - {run: "mkdir one"}
+  - {run: "mkdir two && touch three"}
+  - {text: "It is tidy.", repeat: forever}
+"""
+
+
+def test_permissions_that_a_skill_names_are_offered_and_hold_or_not(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=80, rows=24)
+    text = "---\ndescription: Tidy up.\nallowed-tools: Bash(mkdir:*) Bash(*)\n---\nMake folders.\n"
+    put(terminal.home, ".config/kogniterm/skills/tidy/SKILL.md", text)
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, NAMED)}")
+    with turn_end(terminal):
+        say(terminal, "tidy up")
+        terminal.until("Allow them for this session?")
+        terminal.until("commands that begin with mkdir")
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("1\r")
+        shown = answer(terminal, "touch three", "y")
+        assert "mkdir two" in shown
+        terminal.until("It is tidy.")
+    assert (terminal.folder / "one").is_dir()
+    assert terminal.text.count("Run this command?") == 1
+    say(terminal, "/permissions", "begin with mkdir")
+    assert leave(terminal) == 0
+    # Spanish, and no: everything asks.
+    open_prompt(terminal, f"kogniterm --lang es --model {scripted(terminal, NAMED)}")
+    with anew(terminal, "tokens de entrada"):
+        say(terminal, "tidy up")
+        terminal.until("¿Permitirlos en esta sesión?")
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("2\r")
+        answer(terminal, "mkdir one", "s")
+        answer(terminal, "touch three", "s")
+    assert leave(terminal) == 0
+    # Nobody is there to ask: nothing is granted.
+    status, _ = terminal.run(f"kogniterm run --model {scripted(terminal, NAMED)} tidy < /dev/null")
+    assert status == 3

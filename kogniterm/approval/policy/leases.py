@@ -1,9 +1,10 @@
 """Leases: permissions a user granted for a session or a project. Pure data and rules.
 
 A lease covers what its sentence says: exactly one command; one program with the same options; one
-kind of effect on files of a folder or on addresses; or edits of a workspace's files by tools. It
-never covers an effect or a reason that the command it was granted for did not have, and nothing
-dangerous. Only calls listed in `tables/lease_forms.txt` are covered as a program or an effect.
+kind of effect on files of a folder or on addresses; edits of a workspace's files by tools; or,
+where a skill names them, commands that begin with the same words. It never covers an effect or a
+reason that the command it was granted for did not have, and nothing dangerous. Only calls listed
+in `tables/lease_forms.txt` are covered as a program or an effect.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_c
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
 
-LeaseKind = Literal["exact", "program", "effect", "edits"]
-LEASE_KINDS: tuple[LeaseKind, ...] = get_args(LeaseKind)
+LeaseKind = Literal["exact", "program", "effect", "edits", "words"]
+LEASE_KINDS: tuple[LeaseKind, ...] = tuple(kind for kind in get_args(LeaseKind) if kind != "words")
+"""The kinds that can be saved; "words" is granted for a session only."""
 
 KIND_WORDS: Mapping[EffectKind, Phrase] = {
     "read": Phrase("reading files"),
@@ -51,6 +53,7 @@ _IMPLIED: Mapping[EffectKind, frozenset[EffectKind]] = {
 }
 """Kinds of change that a granted kind includes: overwriting includes writing and creating."""
 _ON_FILES: frozenset[EffectKind] = frozenset({"create", "write", "overwrite"})
+_CHANGES_REPOSITORY = Effect("write", ".git")
 _MOVES = frozenset({"cd", "pushd", "popd"})
 _WILD = re.compile(r"[*?\[…]")
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
@@ -95,6 +98,8 @@ class Lease:
         if self.kind == "edits":
             only = Phrase("it covers only edits of ordinary files in the workspace")
             return None if is_plain_edit(report) else only
+        if self.kind == "words":
+            return self._words_mismatch(report, folder)
         if posixpath.normpath(folder) != self.folder:
             return Phrase("it applies only in {folder}", {"folder": self.folder})
         if report.label == "dangerous":
@@ -110,6 +115,42 @@ class Lease:
             or self._programs_mismatch(report)
             or self._reasons_mismatch(report)
         )
+
+    def _words_mismatch(self, report: RiskReport, folder: str) -> Phrase | None:
+        """Return why commands that begin with the granted words do not include this one."""
+        if not within(posixpath.normpath(folder), self.folder):
+            return Phrase("it applies only in {folder}", {"folder": self.folder})
+        if report.label == "dangerous":
+            return Phrase("no permission covers dangerous commands")
+        words, more = named_words(self.report.command)
+        programs = asking(report)
+        same = [
+            argv
+            for argv in report.programs
+            if argv[: len(words)] == words and (more or len(argv) == len(words))
+        ]
+        for argv in programs if same else report.programs:
+            if argv not in same or any("…" in word for word in argv):
+                values = {"program": " ".join(argv[:3])}
+                return Phrase("it does not cover running {program}", values)
+        beside = unnamed_changes(report, programs)
+        for effect in report.effects:
+            redirected = effect in beside and effect != _CHANGES_REPOSITORY
+            if redirected or not self._is_tame(effect):
+                return _wider(effect)
+        # What was found out on the disk, such as a repository's own programs, is asked about.
+        plain = classify(report.command, cwd=folder, workspace=self.workspace).reasons
+        known = {_reason_key(reason) for reason in plain}
+        other = next((one for one in report.reasons if _reason_key(one) not in known), None)
+        return other and Phrase("it does not cover this: {reason}", {"reason": other})
+
+    def _is_tame(self, effect: Effect) -> bool:
+        """Return whether commands that begin with granted words may have this effect."""
+        if effect.outside:
+            return False
+        if effect.kind in ("read", "execute") or effect == _CHANGES_REPOSITORY:
+            return True
+        return effect.kind in _ON_FILES and _reaches(effect, self.folder, self.workspace)
 
     def _exact_mismatch(self, report: RiskReport) -> Phrase | None:
         # The same text may mean more than before: a remote has another URL, a link leads away.
@@ -205,6 +246,50 @@ def edit_offers(report: RiskReport, *, workspace: str) -> tuple[Offer, ...]:
     return (Offer("edits", _words(report, "edits", workspace)),) if is_plain_edit(report) else ()
 
 
+def words_offer(pattern: str, *, workspace: str) -> tuple[RiskReport, Offer] | None:
+    """Return the lease to offer for commands such as `git diff` or `npm run test *`.
+
+    None for what is too wide: every command, a program that runs what it is given, a wildcard in
+    the middle.
+    """
+    if not may_be_named(pattern):
+        return None
+    words, more = named_words(pattern)
+    values = {"words": render(shlex.join(words)), "folder": workspace}
+    text = Phrase("exactly {words}, in {folder}", values)
+    if more:
+        text = Phrase("commands that begin with {words}, changing only files in {folder}", values)
+    return RiskReport(pattern, "needs_approval"), Offer("words", text)
+
+
+def named_words(pattern: str) -> tuple[tuple[str, ...], bool]:
+    """Return the words of a pattern, and whether more may follow; raises `ValueError`."""
+    words = shlex.split(pattern)
+    more = bool(words) and words[-1] == "*"
+    return tuple(words[:-1] if more else words), more
+
+
+def may_be_named(pattern: str) -> bool:
+    """Return whether a lease may cover the commands that begin with the words of a pattern."""
+    try:
+        words, _more = named_words(pattern)
+    except ValueError:
+        return False
+    if not words or any(_ODD_WORD.search(word) for word in words):
+        return False
+    program = called(words[0])
+    if not is_never_leased(program):
+        return True
+    rules = rules_for(program)
+    runs_a_file = rules is not None and rules.base == "interpreter"
+    # Of a program that runs what it is given, what it runs has to be named.
+    return (
+        (runs_a_file or program in _RUNS_PROJECT)
+        and all(not word.startswith("-") for word in words[1:2])
+        and len(words) > 1
+    )
+
+
 def is_plain_edit(report: RiskReport) -> bool:
     """Return whether a tool only creates or writes ordinary files of the workspace.
 
@@ -257,6 +342,10 @@ def grant(
 ) -> Lease:
     """Return the lease of `kind` for `report`; raises `ValueError` when it is not offered."""
     folder, root = posixpath.normpath(folder), workspace or posixpath.normpath(folder)
+    if kind == "words":
+        if not may_be_named(report.command):
+            raise ValueError("a lease of these words is not offered")
+        return Lease(id, kind, report, root, root)
     edits = kind == "edits"
     offered = (
         edit_offers(report, workspace=root)
@@ -361,6 +450,8 @@ def _placed(text: Phrase, *, outside: bool) -> Phrase:
 
 def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
     """Return the sentence that tells the user exactly what a lease covers."""
+    if kind == "words" and (named := words_offer(report.command, workspace=folder)) is not None:
+        return named[1].text
     if kind == "edits":
         return Phrase("edits of files in {folder}", {"folder": folder})
     forms = [form for form in map(form_of, asking(report)) if form is not None]
@@ -405,6 +496,12 @@ _NEVER_BASES = names("""
 They run code or commands that they are given, can start a shell, have options that name programs to
 run, or open files in other programs.
 """
+_RUNS_PROJECT = names("""
+    make gmake ninja npm pnpm yarn bun deno uv poetry cargo go gradle mvn just task rake tox nox
+    composer pre-commit
+""")
+"""Programs that run the targets of a project which are named to them."""
+_ODD_WORD = re.compile(r"[*?\[\]{}$`;&|<>()\s…]")
 _NEVER = names("""
     gdb lldb irb pry jshell m4 bc dc ed ex ftp sftp lftp mysql psql sqlite3 nmap emacs make gmake
     ninja cmake npm pnpm yarn npx bun deno uv poetry pip pip3 cargo go gradle mvn just task rake tox

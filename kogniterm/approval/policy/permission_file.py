@@ -96,6 +96,8 @@ def can_be_saved(lease: Lease) -> bool:
     on values that are known only at run time.
     """
     report = lease.report
+    if lease.kind not in LEASE_KINDS:
+        return False
     words = (*(e.target for e in report.effects), *(w for argv in report.programs for w in argv))
     if "[secret:" in report.command or any(_UNKNOWN in word for word in words):
         return False

@@ -352,6 +352,8 @@ class RecordedTool:
         if self._tool.effect_of(arguments) == "none" and arguments not in self._held:
             message = self._recorded(arguments)
         else:
+            if arguments in self._held:
+                self._held.remove(arguments)  # the same call may be no request in a later turn
             outcome = self._player.next_outcome()
             if outcome is None or self._player.crashed:
                 raise ToolError("The recording has no result for {name}.", name=self.spec.name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import UsageError
 from kogniterm.types import Phrase, UserInput
+from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -201,11 +202,27 @@ def names_of(commands: Iterable[Command]) -> frozenset[str]:
 def skill_command(name: str, described: str) -> Command:
     """Return the slash command that runs a skill."""
 
-    def run(repl: Any, argument: str) -> None:
+    async def run(repl: Any, argument: str) -> None:
         text = repl.session.skills.run_by_user(name, argument)
+        await _offer_permissions(repl, name)
         repl.ask_model(UserInput(text, line=f"/{name} {argument}".rstrip()))
 
     return Command(name, Phrase("{words}", {"words": described}), run, "[WORDS]")
+
+
+async def _offer_permissions(repl: Any, name: str) -> None:
+    """Offer the permissions that a skill names, for this session, when the user runs it."""
+    from kogniterm.runtime.extensions.allowed_tools import question
+    from kogniterm.ui.questions.question import Option
+
+    service = repl.session.skills
+    named = service.to_offer(name)
+    if not named:
+        return
+    title, *lines = map(translate, question(name, named))
+    yes, no = _("allow them for this session"), _("ask me as usual")
+    answer = await repl.choose(title, lines, [Option("yes", yes, "yes"), Option("no", no, "no")])
+    service.answer_offer(name, named if answer == "yes" else ())
 
 
 def slash_command(custom: CustomCommand) -> Command:

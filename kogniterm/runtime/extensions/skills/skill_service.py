@@ -6,7 +6,7 @@ What is used is what is on the disk at that moment, if it is still what the user
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,12 +14,21 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import observation_limit, used_skills
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.host.safe_files import read_regular
+from kogniterm.host.safe_files import read_regular, resolved
+from kogniterm.runtime.extensions.allowed_tools import (
+    DECLINE,
+    GRANT,
+    NamedPermission,
+    named_permissions,
+    not_granted,
+    question,
+)
 from kogniterm.runtime.extensions.skills.skill_catalogue import Catalogue, catalogue
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
+from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.trust.skill_places import LARGEST, SKILL_FILE
 from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.runtime.turn_ports import SessionModes
+from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
 from kogniterm.text.spelling import meant
 from kogniterm.text.visible import one_line
@@ -38,8 +47,12 @@ class SkillService:
     sources: SkillSources
     journal: TurnJournal
     modes: SessionModes
+    policy: PolicyService
+    asker: AskPort
     found: tuple[FoundSkill, ...] = ()
     offered: Catalogue = field(default_factory=Catalogue)
+    _declined: set[str] = field(default_factory=set)
+    """The skills whose permissions the user did not want in this process."""
 
     def look(self) -> tuple[FoundSkill, ...]:
         """Look at the disk again; return all skills there are."""
@@ -77,12 +90,34 @@ class SkillService:
             raise ToolError("There is no skill {name}; there are: {names}.", name=name, names=names)
         if one.state != "ready":
             raise ToolError("Not used: {why}", why=self.why_not(one))
+        if self.asks(name):
+            named = self.to_offer(name)
+            reply = await self.asker.ask(question(name, named), (GRANT, DECLINE))
+            self.answer_offer(name, named if reply == str(GRANT) else ())
         return self.instructions(one)
 
     def asks(self, name: str) -> bool:
         """Return whether the user is asked for permissions when this skill is used."""
-        del name
-        return False
+        only = self.modes.plans.only_planning(self.journal.state) or self.modes.in_plan_mode
+        return self.asker.ask_now is not None and not only and bool(self.to_offer(name))
+
+    def to_offer(self, name: str) -> tuple[NamedPermission, ...]:
+        """Return the permissions that a usable skill names and the session does not have yet."""
+        one = by_name(self.found).get(name)
+        if one is None or one.skill is None or not one.usable or name in self._declined:
+            return ()
+        workspace = str(resolved(self.sources.folder))
+        return not_granted(
+            named_permissions(one.skill.tools, workspace), self.policy.session_leases
+        )
+
+    def answer_offer(self, name: str, granted: Sequence[NamedPermission]) -> None:
+        """Grant what the user allowed for this session, and journal it; nothing declines all."""
+        if not granted:
+            self._declined.add(name)
+        for one in granted:
+            lease = self.policy.grant(one.report, one.offer, str(self.sources.folder))
+            self.journal.record(Noted("lease", {"granted": lease.id, "text": str(lease.text)}))
 
     def may_read(self, path: Path) -> bool:
         """Return whether a resolved path is a file of a usable skill, as it was trusted."""
