@@ -75,6 +75,24 @@ def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
 
+@dataclass(frozen=True, slots=True)
+class NamedAgent:
+    """A sub-agent of the user or of a project: its instructions, its tools and its limits.
+
+    `tools` are names of tools, of which it gets those that the session offers. `open_model` opens
+    its own model; without it, it has that of the session. `off` is why it cannot be used any more.
+    """
+
+    name: str
+    description: str
+    instructions: str
+    tools: tuple[str, ...]
+    tokens: int | None = None
+    rounds: int | None = None
+    open_model: Callable[[], Model] | None = None
+    off: Phrase | None = None
+
+
 Item = NodeUpdate | ModelEvent | ToolRan | str
 """An event of a run of the graph: see `graph.think`."""
 
@@ -126,6 +144,10 @@ class ThinkContext:
     """The id of the call whose sub-agent this is; empty: the main agent."""
     agent_task: str = ""
     """The sub-agent's task, short."""
+    agent_name: str = ""
+    """The sub-agent's name, where it has one."""
+    named: Mapping[str, NamedAgent] = field(default_factory=dict)
+    """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()
     """The paths that a sub-agent may edit, if its step declares them."""
     lookup: Callable[[str], str | None] = _nothing_known

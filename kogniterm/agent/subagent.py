@@ -20,12 +20,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
-from kogniterm.agent.compaction import clip
-from kogniterm.agent.graph_state import Item, ThinkContext
+from kogniterm.agent.compaction import Window, clip
+from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
 from kogniterm.agent.messages import artifact_of, last_ai
-from kogniterm.agent.plan.plan_steps import ACTING, EDITING, RUNNING, TOOL_SETS
+from kogniterm.agent.plan.plan_steps import ACTING, EDITING, READING, RUNNING, TOOL_SETS
 from kogniterm.errors import KognitermError, ToolError
-from kogniterm.protocols import Tool
+from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,
     AgentState,
@@ -41,10 +41,15 @@ from kogniterm.types import (
 DEFAULT_TOKENS: Mapping[str, int] = {
     kind: 1_000_000 if kind in ACTING else 300_000 for kind in TOOL_SETS
 }
+MAX_DEFAULT = 1_000_000
 MAX_TOKENS = 4_000_000
 MAX_ROUNDS = 200
 MAX_RESULT = 6_000
 """Characters of a result; the main history must stay small."""
+
+ANY = "any"
+"""The kind of a sub-agent that has tools of its own."""
+NO_NAMED: Mapping[str, NamedAgent] = {}
 
 SHORT_TASK = 80
 """Characters of a task where only its gist is shown."""
@@ -65,20 +70,60 @@ DELEGATE = ToolSpec(
 )
 
 
+def delegate_spec(named: Mapping[str, NamedAgent]) -> ToolSpec:
+    """Return `delegate` as the model sees it, with the sub-agents that have a name."""
+    spec = prompts.described(DELEGATE)
+    if not named:
+        return spec
+    listed = "\n".join(f"- {one.name}: {one.description}" for one in named.values())
+    told = f"{spec.description}\n\n{prompts.text('subagent.named', agents=listed)}"
+    properties = {**spec.parameters["properties"]}
+    properties["agent"] = {"type": "string", "enum": list(named)}
+    return replace(spec, description=told, parameters={**spec.parameters, "properties": properties})
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A checked `delegate` call; `step` is the step of a plan that it does."""
+    """A checked `delegate` call.
+
+    `step` is the step of a plan that it does, `agent` the sub-agent with a name that does it.
+    """
 
     text: str
     kind: str
     tokens: int
     step: PlanStep | None = None
+    agent: NamedAgent | None = None
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Return the tools it may use: of its kind, and if its step names tools, only those."""
+        """Return the tools it may use: of its kind, and if its step names tools, only those.
+
+        A sub-agent with a name has its own tools, of which a kind takes only the ones it knows.
+        """
         wanted = self.step.tools if self.step is not None else ()
-        return tuple(name for name in TOOL_SETS[self.kind] if not wanted or name in wanted)
+        whole = TOOL_SETS.get(self.kind, ())
+        if self.agent is not None:
+            whole = tuple(n for n in self.agent.tools if self.kind == ANY or n in whole)
+        return tuple(name for name in whole if not wanted or name in wanted)
+
+    @property
+    def acting(self) -> bool:
+        """Return whether it may change something."""
+        if self.agent is None:
+            return self.kind in ACTING
+        return not set(self.tools) <= set(READING)
+
+    @property
+    def rounds(self) -> int:
+        """Return how often it may ask the model."""
+        own = self.agent.rounds if self.agent is not None else None
+        return min(own or MAX_ROUNDS, MAX_ROUNDS)
+
+    def own_model(self) -> Model | None:
+        """Return its own model; None where it has that of the session. Raises `KognitermError`."""
+        opened = self.agent.open_model if self.agent is not None else None
+        return opened() if opened is not None else None
 
     @property
     def short(self) -> str:
@@ -100,27 +145,33 @@ class Result:
     proof: Mapping[str, Any] | None = None
 
 
-def parse_task(arguments: Mapping[str, Any], step: PlanStep | None = None) -> Task:
+def parse_task(
+    arguments: Mapping[str, Any],
+    step: PlanStep | None = None,
+    named: Mapping[str, NamedAgent] = NO_NAMED,
+) -> Task:
     """Return the task in a `delegate` call. Raises `ToolError` that says what is wrong."""
     text = arguments.get("task")
     if not isinstance(text, str) or not text.strip():
         raise ToolError("delegate needs a task: all that the sub-agent needs to know.")
-    unknown = set(arguments) - {"task", "tools", "tokens", "step"}
+    unknown = set(arguments) - {"task", "tools", "tokens", "step", "agent"}
     if unknown:
         raise ToolError(
             "Unknown arguments for delegate: {names}; use task, tools, tokens and step.",
             names=", ".join(sorted(unknown)),
         )
-    kind = kind_of(arguments, step)
-    if kind not in TOOL_SETS:
+    agent = _named(arguments, step, named)
+    kind = arguments.get("tools") or ANY if agent is not None else kind_of(arguments, step)
+    if kind not in TOOL_SETS and kind != ANY:
         raise ToolError("tools must be one of: {names}.", names=", ".join(TOOL_SETS))
-    tokens = arguments.get("tokens", DEFAULT_TOKENS[kind])
+    most = agent.tokens if agent is not None else None
+    tokens = arguments.get("tokens", most or DEFAULT_TOKENS.get(kind, MAX_DEFAULT))
     if not isinstance(tokens, int) or isinstance(tokens, bool) or not 0 < tokens <= MAX_TOKENS:
         raise ToolError("tokens must be a whole number from 1 to {most}.", most=MAX_TOKENS)
     if not isinstance(arguments.get("step", ""), str):
         raise ToolError("step must be the id of a plan step.")
-    task = Task(text.strip(), kind, tokens, step)
-    if not task.tools:
+    task = Task(text.strip(), kind, min(tokens, most or tokens), step, agent)
+    if not task.tools and (agent is None or agent.tools):
         raise ToolError(
             "{id} allows no tool of {kind}; use other tools, or change the plan with make_plan.",
             id=step.id if step is not None else "",
@@ -129,14 +180,42 @@ def parse_task(arguments: Mapping[str, Any], step: PlanStep | None = None) -> Ta
     return task
 
 
+def _named(
+    arguments: Mapping[str, Any], step: PlanStep | None, named: Mapping[str, NamedAgent]
+) -> NamedAgent | None:
+    """Return the sub-agent with a name that a call or its step asks for. Raises `ToolError`."""
+    name = str(arguments.get("agent") or (step.delegate if step is not None else "") or "")
+    if name in named:
+        agent = named[name]
+        if agent.off is not None:
+            raise ToolError(
+                "The sub-agent {name} cannot be used: {why}", name=agent.name, why=agent.off
+            )
+        return agent
+    if name and name not in TOOL_SETS:
+        raise ToolError(
+            "There is no sub-agent {name}; use one of: {names}.",
+            name=name,
+            names=", ".join((*named, *TOOL_SETS)),
+        )
+    return None
+
+
 def kind_of(arguments: Mapping[str, Any], step: PlanStep | None) -> Any:
     """Return the kind of sub-agent asked for; without one, that of the step, or one that reads."""
     return arguments.get("tools") or (step.delegate if step is not None else None) or "read"
 
 
-def acts(arguments: Mapping[str, Any], step: PlanStep | None) -> bool:
+def acts(
+    arguments: Mapping[str, Any],
+    step: PlanStep | None,
+    named: Mapping[str, NamedAgent] = NO_NAMED,
+) -> bool:
     """Return whether the sub-agent asked for could change something."""
-    return kind_of(arguments, step) in ACTING
+    try:
+        return parse_task({**arguments, "task": "-"}, step, named).acting
+    except ToolError:
+        return kind_of(arguments, step) in ACTING
 
 
 async def run_sub_agent(
@@ -150,12 +229,15 @@ async def run_sub_agent(
         outer.run(tell, item)
 
     try:
-        task = parse_task(call["args"], step)
+        task = parse_task(call["args"], step, context.named)
+        model = task.own_model()
     except ToolError as error:
         return Result(str(error), "malformed")
+    except KognitermError as error:
+        return Result(f"The sub-agent could not begin: {error}", "failed")
     key = str(call["id"])
     begun = context.agents.get(key, AgentState())
-    agent = SubAgent(key, task, context, write, begun, tuple(inputs))
+    agent = SubAgent(key, task, context, write, begun, tuple(inputs), model)
     # A context of its own: the nested graph must not take the outer node's stream for its own.
     running = asyncio.create_task(agent.run(), context=contextvars.Context())
     try:
@@ -179,6 +261,8 @@ class SubAgent:
     write: Callable[[Item], None]
     state: AgentState = field(default_factory=AgentState)
     inputs: tuple[str, ...] = ()
+    model: Model | None = None
+    """A model of its own."""
     _unbooked: Usage = field(default_factory=Usage)
 
     async def run(self) -> Result:
@@ -186,7 +270,7 @@ class SubAgent:
         if not self.state.messages:
             given = "\n".join(self.inputs)
             text = f"{self.task.text}\n\n{given}" if given else self.task.text
-            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(text),)))
+            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(text),), agent_name=self._name))
         if not has_ended(self.state):
             try:
                 pending = await self._think()
@@ -196,6 +280,10 @@ class SubAgent:
                 if pending:
                     return Result(pending=pending)
         return result_of(self.state)
+
+    @property
+    def _name(self) -> str:
+        return self.task.agent.name if self.task.agent is not None else ""
 
     async def _think(self) -> tuple[ActionRequest, ...]:
         """Let the nested graph run to its end: what waits outside of it then."""
@@ -214,12 +302,18 @@ class SubAgent:
         tools: dict[str, Tool] = {
             name: self.context.tools[name] for name in self.task.tools if name in self.context.tools
         }
-        acting, step = self.task.kind in ACTING, self.task.step
+        acting, step = self.task.acting, self.task.step
         planned = acting and self.context.plan_mode != "never"
+        system = prompts.text(f"subagent.{'acting' if acting else 'reading'}")
+        if self.task.agent is not None:
+            system = f"{system}\n\n{self.task.agent.instructions}"
+        other = self.model is not None and self.model is not self.context.model
         return replace(
             self.context,
+            model=self.model or self.context.model,
+            window=Window() if other else self.context.window,
             tools=tools,
-            system=SystemMessage(prompts.text(f"subagent.{'acting' if acting else 'reading'}")),
+            system=SystemMessage(system),
             plan_mode="auto" if planned else "never",
             may_continue=self._may_continue,
             review_plans=lambda: False,
@@ -228,6 +322,8 @@ class SubAgent:
             agents={},
             agent=self.key,
             agent_task=self.task.short,
+            agent_name=self._name,
+            named={},
             writes=step.writes if step is not None else (),
         )
 
@@ -238,8 +334,8 @@ class SubAgent:
         used = self.state.usage + self._unbooked
         if used.input + used.output >= self.task.tokens:
             return Phrase("Its limit of {tokens} tokens is reached.", {"tokens": self.task.tokens})
-        if used.calls >= MAX_ROUNDS:
-            return Phrase("Its limit of {rounds} rounds is reached.", {"rounds": MAX_ROUNDS})
+        if used.calls >= self.task.rounds:
+            return Phrase("Its limit of {rounds} rounds is reached.", {"rounds": self.task.rounds})
         return None
 
     def _add(self, update: NodeUpdate) -> None:

@@ -45,7 +45,7 @@ from kogniterm.agent.plan.plan_tools import (
     inputs_of,
     own_plan,
 )
-from kogniterm.agent.subagent import DELEGATE, Result, acts, run_sub_agent
+from kogniterm.agent.subagent import DELEGATE, Result, acts, delegate_spec, run_sub_agent
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.types import ActionRequest, Observation, Plan, PlanStep, ToolRan, ToolSpec, Usage
@@ -102,7 +102,7 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
     if context.model.info.one_command:
         return specs
     if context.delegates:
-        specs = (*specs, prompts.described(DELEGATE))
+        specs = (*specs, delegate_spec(context.named))
     plans = () if context.plan_mode == "never" else (MAKE_PLAN, COMPLETE_STEP)
     shown = [prompts.described(spec) for spec in plans if spec.name not in context.hidden]
     if context.agent:
@@ -143,7 +143,9 @@ def _reads(call: Call, plan: Plan | None, context: ThinkContext) -> bool:
     """Return whether a call only reads, inside the graph."""
     name, tool = call["name"], context.tools.get(call["name"])
     if name == DELEGATE.name:
-        return _may_delegate(context) and not acts(call["args"], _step_of(call, plan))
+        return _may_delegate(context) and not acts(
+            call["args"], _step_of(call, plan), context.named
+        )
     if tool is None or name in ONE_BY_ONE:
         return False
     try:
@@ -245,6 +247,7 @@ def as_request(
         detail=tool.detail(checked),
         agent=context.agent,
         agent_task=context.agent_task,
+        agent_name=context.agent_name,
         hosts=tool.hosts(checked),
     )
 
@@ -279,7 +282,7 @@ def _refuse_acting(call: Call, plan: Plan | None, context: ThinkContext) -> None
         acting = tool.effect_of(tool.check(call["args"])) != "none"
     else:
         acting = name == COMPLETE_STEP.name or (
-            name == DELEGATE.name and acts(call["args"], _step_of(call, plan))
+            name == DELEGATE.name and acts(call["args"], _step_of(call, plan), context.named)
         )
     if acting:
         raise ToolError("Not run: {why}", why=ONLY_A_PLAN)
@@ -437,7 +440,8 @@ def _parsed(
 ) -> Plan:
     tools = [spec.name for spec in known_tools(context) if spec.name not in PLAN_TOOLS]
     going_on, inside = _planned_this_turn(messages), bool(context.agent)
-    return parse_plan(arguments, plan, going_on=going_on, tools=tools, inside=inside)
+    agents = {name: agent.tools for name, agent in context.named.items()}
+    return parse_plan(arguments, plan, going_on=going_on, tools=tools, inside=inside, agents=agents)
 
 
 def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:

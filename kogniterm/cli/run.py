@@ -187,10 +187,14 @@ def _is_piped(args: argparse.Namespace) -> bool:
 
 
 def _called(session: LiveSession, user_input: UserInput) -> UserInput:
-    """Return the input that a custom command makes, if the task calls one.
+    """Return the input for the sub-agent that the task begins with, or of a custom command.
 
     Raises `UsageError` for what is almost the name of one.
     """
+    if user_input.text.startswith("@"):
+        from kogniterm.runtime.extensions.agent_turn import addressed
+
+        return addressed(user_input, session.context.agents.named)
     if not is_slash_command(user_input.text):
         return user_input
     from kogniterm.runtime.extensions.custom_commands import custom_commands_of, typed_command

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock, Tool
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
+from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
@@ -120,6 +121,7 @@ def assemble(
     usable = _tools(given, written, executor, asker, forgetting, ModelSearch(modes), skills)
     known = known.with_session(usable)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded)
+    agents = _agents(given, project, known.tools, open_model, written)
     budget = _budget(settings, modes)
     environment = _environment_hash(given.environ)
     session = LiveSession(
@@ -133,7 +135,7 @@ def assemble(
             command_timeout=settings.command_timeout or None,
             env_hash=environment,
         ),
-        context=_context(written, modes, memory, tools, project),
+        context=_context(written, modes, memory, tools, project, agents),
         modes=modes,
         budget=budget,
         executor=executor,
@@ -150,7 +152,8 @@ def assemble(
         skills=skills,
         prompts=texts,
         notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
-                 *too_much(project), *known.notices, *_told_of_script(given, written)),
+                 *too_much(project), *known.notices, *agents.notices,
+                 *_told_of_script(given, written)),
     )  # fmt: skip
     _keep_modes(session)
     return session
@@ -173,12 +176,17 @@ def _skills(
 
 
 async def _run_other(session: LiveSession, user_input: UserInput | None, io: TurnIO) -> Answer:
-    """Run the turn of a custom command, or continue that of a recipe."""
+    """Run the turn of a custom command or a sub-agent, or continue that of a recipe."""
     open_input = session.state.open_input
+    given = user_input or open_input
     if user_input is None and open_input is not None and open_input.source == "recipe":
         from kogniterm.runtime.use_cases.run_recipe import continue_in_session
 
         return await continue_in_session(session, io)
+    if given is not None and given.agent:
+        from kogniterm.runtime.extensions.agent_turn import run_agent
+
+        return await run_agent(session, user_input, io)
     from kogniterm.runtime.extensions.command_lines import run_custom_command
 
     return await run_custom_command(session, user_input, io)
@@ -190,9 +198,24 @@ def _context(
     memory: MemoryService | None,
     tools: ToolService,
     project: tuple[ProjectFile, ...],
+    agents: SessionAgents,
 ) -> ContextService:
     nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
-    return ContextService(journal, modes, memory, system_message(journal), tools, nested)
+    return ContextService(journal, modes, memory, system_message(journal), tools, nested, agents)
+
+
+def _agents(
+    given: SessionInputs,
+    project: Iterable[ProjectFile],
+    tools: Collection[str],
+    open_model: OpenModels,
+    journal: TurnJournal,
+) -> SessionAgents:
+    """Return the sub-agents of the user and the project, once the journal has them."""
+    agents = session_agents(given.paths.extensions.agents, project, tools, open_model)
+    if agents.named:
+        journal.record(agents.note(journal.redact))
+    return agents
 
 
 def _archive(given: SessionInputs, store: SessionStore, journal: SessionJournal) -> SessionArchive:

@@ -46,6 +46,7 @@ from kogniterm.errors import ModelError, why
 from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import Model, Tool
 from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -86,6 +87,7 @@ class ContextService:
     system: SystemMessage
     rules: ToolRules
     nested: NestedInstructions = field(default_factory=NestedInstructions)
+    agents: SessionAgents = field(default_factory=SessionAgents)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -198,6 +200,7 @@ class ContextService:
             window=modes.window,
             language=self._language(),
             agents=state.agents,
+            named=self.agents.named,
             lookup=self.journal.value_of,
         )
 

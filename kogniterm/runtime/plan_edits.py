@@ -14,7 +14,7 @@ from typing import Any
 
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN
-from kogniterm.agent.plan.plan_parse import MAX_STEPS, MAX_TEXT, misplaced, parse_plan
+from kogniterm.agent.plan.plan_parse import MAX_STEPS, MAX_TEXT, Agents, misplaced, parse_plan
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
     numbered,
@@ -87,11 +87,15 @@ def read_plan(path: Path) -> Plan:
 
 
 def plan_from_text(
-    text: str, previous: Plan | None = None, tools: Collection[str] | None = None
+    text: str,
+    previous: Plan | None = None,
+    tools: Collection[str] | None = None,
+    agents: Agents | None = None,
 ) -> Plan:
     """Return the plan that the user wrote or edited; steps of `previous` keep their evidence.
 
-    `tools` are the existing tools, if known. Raises `UsageError` that names every mistake.
+    `tools` and `agents` are those there are, if known. Raises `UsageError` that names every
+    mistake.
     """
     data = _load(text)
     problems = [
@@ -108,7 +112,7 @@ def plan_from_text(
         statuses[str(name)] = _status(item, name, known.get(str(name)), problems)
     plan = None
     try:
-        plan = parse_plan({**data, "reason": ""}, None, tools=tools)
+        plan = parse_plan({**data, "reason": ""}, None, tools=tools, agents=agents)
     except ToolError as error:
         found = error.text.values["problems"]
         problems += found if isinstance(found, tuple) else ()
@@ -282,13 +286,14 @@ def _waiting(step: PlanStep) -> PlanStep:
 class PlanDraft:
     """A plan that the user edits: as it was `proposed`, and as it is by now.
 
-    `tools` are the existing tools, if known. A text that cannot be used is kept as `rejected`
-    with its `mistakes`, so that nothing the user wrote is lost.
+    `tools` and `agents` are those there are, if known. A text that cannot be used is kept as
+    `rejected` with its `mistakes`, so that nothing the user wrote is lost.
     """
 
     proposed: Plan
     previous: Plan | None = None
     tools: Collection[str] | None = None
+    agents: Agents | None = None
     selected: int = 0
     rejected: str = ""
     mistakes: tuple[Phrase, ...] = ()
@@ -346,7 +351,7 @@ class PlanDraft:
         """Use a text of the user; return False with `mistakes` set when it cannot be used."""
         written = "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("#"))
         try:
-            plan = plan_from_text(written, self.plan, self.tools)
+            plan = plan_from_text(written, self.plan, self.tools, self.agents)
         except UsageError as error:
             found = error.text.values.get("problems")
             self.rejected = written

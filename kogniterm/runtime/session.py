@@ -146,6 +146,7 @@ class LiveSession:
         await self.open_model.close(but=self.modes.model)  # models that were switched away from
         if user_input is not None and not self.state.open_turn:
             self.context.offer_skills(self.skills.catalogue())
+        self.context.agents.models.clear()
         io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt)
         given = user_input or self.state.open_input
         if given is not None and given.beyond_model:

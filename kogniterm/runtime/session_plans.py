@@ -50,7 +50,7 @@ async def review_plan(
 ) -> bool:
     """Settle a plan that waits; return whether it was approved just as the model wrote it."""
     previous = journal.state.plan
-    plan = parse_plan(request.arguments, previous)
+    plan = parse_plan(request.arguments, previous, agents=None)
     with count.waiting():
         review = await _reviewed(journal, modes, plan, previous, io, request.id)
     review = replace(
@@ -151,7 +151,7 @@ def give_plan(context: ContextService, plan: Plan) -> None:
     """
     if context.modes.in_plan_mode:
         raise UsageError("A plan cannot be started in plan mode; choose another with --mode.")
-    problems = tool_problems(plan.steps, plannable_tools(context))
+    problems = tool_problems(plan.steps, plannable_tools(context), context.agents.tools)
     if problems:
         raise UsageError("The plan cannot be used: {problems}.", problems=tuple(problems))
     context.modes.plans.given = context.journal.redact_plan(plan)

@@ -204,7 +204,7 @@ def journal_agent(journal: TurnJournal, update: NodeUpdate, io: TurnIO) -> None:
     """Journal a node of a sub-agent, whose history it joins."""
     journal.record(NodeRan(update))
     if update.node == DELEGATE.name and update.messages:
-        io.sink(events.AgentStarted(update.agent, update.messages[0].text))
+        io.sink(events.AgentStarted(update.agent, update.messages[0].text, update.agent_name))
 
 
 def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:

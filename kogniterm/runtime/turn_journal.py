@@ -62,6 +62,10 @@ class Steering:
         if agent in self._given:
             self._heard[agent] = self._given.pop(agent)
 
+    def heard_by(self, agent: str) -> None:
+        """Count for the main agent, which was not asked, what `agent` heard in its place."""
+        self._heard[""] = max(self._heard.get("", 0), self._heard.get(agent, 0))
+
     def unheard(self) -> tuple[str, ...]:
         """Return, once, what the main agent had not heard when the turn ended."""
         left = tuple(self._words[self._heard.get("", 0) :])

@@ -257,7 +257,8 @@ class SessionRecording:
     """The whole session: turns, and the records that are copied as they are.
 
     These are the records between turns, and the turns in which a recipe ran (its nodes run side by
-    side, in an order that another run need not have) or the commands in a custom command.
+    side, in an order that another run need not have), the commands in a custom command, or a
+    sub-agent that the user called.
     """
 
     parts: list[TurnRecording | RecordBody] = field(default_factory=list)
@@ -296,12 +297,12 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
 
 
 def _copied_turns(records: Iterable[Record]) -> set[int]:
-    """Return the numbers of the turns in which a recipe or a custom command ran commands."""
+    """Return the numbers of the turns that the graph alone did not make."""
     turn, found = 0, set()
     for record in records:
         if isinstance(record.body, InputReceived):
             turn = record.body.turn
-            if record.body.input.parts:
+            if record.body.input.parts or record.body.input.agent:
                 found.add(turn)
         elif isinstance(record.body, NodeRan) and record.body.update.node == RECIPE_NODE:
             found.add(turn)

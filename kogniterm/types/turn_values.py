@@ -51,8 +51,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One entry of a plan; done only with evidence. `delegate`: a sub-agent is to do it.
+    """One entry of a plan; done only with evidence.
 
+    With `delegate` a sub-agent of this kind or name is to do it.
     `evidence` holds failed attempts too; the last one counts. With `on_fallback` the fallback is
     done instead, because the step itself could not be. It waits for the steps in `after` and for
     those that its `inputs` name; `writes` are the paths that it may change. With `subplan` the
@@ -67,7 +68,7 @@ class PlanStep:
     fallback: str = ""
     inputs: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
-    delegate: DelegateKind | None = None
+    delegate: str | None = None
     status: StepStatus = "pending"
     evidence: tuple[Evidence, ...] = ()
     substeps: tuple[PlanStep, ...] = ()
@@ -141,7 +142,7 @@ class UserInput:
 
     `line` is the slash command that wrote `text`, when one did. With `parts` the text is not
     known yet: it is made of them, text and command in turn, once the commands have run. `model`
-    is the one to ask in this turn, if it can be used.
+    is the one to ask in this turn, if it can be used. `agent` is the sub-agent that the user calls.
     """
 
     text: str
@@ -151,6 +152,7 @@ class UserInput:
     line: str = ""
     parts: tuple[str, ...] = ()
     model: str = ""
+    agent: str = ""
 
     @property
     def typed(self) -> str:
@@ -160,7 +162,7 @@ class UserInput:
     @property
     def beyond_model(self) -> bool:
         """Return whether its turn does more than ask the session's model."""
-        return bool(self.parts or self.model) or self.source == "recipe"
+        return bool(self.parts or self.model or self.agent) or self.source == "recipe"
 
 
 StopReason = Literal[
@@ -199,7 +201,8 @@ class NodeUpdate:
     """An addition of one graph node to the session, journaled as the graph streams it.
 
     With an `agent` it adds to that sub-agent's history, `failure` is why the agent stopped, and
-    `own_plan` the plan that the agent made for its task.
+    `own_plan` the plan that the agent made for its task. `agent_name` is the name of a sub-agent
+    that has one, in its first update.
     """
 
     node: str
@@ -211,6 +214,7 @@ class NodeUpdate:
     failure: Phrase | None = None
     agent: str = ""
     own_plan: Plan | None = None
+    agent_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

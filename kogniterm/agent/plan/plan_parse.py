@@ -15,6 +15,10 @@ from kogniterm.errors import ToolError
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import Check, CheckKind, DelegateKind, Phrase, Plan, PlanStep
 
+Agents = Mapping[str, Collection[str]]
+"""The sub-agents with a name, and the tools of each."""
+NO_AGENTS: Agents = {}
+AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}\Z")
 CHECKS: tuple[CheckKind, ...] = get_args(CheckKind)
 KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
 INSIDE_CHECKS: tuple[CheckKind, ...] = ("exit_code", "pattern", "judgement")
@@ -43,14 +47,15 @@ def parse_plan(
     going_on: bool = False,
     tools: Collection[str] | None = None,
     inside: bool = False,
+    agents: Agents | None = NO_AGENTS,
 ) -> Plan:
     """Return the plan in a `make_plan` call.
 
     With a reason it changes `previous`: finished steps are kept with their evidence. Without
     one it is a new plan, unless a plan is `going_on` in this turn: then the reason is asked for.
-    `tools` are the tools there are; without them the names of tools are not checked. A plan made
-    `inside` a sub-agent hands out nothing and is checked without commands. Raises `ToolError`
-    naming everything that is wrong, so that one repair can mend it all.
+    `tools` are the tools there are, and `agents` the sub-agents with a name; what is None is not
+    checked. A plan made `inside` a sub-agent hands out nothing and is checked without commands.
+    Raises `ToolError` naming everything that is wrong, so that one repair can mend it all.
     """
     problems: list[Phrase] = []
     goal = str(arguments.get("goal") or "").strip()
@@ -73,9 +78,9 @@ def parse_plan(
         problems.append(Phrase("a plan is in progress; state in reason why it changes"))
     changed = under_way if under_way is not None and reason else None
     kept = _finished(changed, raw_steps) if changed is not None else ()
-    reader = _Reader(problems, kept, changed, inside)
+    reader = _Reader(problems, kept, changed, inside, agents)
     steps = reader.steps(raw_steps[:MAX_STEPS])
-    problems += tool_problems(steps, tools)
+    problems += tool_problems(steps, tools, agents)
     if not steps and not problems:
         problems.append(Phrase("all given steps are already done"))
     if problems:
@@ -100,9 +105,12 @@ def _finished(plan: Plan, raw_steps: Sequence[Any]) -> tuple[PlanStep, ...]:
     return tuple(kept)
 
 
-def tool_problems(steps: Iterable[PlanStep], tools: Collection[str] | None) -> list[Phrase]:
+def tool_problems(
+    steps: Iterable[PlanStep], tools: Collection[str] | None, agents: Agents | None = None
+) -> list[Phrase]:
     """Return the problems with the tools that `steps` name, given those there are (None: any)."""
     every = [one for step in steps for one in (step, *step.parts)]
+    sets = {**TOOL_SETS, **(agents or {})}
     problems = [
         Phrase(
             "{step} needs the tool {name!r}, which does not exist", {"step": step.id, "name": name}
@@ -113,6 +121,14 @@ def tool_problems(steps: Iterable[PlanStep], tools: Collection[str] | None) -> l
     ]
     if problems and tools:
         problems.append(Phrase("available tools: {names}", {"names": ", ".join(tools)}))
+    problems += [
+        Phrase(
+            "delegate of {step} must be one of: {kinds}",
+            {"step": step.id, "kinds": ", ".join(sets)},
+        )
+        for step in every
+        if agents is not None and step.delegate and step.delegate not in sets
+    ]
     return problems + [
         Phrase(
             "{step} is delegated to {kind}, which has no tool {name!r}",
@@ -120,7 +136,7 @@ def tool_problems(steps: Iterable[PlanStep], tools: Collection[str] | None) -> l
         )
         for step in every
         for name in step.tools
-        if step.delegate and name not in TOOL_SETS[step.delegate]
+        if step.delegate and name not in sets.get(step.delegate, step.tools)
         and (tools is None or name in tools)
     ]  # fmt: skip
 
@@ -149,6 +165,7 @@ class _Reader:
     kept: Sequence[PlanStep]
     changed: Plan | None
     inside: bool
+    agents: Agents | None = None
     known: list[str] = field(default_factory=list)
 
     def steps(self, raw_steps: Sequence[Any]) -> list[PlanStep]:
@@ -290,14 +307,17 @@ class _Reader:
             parts.append(PlanStep(f"{step_id}_{number}", what))
         return tuple(parts)
 
-    def _delegate(self, raw: Any, step_id: str) -> DelegateKind | None:
-        kind = next((kind for kind in KINDS if kind == raw), None)
+    def _delegate(self, raw: Any, step_id: str) -> str | None:
+        kinds = (*KINDS, *(self.agents or ()))
+        kind: str | None = next((one for one in kinds if one == raw), None)
+        if self.agents is None and isinstance(raw, str) and AGENT_NAME.match(raw):
+            kind = raw
         if raw and self.inside:
             self.problems.append(
                 Phrase("{step} cannot be delegated by a sub-agent", {"step": step_id})
             )
         elif raw and kind is None:
-            allowed = {"step": step_id, "kinds": ", ".join(KINDS)}
+            allowed = {"step": step_id, "kinds": ", ".join(kinds)}
             self.problems.append(Phrase("delegate of {step} must be one of: {kinds}", allowed))
         return kind
 

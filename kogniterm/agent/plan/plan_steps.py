@@ -28,6 +28,11 @@ ACTING = ("edit", "run")
 """The kinds of sub-agents that may change something."""
 
 
+def may_act(kind: str | None) -> bool:
+    """Return whether a sub-agent of this kind or name may change something."""
+    return kind is not None and (kind in ACTING or kind not in TOOL_SETS)
+
+
 def ids(plan: Plan) -> tuple[str, ...]:
     """Return the ids of all steps, in order."""
     return tuple(step.id for step in plan.walk())
@@ -171,8 +176,8 @@ def go_together(step: PlanStep, others: Iterable[PlanStep]) -> bool:
     Readers go together; those that may change something if they declare what, and it is apart.
     """
     return all(
-        (one.delegate in ACTING) == (step.delegate in ACTING)
-        and (step.delegate not in ACTING or apart(one.writes, step.writes))
+        may_act(one.delegate) == may_act(step.delegate)
+        and (not may_act(step.delegate) or apart(one.writes, step.writes))
         for one in others
     )
 

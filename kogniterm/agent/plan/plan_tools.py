@@ -19,7 +19,7 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import clip
 from kogniterm.agent.messages import artifact_of, is_input
 from kogniterm.agent.plan.plan_parse import CHECKS, INSIDE_CHECKS
-from kogniterm.agent.plan.plan_steps import active_step, handed_out, parent_of
+from kogniterm.agent.plan.plan_steps import TOOL_SETS, active_step, handed_out, parent_of
 from kogniterm.types import Evidence, Plan, PlanStep, ToolSpec
 
 INPUT_CHARS = 1_500
@@ -147,7 +147,8 @@ def _means(plan: Plan, step: PlanStep) -> str:
     """Return who does `step`, and with which tools."""
     means: list[str] = []
     if step.delegate:
-        means.append(prompts.text("plan_steps.hand_over", kind=step.delegate, step=step.id))
+        text = "hand_over" if step.delegate in TOOL_SETS else "hand_over_named"
+        means.append(prompts.text(f"plan_steps.{text}", kind=step.delegate, step=step.id))
         beside = ", ".join(one.id for one in handed_out(plan) if one.id != step.id)
         if beside:
             means.append(prompts.text("plan_steps.hand_over_beside", steps=beside))

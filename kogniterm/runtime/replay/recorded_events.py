@@ -193,7 +193,7 @@ class _Reader:
 
     def _node(self, update: NodeUpdate) -> Iterator[Item]:
         if update.agent and update.node == DELEGATE.name and update.messages:
-            yield events.AgentStarted(update.agent, update.messages[0].text)
+            yield events.AgentStarted(update.agent, update.messages[0].text, update.agent_name)
         for message in update.messages if update.node != STOPPED else ():
             yield from self._message(message, update.agent)
         if self._turn is not None:
@@ -260,7 +260,7 @@ class _Reader:
         decision = body.decision
         if decision.kind == "reject":
             try:
-                proposed = parse_plan(request.arguments, self._plan)
+                proposed = parse_plan(request.arguments, self._plan, agents=None)
             except ToolError:
                 return
             yield events.PlanProposed(request.id, proposed, self._plan)

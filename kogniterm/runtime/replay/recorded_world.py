@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, SystemMessage
 
 from kogniterm import prompts
-from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.graph_state import NamedAgent, ThinkContext
 from kogniterm.agent.messages import (
     AGAIN,
     PLAN_FIRST,
@@ -592,6 +592,7 @@ class RecordedContext:
     player: Player
     modes: SessionModes
     tools: Mapping[str, Tool]
+    named: Mapping[str, NamedAgent] = field(default_factory=dict)
 
     def recall(self, user_input: UserInput) -> Attached:
         """Return what files and memory added to the recorded input."""
@@ -633,5 +634,6 @@ class RecordedContext:
             has_room=lambda _: self.player.compaction is None,
             delegates=True,
             agents=state.agents,
+            named=self.named,
             lookup=self.journal.value_of,
         )

@@ -24,6 +24,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.protocols import Executor, Tool
 from kogniterm.runtime.budgets import Budget
+from kogniterm.runtime.extensions.session_agents import recorded_agents
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.replay.recorded_world import (
     Absent,
@@ -163,7 +164,7 @@ async def _replay(
         written,
         Gate(written, policy, modes, executor),
         Runner(written, policy, modes, executor, offered, budget),
-        RecordedContext(written, player, modes, offered),
+        RecordedContext(written, player, modes, offered, recorded_agents(recording.records)),
         modes,
         budget,
     )

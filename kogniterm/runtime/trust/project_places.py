@@ -80,6 +80,8 @@ PLACES = (
     Place(".gemini/commands", "command", (".toml",), depth=4),
     Place(".agents/skills", "skill"),
     Place(".claude/skills", "skill"),
+    Place(".kogniterm/agents", "agent", (".md",), depth=3),
+    Place(".claude/agents", "agent", (".md",), depth=3),
 )
 
 

@@ -44,6 +44,7 @@ def revoke(session: LiveSession) -> bool:
     session.policy.use_project_rules({})
     session.journal.record(Noted("trust", {"files": {}}))
     _use(session, ())
+    session.context.agents.revoke_project()
     _look(session)
     return True
 

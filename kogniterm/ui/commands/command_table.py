@@ -16,7 +16,7 @@ from kogniterm.ui.commands import (
     tools,
     workspace,
 )
-from kogniterm.ui.commands.extensions import skills
+from kogniterm.ui.commands.extensions import agents, skills
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
@@ -68,6 +68,8 @@ COMMANDS = (
             tools.tools, "[show NAME]", tools.tool_choices),
     Command("skills", Phrase("list the skills; show, accept or switch one off"), skills.skills,
             f"[{'|'.join(skills.ACTIONS)} NAME]", skills.choices, while_running=False),
+    Command("agents", Phrase("list the sub-agents, or show one with its instructions"),
+            agents.agents, "[show NAME]", agents.choices),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
             policy.trust, "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,

@@ -113,15 +113,15 @@ async def _edit(repl: Repl) -> None:
     session = repl.session
     if session.state.open_turn:
         raise UsageError("A turn is in progress; stop it before you change the plan.")
-    tools = plannable_tools(session.context)
+    tools, agents = plannable_tools(session.context), session.context.agents.tools
     if session.state.plan is None:
         text = await repl.front.edit_text(EMPTY)
         if text is None:
             repl.display.say(Phrase("Nothing changed."))
         else:
-            _put(repl, plan_from_text(text, None, tools))
+            _put(repl, plan_from_text(text, None, tools, agents))
         return
-    draft = PlanDraft(session.state.plan, tools=tools)
+    draft = PlanDraft(session.state.plan, tools=tools, agents=agents)
     while True:
         text = await repl.front.edit_text(draft.text(translate))
         if text is None:

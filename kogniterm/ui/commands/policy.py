@@ -127,6 +127,10 @@ async def trust(repl: Repl, argument: str) -> None:
     if answer == "yes":
         give_trust(repl.session, files)
         repl.display.say(Phrase("Folder trusted. Its files now apply."))
+        if agents := ", ".join(repl.session.context.agents.news(files)):
+            repl.display.say(
+                Phrase("Sub-agents from the next session on: {names}", {"names": agents})
+            )
         new = ", ".join(f"/{name}" for name in repl.read_custom_commands())
         if new:
             repl.display.say(Phrase("New commands: {names}", {"names": new}))

@@ -201,11 +201,21 @@ class LineCompleter(Completer):
         before = document.text_before_cursor
         word = before.rpartition(" ")[2].rpartition("\n")[2]
         if word.startswith("@"):
+            if word == before:
+                yield from self._agent_completions(word[1:])
             yield from self._job_completions(word[1:])
             if self._files is not None:
                 yield from _file_completions(word[1:], self._files())
         elif before.startswith("/") and "\n" not in before:
             yield from self._command_completions(before)
+
+    def _agent_completions(self, typed: str) -> Iterable[Completion]:
+        """Yield the sub-agents, which the beginning of an input calls."""
+        agents = self._repl.session.context.agents.named if self._repl.opened else {}
+        for name, agent in agents.items():
+            if name.startswith(typed.lower()) and agent.off is None:
+                meta = one_line(agent.description, 60)
+                yield Completion(f"@{name} ", -len(typed) - 1, f"@{name}", meta)
 
     def _job_completions(self, typed: str) -> Iterable[Completion]:
         jobs = self._repl.session.executor.jobs() if self._repl.opened else ()

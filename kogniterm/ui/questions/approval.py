@@ -555,7 +555,8 @@ class AskingApprover:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
         from kogniterm.runtime.session_plans import plannable_tools
 
-        draft = PlanDraft(plan, previous, plannable_tools(self._session.context))
+        context = self._session.context
+        draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
         review = await self._asker.ask(PlanQuestion(draft, editable=self._asker.can_edit))
         if self._asker.stays:
             self._display.plan_shown(review.plan)

@@ -1,0 +1,157 @@
+"""Sub-agents that the user or a trusted project describes in Markdown files.
+
+The format is Claude Code's: `name`, `description`, `tools`, `disallowedTools` and `model` stand
+between two lines `---`, and the text below is the sub-agent's instructions. A file gives no more
+than the session has: its tools are among those that are offered, what they do is approved as ever,
+and a field that would loosen that is ignored with a notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from kogniterm.agent.plan.plan_parse import AGENT_NAME
+from kogniterm.agent.plan.plan_steps import TOOL_SETS
+from kogniterm.agent.subagent import DELEGATE, MAX_TOKENS
+from kogniterm.runtime.extensions.front_matter import Document, read_document
+from kogniterm.runtime.extensions.tool_names import own_tools, parse_pattern
+from kogniterm.text.visible import one_line
+from kogniterm.types import Phrase
+
+LARGEST = 64 * 1024
+MOST_AGENTS = 40
+DESCRIBED = 400
+"""Characters of a description: it is in every request."""
+INSTRUCTIONS = 30_000
+FOREIGN_MODELS = ("sonnet", "opus", "haiku")
+"""Names of other agents for models, which say nothing here."""
+LOOSENING = ("permissionmode", "hooks", "mcpservers")
+NEVER = (DELEGATE.name,)
+"""A sub-agent has no sub-agents."""
+RESERVED = frozenset((*TOOL_SETS, "jobs", "job", "any"))
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """A sub-agent as its file describes it; `source` is the file, `notices` are for the user.
+
+    Without `tools` it has those of the kind "run"; without a `model` that of the session.
+    """
+
+    name: str
+    description: str
+    instructions: str
+    tools: tuple[str, ...]
+    model: str = ""
+    tokens: int | None = None
+    rounds: int | None = None
+    source: str = ""
+    project: bool = False
+    notices: tuple[Phrase, ...] = ()
+
+
+def parse_agent(
+    path: str, text: str, known: Collection[str], *, source: str = "", project: bool = False
+) -> AgentFile | None:
+    """Return the sub-agent in a file, with tools among `known`; None when it has no usable name."""
+    document = read_document(text)
+    name = (document.text("name") or PurePosixPath(path).stem).lower()
+    if not AGENT_NAME.match(name) or name in RESERVED:
+        return None
+    source = source or path
+    notices: list[Phrase] = []
+    values = {"name": name, "file": source}
+    tools = _tools(document, known, values, notices)
+    model = document.text("model")
+    if model.lower() in FOREIGN_MODELS:
+        notices.append(
+            Phrase(
+                "Sub-agent {name} ({file}) names the model {model} of another agent; it uses the "
+                "session's model.",
+                {**values, "model": model},
+            )
+        )
+    ignored = [field for field in LOOSENING if document.fields.get(field)]
+    if ignored:
+        notices.append(
+            Phrase(
+                "Sub-agent {name} ({file}): {fields} is ignored; your approval applies.",
+                {**values, "fields": ", ".join(ignored)},
+            )
+        )
+    own = "" if model.lower() in ("", "inherit", *FOREIGN_MODELS) else model
+    body = document.body.strip()[:INSTRUCTIONS]
+    described = one_line(document.text("description"), DESCRIBED)
+    first = one_line(body.partition("\n")[0].lstrip("# "), 100)
+    return AgentFile(
+        name,
+        described or first,
+        body,
+        tools,
+        own,
+        _number(document, ("tokens",), MAX_TOKENS),
+        _number(document, ("max_turns", "maxturns"), 10_000),
+        source,
+        project,
+        tuple(notices),
+    )
+
+
+def _number(document: Document, names: Iterable[str], most: int) -> int | None:
+    for name in names:
+        value = document.text(name).replace("_", "")
+        if value.isascii() and value.isdigit() and int(value) > 0:
+            return min(int(value), most)
+    return None
+
+
+def _tools(
+    document: Document,
+    known: Collection[str],
+    values: dict[str, str],
+    notices: list[Phrase],
+) -> tuple[str, ...]:
+    """Return the tools that a file gives its sub-agent; a name that no tool has is told of."""
+    wanted = document.words("tools")
+    forbidden = {tool for one in document.words("disallowedtools") for tool in _named(one, known)}
+    unknown = [one for one in wanted if one != "*" and not _named(one, known)]
+    if unknown:
+        notices.append(
+            Phrase(
+                "Sub-agent {name} ({file}): there is no tool {tools}.",
+                {**values, "tools": ", ".join(one_line(one, 40) for one in unknown[:5])},
+            )
+        )
+    given = [tool for one in wanted for tool in _named(one, known)]
+    if "tools" not in document.fields or "*" in wanted:
+        given = [*TOOL_SETS["run"], *given]
+    return tuple(one for one in dict.fromkeys(given) if one not in forbidden and one not in NEVER)
+
+
+def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
+    """Return the tools behind a name of any agent; what a pattern narrows is left to approval."""
+    if text in known:
+        return (text,)
+    pattern = parse_pattern(text)
+    return own_tools(pattern.name, known) if pattern is not None else ()
+
+
+def agents_of_folder(folder: Path, known: Collection[str]) -> Iterator[AgentFile]:
+    """Yield the sub-agents of the user's folder; what cannot be read is left out."""
+    try:
+        files = sorted(islice(folder.rglob("*.md"), 10 * MOST_AGENTS))
+    except OSError:
+        return
+    for file in files:
+        try:
+            if not file.is_file() or file.stat().st_size > LARGEST:
+                continue
+            text = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        found = parse_agent(file.name, text, known, source=str(file))
+        if found is not None:
+            yield found

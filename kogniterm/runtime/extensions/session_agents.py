@@ -1,0 +1,136 @@
+"""The sub-agents of a session: read when it opens, and the same in each of its requests.
+
+They are noted in the journal, so that a replay has them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kogniterm.agent.graph_state import NamedAgent
+from kogniterm.protocols import Model
+from kogniterm.runtime.extensions.agent_files import (
+    MOST_AGENTS,
+    AgentFile,
+    agents_of_folder,
+    parse_agent,
+)
+from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.sessions.records import Noted, Record
+from kogniterm.text.visible import with_texts
+from kogniterm.types import Phrase
+
+AGENTS = "agents"
+"""The kind of the note."""
+NOT_TRUSTED = Phrase("this folder is no longer trusted")
+
+
+@dataclass(slots=True)
+class SessionAgents:
+    """The sub-agents with a name; `files` say where each is from, `notices` are for the user."""
+
+    files: Mapping[str, AgentFile] = field(default_factory=dict)
+    named: Mapping[str, NamedAgent] = field(default_factory=dict)
+    notices: tuple[Phrase, ...] = ()
+    models: dict[str, Model] = field(default_factory=dict)
+    """Models of their own that are open, by name; emptied when they are closed."""
+
+    @property
+    def tools(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the tools of each."""
+        return {name: agent.tools for name, agent in self.named.items()}
+
+    def revoke_project(self) -> None:
+        """Let no sub-agent of the project be used any more; requests still list them."""
+        self.named = {
+            name: replace(agent, off=NOT_TRUSTED) if self.files[name].project else agent
+            for name, agent in self.named.items()
+        }
+
+    def news(self, files: Iterable[ProjectFile]) -> tuple[str, ...]:
+        """Return the sub-agents among `files` that another session will have, and this one not."""
+        found = (parse_agent(one.name, one.text, ()) for one in files if one.kind == "agent")
+        mine = {name: file.instructions for name, file in self.files.items()}
+        return tuple(
+            one.name for one in found if one is not None and mine.get(one.name) != one.instructions
+        )
+
+    def note(self, redact: Callable[[str], str]) -> Noted:
+        """Return the note of them."""
+        told = [
+            {
+                "name": one.name,
+                "description": one.description,
+                "instructions": one.instructions,
+                "tools": list(one.tools),
+                "tokens": one.tokens,
+                "rounds": one.rounds,
+            }
+            for one in self.named.values()
+        ]
+        return Noted(AGENTS, with_texts({AGENTS: told}, redact))
+
+
+def session_agents(
+    folder: Path,
+    project: Iterable[ProjectFile],
+    known: Collection[str],
+    open_model: Callable[[str], Model],
+) -> SessionAgents:
+    """Return the sub-agents of the user's `folder` and of a trusted project.
+
+    The first of a name wins. `known` are the tools there are.
+    """
+    theirs = (
+        parse_agent(one.name, one.text, known, project=True)
+        for one in project
+        if one.kind == "agent"
+    )
+    models: dict[str, Model] = {}
+
+    def opened(name: str) -> Model:
+        if name not in models:
+            models[name] = open_model(name)
+        return models[name]
+
+    found: dict[str, AgentFile] = {}
+    notices: list[Phrase] = []
+    for file in (*agents_of_folder(folder, known), *theirs):
+        if file is None:
+            continue
+        if file.name in found or len(found) == MOST_AGENTS:
+            values = {"name": file.name, "file": file.source}
+            notices.append(
+                Phrase("Sub-agent {name} ({file}) ignored: the name is already in use.", values)
+                if file.name in found
+                else Phrase("Sub-agent {name} ({file}) ignored: there are too many.", values)
+            )
+            continue
+        found[file.name] = file
+        notices += file.notices
+    named = {
+        name: NamedAgent(
+            name,
+            file.description,
+            file.instructions,
+            file.tools,
+            file.tokens,
+            file.rounds,
+            partial(opened, file.model) if file.model else None,
+        )
+        for name, file in found.items()
+    }
+    return SessionAgents(found, named, tuple(notices), models)
+
+
+def recorded_agents(records: Iterable[Record]) -> Mapping[str, NamedAgent]:
+    """Return the sub-agents that a recorded session had last."""
+    found: Any = ()
+    for record in records:
+        if isinstance(record.body, Noted) and record.body.kind == AGENTS:
+            found = record.body.data.get(AGENTS, ())
+    return {one["name"]: NamedAgent(**{**one, "tools": tuple(one["tools"])}) for one in found}

@@ -1,0 +1,233 @@
+"""Sub-agents of files: offered to the model, named by plan steps, and called by the user."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from kogniterm.agent.subagent import delegate_spec
+from kogniterm.errors import UsageError
+from kogniterm.runtime.extensions.agent_turn import addressed
+from kogniterm.runtime.use_cases.project_files import revoke
+from kogniterm.types import UserInput, events
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.program import replayed, start_run
+from tests.support.forge import Forge
+from tests.ui.commands.commanded import Commanded
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "extensions" / "agents"
+KEEPER = """---
+name: keeper
+description: Keeps notes \x1b[2J of what was said
+tools: execute_command
+tokens: 5000
+---
+Write every note into notes.txt.
+"""
+SCRIPT = """replies:
+  - when: {sub_agent: true, last_contains: "write milk"}
+    repeat: forever
+    run: "echo milk >> notes.txt"
+  - {when: {sub_agent: true, tool: execute_command}, text: "Milk is noted.", repeat: forever}
+  - {when: {last_contains: "hand it over"}, repeat: forever,
+     calls: [{tool: delegate, arguments: {task: "write milk", agent: keeper}}]}
+  - {when: {tool: delegate}, text: "The keeper did it.", repeat: forever}
+  - {when: {any_contains: "Milk is noted."}, text: "I know that milk is noted.", repeat: forever}
+  - {text: "Nothing is known.", repeat: forever}
+"""
+
+
+@pytest.fixture
+def keeping(make_flow: MakeFlow, tmp_path: Path) -> MakeFlow:
+    file = tmp_path / "config" / "agents" / "keeper.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(KEEPER)
+    return make_flow
+
+
+def called(flow: Flow, text: str) -> UserInput:
+    session = flow.session or flow.open()
+    return addressed(UserInput(text), session.context.agents.named)
+
+
+async def test_the_model_gives_a_task_to_it(keeping: MakeFlow) -> None:
+    flow = keeping(SCRIPT, decisions=[yes])
+    answer = await flow.run("hand it over")
+    assert answer.text == "The keeper did it."
+    assert (flow.folder / "notes.txt").read_text() == "milk\n"
+    assert flow.user is not None
+    ((request, _report, _verdict),) = flow.user.asked
+    assert (request.agent_name, request.agent_task) == ("keeper", "write milk")
+    assert [event.name for event in flow.of(events.AgentStarted)] == ["keeper"]
+    assert flow.session is not None
+    spec = delegate_spec(flow.session.context.agents.named)
+    assert spec.parameters["properties"]["agent"]["enum"] == ["keeper"]
+    assert "- keeper: Keeps notes" in spec.description
+    assert "\x1b" not in spec.description
+    assert "agent" not in delegate_spec({}).parameters["properties"]
+
+
+async def test_the_user_calls_it_and_the_main_model_knows_it_afterwards(keeping: MakeFlow) -> None:
+    flow = keeping(SCRIPT, decisions=[yes])
+    answer = await flow.run(called(flow, "@keeper write milk"))
+    assert (answer.text, answer.stop) == ("Milk is noted.", "done")
+    assert flow.shown == ["@keeper write milk", "Milk is noted."]
+    assert not [event for event in flow.of(events.ModelCalled) if event.purpose == "main"]
+    assert (await flow.run("what do you know?")).text == "I know that milk is noted."
+
+
+async def test_a_refusal_is_reported(keeping: MakeFlow) -> None:
+    flow = keeping(SCRIPT, decisions=[no("not there")])
+    answer = await flow.run(called(flow, "@keeper write milk"))
+    assert (answer.stop, answer.exit_code) == ("refused", 3)
+    assert not (flow.folder / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "point", ["after-input", "after-node:1", "after-node:2", "after-outcome:1", "after-node:4"]
+)
+async def test_a_turn_that_was_killed_goes_on(keeping: MakeFlow, forge: Forge, point: str) -> None:
+    flow = keeping(SCRIPT)
+    killed = start_run(forge, flow, "-y", "@keeper write milk", faults=f"kill:{point}")
+    assert killed.wait() == -signal.SIGKILL, killed.said
+    flow.open("last")
+    answer = await flow.run(None)
+    assert answer.text == "Milk is noted."
+    assert (flow.folder / "notes.txt").read_text() == "milk\n"
+    assert flow.shown[-1] == "Milk is noted."
+
+
+async def test_turns_with_it_can_be_replayed(keeping: MakeFlow, forge: Forge) -> None:
+    flow = keeping(SCRIPT, decisions=[yes, yes])
+    await flow.run(called(flow, "@keeper write milk"))
+    await flow.run("hand it over")
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"]) == (0, None)
+
+
+async def test_a_plan_step_names_one(keeping: MakeFlow) -> None:
+    script = """replies:
+  - when: {last_contains: "plan it"}
+    plan: {goal: Notes, steps: [{id: s1, what: write milk, delegate: keeper}]}
+  - {when: {sub_agent: true, last_contains: "write milk"}, run: "echo milk >> notes.txt"}
+  - {when: {sub_agent: true, tool: execute_command}, text: "Milk is noted."}
+  - {when: {last_contains: "delegate, agent keeper, step s1"},
+     calls: [{tool: delegate, arguments: {task: "write milk", step: s1}}]}
+  - {when: {tool: delegate}, calls: [{tool: complete_step, arguments: {step: s1}}]}
+  - {when: {tool: complete_step}, text: "Done."}
+"""
+    flow = keeping(script, decisions=[yes, yes])
+    answer = await flow.run("plan it")
+    assert (answer.text, answer.verified) != ("", ())
+    assert (flow.folder / "notes.txt").read_text() == "milk\n"
+
+
+async def test_a_plan_with_an_unknown_one_is_refused(keeping: MakeFlow) -> None:
+    script = """replies:
+  - {plan: {goal: Notes, steps: [{id: s1, what: write milk, delegate: keper}]}}
+  - {text: Understood., repeat: forever}
+"""
+    flow = keeping(script)
+    await flow.run("plan it")
+    assert "delegate of s1 must be one of: read, search, edit, run, keeper" in flow.shown[2]
+
+
+async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    shutil.copytree(DATA, flow.folder, dirs_exist_ok=True)
+    session = flow.open()
+    assert not session.context.agents.named
+    repl = Commanded(session, answers=["yes"])
+    told = await repl.type("/trust")
+    assert "Sub-agents from the next session on: reviewer, test-writer" in told
+    assert not session.context.agents.named
+    flow.close()
+    session = flow.open()
+    agents = session.context.agents.named
+    assert agents["reviewer"].tools == (
+        "read_file", "search_text", "find_files", "execute_command",
+    )  # fmt: skip
+    assert agents["reviewer"].open_model is None
+    assert "execute_command" not in agents["test-writer"].tools
+    assert "write_file" in agents["test-writer"].tools
+    assert agents["test-writer"].rounds == 12
+    told = "\n".join(map(str, session.notices))
+    assert "names the model sonnet of another agent" in told
+    assert "permissionmode is ignored; your approval applies" in told
+    assert "there is no tool NoSuchTool" in told
+    spec = delegate_spec(agents)
+    revoke(session)
+    assert delegate_spec(session.context.agents.named) == spec
+    with pytest.raises(UsageError, match="no longer trusted"):
+        await flow.run(called(flow, "@reviewer look"))
+
+
+async def test_no_file_gives_a_tool_that_is_switched_off_or_a_sub_agent_of_its_own(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    file = tmp_path / "config" / "agents" / "all.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\ntools: '*, Task, web_fetch'\n---\nDo all.")
+    script = """replies:
+  - {when: {last_contains: "fetch"}, calls: [{tool: web_fetch, arguments: {url: "http://x"}}]}
+  - {when: {last_contains: "web_fetch is switched off"},
+     calls: [{tool: delegate, arguments: {task: x}}]}
+  - {when: {last_contains: "no tool delegate"}, text: "I can do neither."}
+  - {text: "Unexpected."}
+"""
+    flow = make_flow(script, tools_off=["web_fetch"])
+    flow.open()
+    assert (await flow.run(called(flow, "@all fetch"))).text == "I can do neither."
+
+
+async def test_a_model_of_its_own_answers(make_flow: MakeFlow, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text("replies: [{text: The other one.}]")
+    for name, model in (("own", f"scripted:{other}"), ("none", "nowhere:x")):
+        file = tmp_path / "config" / "agents" / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"---\nmodel: {model}\n---\nAnswer.")
+    flow = make_flow("replies: [{text: The usual one., repeat: forever}]")
+    assert (await flow.run(called(flow, "@own who?"))).text == "The other one."
+    assert (await flow.run("who?")).text == "The usual one."
+    answer = await flow.run(called(flow, "@none who?"))
+    assert "The sub-agent none cannot be used" in str(answer.reason)
+
+
+def test_only_the_beginning_of_an_input_calls_one() -> None:
+    names = ("reviewer",)
+    given = addressed(UserInput("@Reviewer look @a", attachments=("Reviewer", "a")), names)
+    assert (given.agent, given.attachments) == ("reviewer", ("a",))
+    for text in ("look @reviewer", "@./reviewer look", "@other look"):
+        assert not addressed(UserInput(text), names).agent
+    with pytest.raises(UsageError, match="needs a task"):
+        addressed(UserInput("@reviewer"), names)
+    assert not addressed(UserInput("@reviewer look", line="/x"), names).agent
+
+
+async def test_where_delegate_is_off_none_can_be_called(keeping: MakeFlow) -> None:
+    flow = keeping(SCRIPT, tools_off=["delegate"])
+    with pytest.raises(UsageError, match="keeper cannot be used: setting tools_off"):
+        await flow.run(called(flow, "@keeper write milk"))
+    with pytest.raises(UsageError, match="no sub-agent nobody"):
+        await flow.run(UserInput("@nobody x", agent="nobody"))
+
+
+async def test_agents_lists_and_shows_them(keeping: MakeFlow) -> None:
+    flow = keeping(SCRIPT)
+    repl = Commanded(flow.open())
+    told = await repl.type("/agents")
+    assert "@keeper  Keeps notes" in told
+    assert "\x1b" not in told
+    assert "Tools: execute_command" in told
+    assert "Model: the session's" in told
+    assert "keeper.md" in told
+    told = await repl.type("/agents show keeper")
+    assert "Limits: 5000 tokens" in told
+    assert "Write every note into notes.txt." in told
+    with pytest.raises(UsageError, match="no sub-agent nobody"):
+        await repl.type("/agents show nobody")
