@@ -30,6 +30,7 @@ FILES = (
     ("~/.config/kogniterm/.env", "keys and settings as NAME=value"),
     ("~/.config/kogniterm/policy.toml", "your approval rules"),
     ("~/.config/kogniterm/commands/NAME.md", "your slash commands"),
+    ("~/.config/kogniterm/agents/NAME.md", "your sub-agents"),
     ("~/.local/share/kogniterm/", "sessions, memory, command outputs, copies for undo"),
     ("AGENTS.md, KOGNITERM.md", "a project's instructions, once its folder is trusted"),
 )
@@ -58,14 +59,24 @@ Look at `git diff main...$1` and list what could go wrong.
 
 - **The text** is sent to the model as if you had typed it, with the files that it names as
   `@FILE`.
-- **The block at the top** is optional. It describes the command in `/help` and in completion.
+- **The block at the top** is optional. It describes the command in `/help` and in completion
+  (`argument-hint` and `arguments` mean the same). With `model`, this model answers the turn.
 - **Arguments:** `$ARGUMENTS` is replaced by everything after the name, `$1` to `$9` by its words.
   If the text contains none of these, the arguments are added as a last paragraph.
-- **Names** consist of small letters, digits, `-` and `_`. Built-in names cannot be replaced.
+- **Commands in the text:** write `` !`git diff` ``, and its output takes its place. Each of them
+  is checked and approved like any other command. If one is refused or fails, the model gets
+  nothing. Arguments are quoted for the shell. Nothing in arguments or output is expanded again.
+- **Folders:** `frontend/component.md` becomes `/frontend:component`, and `/component` where no
+  other command has that name.
+- **Names** consist of letters, digits, `-`, `_` and `.`. Built-in names cannot be replaced.
 
-A project can have commands in `.kogniterm/commands`. They work only while you trust the folder
-(`/trust`). They are read when a session opens and when you trust the folder. After a change, you
-are asked to trust the folder again.
+The files of gemini-cli (`NAME.toml` with `prompt`, `{{args}}`, `!{COMMAND}` and `@{FILE}`) work
+too. `kogniterm run "/review BRANCH"` runs a custom command from a script.
+
+A project can have commands in `.kogniterm/commands`, `.claude/commands` and `.gemini/commands`.
+They work only while you trust the folder (`/trust`), and attach only files of the project. They
+are read when a session opens and when you trust the folder. After a change, you are asked to trust
+the folder again.
 """
 KEYS_HEAD = """# Keys
 

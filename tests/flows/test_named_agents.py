@@ -157,7 +157,7 @@ async def test_files_of_others_are_read_and_nothing_in_them_loosens(make_flow: M
     assert agents["test-writer"].rounds == 12
     told = "\n".join(map(str, session.notices))
     assert "names the model sonnet of another agent" in told
-    assert "permissionmode is ignored; your approval applies" in told
+    assert "permissionMode is ignored; your approval applies" in told
     assert "there is no tool NoSuchTool" in told
     spec = delegate_spec(agents)
     revoke(session)

@@ -28,7 +28,7 @@ DESCRIBED = 400
 INSTRUCTIONS = 30_000
 FOREIGN_MODELS = ("sonnet", "opus", "haiku")
 """Names of other agents for models, which say nothing here."""
-LOOSENING = ("permissionmode", "hooks", "mcpservers")
+LOOSENING = ("permissionMode", "hooks", "mcpServers")
 NEVER = (DELEGATE.name,)
 """A sub-agent has no sub-agents."""
 RESERVED = frozenset((*TOOL_SETS, "jobs", "job", "any"))
@@ -74,7 +74,7 @@ def parse_agent(
                 {**values, "model": model},
             )
         )
-    ignored = [field for field in LOOSENING if document.fields.get(field)]
+    ignored = [field for field in LOOSENING if document.fields.get(field.lower())]
     if ignored:
         notices.append(
             Phrase(

@@ -200,4 +200,10 @@ class _Lines:
             count.refused.append((ONLY_A_PLAN, events.BY_KOGNITERM))
         answer = refused("", count, mode)
         values = {"name": self.name, "why": answer.reason}
-        return replace(answer, reason=Phrase("{name} was not sent to the model. {why}", values))
+        reason = Phrase("{name} was not sent to the model. {why}", values)
+        if answer.refused_by == "person":
+            reason = Phrase(
+                "{name} was not sent to the model, because you refused a command in it.", values
+            )
+        # Without who refused it, so that the reason is told: nothing else says what became of it.
+        return replace(answer, reason=reason, refused_by="")
