@@ -65,7 +65,7 @@ def test_the_user_and_the_model_give_it_tasks(open_terminal: OpenTerminal, user:
     assert "@keeper  Keeps notes" in shown
     assert "Tools: execute_command" in shown
     say(terminal, "/agents show keeper", "Write every note into notes.txt.")
-    assert b"]0;title" not in terminal.raw
+    assert b"\x1b]0;title" not in terminal.raw
     terminal.send("@ke")
     terminal.until("Keeps notes")
     terminal.send("\x15")
