@@ -37,7 +37,7 @@ SCRIPT = """replies:
      repeat: forever}
   - {when: {sub_agent: true, last_contains: "unknown"}, text: "It had begun.", repeat: forever}
   - {when: {sub_agent: true, tool: execute_command}, text: "Milk is noted.", repeat: forever}
-  - {when: {sub_agent: true, last_contains: "a file beside"}, text: "I saw it.", repeat: forever}
+  - {when: {last_contains: "a file beside"}, text: "I saw the file.", repeat: forever}
   - {when: {last_contains: "hand it over"}, repeat: forever,
      calls: [{tool: delegate, arguments: {task: "write milk", agent: keeper}}]}
   - {when: {last_contains: "plan it"}, repeat: forever,
@@ -85,12 +85,12 @@ def test_the_user_and_the_model_give_it_tasks(open_terminal: OpenTerminal, user:
         answer(terminal, "$ echo milk >> notes.txt", "y")
         terminal.until("The keeper did it.")
     assert "sub-agent 1, keeper: write milk" in terminal.text
-    say(terminal, "@./keeper is here", "Nothing is known")
+    say(terminal, "@./keeper is here", "I saw the file.")
     assert leave(terminal) == 0
     # A script gives it tasks too, and what nobody approves does not run.
     status, shown = terminal.run(f"kogniterm run -y --model {model} '@keeper write milk' 2>&1")
     assert (status, "Milk is noted." in shown) == (0, True), shown
-    assert "sub-agent keeper: write milk" in shown
+    assert "keeper: write milk" in shown
     assert (terminal.folder / "notes.txt").read_text() == "milk\n" * 3
     line = f"kogniterm run --model {model} '@keeper write milk' < /dev/null"
     assert terminal.run(line)[0] == 3
@@ -128,7 +128,7 @@ def test_a_killed_turn_of_one_goes_on(open_terminal: OpenTerminal, user: User) -
     model = scripted(terminal, SCRIPT.replace("NAP", long))
     command = f"kogniterm run -y --no-sandbox --model {model}"
     terminal.start(f"{command} '@keeper wait for it'")
-    terminal.until(lambda: (terminal.folder / "begun").exists())
+    terminal.until((terminal.folder / "begun").exists)
     terminal.until(lambda: bool(running(long)))
     kill(terminal, "kogniterm run -y --no-sandbox")
     assert terminal.status() == 137

@@ -117,7 +117,7 @@ def test_commands_in_the_text_are_approved_and_nothing_is_expanded_again(
     status, shown = terminal.run(f"kogniterm run --model {model} '/check it' < /dev/null")
     assert status == 3
     assert "/check was not sent to the model." in flat(shown)
-    status, shown = terminal.run(f"kogniterm run --model {model} '/chek it'")
+    status, shown = terminal.run(f"kogniterm run --model {model} '/checkk it'")
     assert (status, "Did you mean /check?" in shown) == (2, True)
 
 
@@ -156,7 +156,7 @@ def test_one_that_was_killed_is_never_sent_by_half(open_terminal: OpenTerminal, 
     command = f"kogniterm --model {model} -y --no-sandbox"
     open_prompt(terminal, command)
     say(terminal, "/slow", while_working=True)
-    terminal.until(lambda: (terminal.folder / "second").exists())
+    terminal.until((terminal.folder / "second").exists)
     kill(terminal, "kogniterm --model")
     terminal.until("[ready 137]")
     terminal.until(lambda: not running(long))
