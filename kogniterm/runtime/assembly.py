@@ -27,7 +27,7 @@ from kogniterm.models.catalog import cost_of
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.paths import Paths
 from kogniterm.prompts import PromptFile
-from kogniterm.protocols import Model, SystemClock, Tool
+from kogniterm.protocols import Model, SystemClock
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
 from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
@@ -42,7 +42,7 @@ from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
-from kogniterm.runtime.services.tool_service import ToolService, gather_tools
+from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
@@ -118,12 +118,10 @@ def assemble(
     archive = _archive(given, store, journal)
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
-    usable = _tools(given, written, executor, asker, forgetting, ModelSearch(modes), skills)
-    known = known.with_session(usable)
+    known = _tools(known, given, written, executor, asker, forgetting, ModelSearch(modes), skills)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded)
     agents = _agents(given, project, known.tools, open_model, written)
-    budget = _budget(settings, modes)
-    environment = _environment_hash(given.environ)
+    budget, environment = _budget(settings, modes), _environment_hash(given.environ)
     session = LiveSession(
         journal=written,
         gate=Gate(written, policy, modes, executor, environment),
@@ -292,6 +290,7 @@ def _budget(settings: Settings, modes: SessionModes) -> Budget:
 
 
 def _tools(
+    known: ToolSet,
     given: SessionInputs,
     journal: TurnJournal,
     executor: CommandExecutor,
@@ -299,18 +298,20 @@ def _tools(
     forgetting: ForgetService,
     searcher: ModelSearch,
     skills: SkillService,
-) -> Mapping[str, Tool]:
+) -> ToolSet:
+    """Return the tools that are `known`, those of the session able to run."""
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
         lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, searcher, skills,
     )  # fmt: skip
-    return session_tools(
+    usable = session_tools(
         ports,
         brave_key=_secret(settings.brave_api_key),
         github_token=_secret(settings.github_token),
     )
+    return known.with_session(usable)
 
 
 def _keep_modes(session: LiveSession) -> None:

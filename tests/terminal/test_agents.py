@@ -31,6 +31,8 @@ permissionMode: bypassPermissions
 Write every note into notes.txt.
 """
 SCRIPT = """replies:
+  - {when: {last_matches: "^plan it"}, repeat: forever,
+     plan: {goal: Notes, steps: [{id: s1, what: write milk, delegate: keeper}]}}
   - {when: {sub_agent: true, last_contains: "write milk"}, run: "echo milk >> notes.txt",
      repeat: forever}
   - {when: {sub_agent: true, last_contains: "wait for"}, run: "echo x >> begun; NAP",
@@ -38,10 +40,8 @@ SCRIPT = """replies:
   - {when: {sub_agent: true, last_contains: "unknown"}, text: "It had begun.", repeat: forever}
   - {when: {sub_agent: true, tool: execute_command}, text: "Milk is noted.", repeat: forever}
   - {when: {last_contains: "a file beside"}, text: "I saw the file.", repeat: forever}
-  - {when: {last_contains: "hand it over"}, repeat: forever,
+  - {when: {last_matches: "^hand it over"}, repeat: forever,
      calls: [{tool: delegate, arguments: {task: "write milk", agent: keeper}}]}
-  - {when: {last_contains: "plan it"}, repeat: forever,
-     plan: {goal: Notes, steps: [{id: s1, what: write milk, delegate: keeper}]}}
   - {when: {last_contains: "agent keeper, step s1"}, repeat: forever,
      calls: [{tool: delegate, arguments: {task: "write milk", step: s1}}]}
   - {when: {tool: delegate, any_contains: "agent keeper, step s1"}, repeat: forever,

@@ -117,7 +117,7 @@ def test_commands_in_the_text_are_approved_and_nothing_is_expanded_again(
     status, shown = terminal.run(f"kogniterm run --model {model} '/check it' < /dev/null")
     assert status == 3
     assert "/check was not sent to the model." in flat(shown)
-    status, shown = terminal.run(f"kogniterm run --model {model} '/checkk it'")
+    status, shown = terminal.run(f"kogniterm run --model {model} '/checc it'")
     assert (status, "Did you mean /check?" in shown) == (2, True)
 
 
