@@ -276,7 +276,7 @@ VERB_GROUPS = (
         Verb("tour", "kogniterm.cli.tour", "Show how KogniTerm works, with a scripted model"),
         Verb("login", "kogniterm.cli.login", "Set up a provider and save its API key"),
         Verb("logout", "kogniterm.cli.logout", "Remove a saved API key"),
-        Verb("import", "kogniterm.cli.import_agent",
+        Verb("import", "kogniterm.cli.verbs.extensions.import_agent",
              "Import what you set up for another terminal agent"),
         Verb("config", "kogniterm.cli.verbs.config", "Show the settings and their sources"),
         Verb("doctor", "kogniterm.cli.verbs.doctor", "Check the installation and the settings"),

@@ -151,6 +151,7 @@ def test_gemini_servers_that_are_off_or_need_a_google_login(tmp_path: Path) -> N
         "sse": {"url": "https://x.example/sse", "type": "sse"},
     }
     assert "cloud" in left_out(found)
+    assert "MCP server sse: it is reached by SSE there" in left_out(found)
 
 
 def test_opencode(tmp_path: Path) -> None:

@@ -126,6 +126,13 @@ class Findings:
                 Phrase("MCP server {name}: {why}.", {"name": shown(name), "why": error.text})
             )
             return
+        if kept.get("type") == "sse":
+            self.leave_out(
+                Phrase(
+                    "MCP server {name}: it is reached by SSE there, by streamable HTTP here.",
+                    {"name": shown(name)},
+                )
+            )
         self._servers.setdefault(name, ForeignServer(name, kept))
 
     def hooks(self, section: object) -> None:
