@@ -9,7 +9,7 @@ import pytest
 from tests.support.ordinary import hand_over
 from tests.support.other_agents import BEARER, HOMES, SECRETS
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import put
+from tests.support.typing_user import leave, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SHOWN = {
@@ -177,3 +177,20 @@ def test_the_screen_speaks_spanish(open_terminal: OpenTerminal, user: User) -> N
     terminal.send("n\r")
     terminal.until("6 entradas importadas.")
     assert terminal.status() == 0
+
+
+def test_what_was_imported_works_in_the_next_session(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = at_home(open_terminal, user, "claude", columns=120)
+    assert terminal.run("kogniterm import claude --yes > import.txt")[0] == 0
+    assert "pdf" in terminal.run("kogniterm skills list")[1]
+    script = """replies:
+  - {when: {last_contains: "Look at the branch"}, text: "The branch is fine."}
+  - {when: {system_contains: "Use British spelling"}, text: "I write colour.", repeat: forever}
+"""
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script)}")
+    say(terminal, "/review the branch", "The branch is fine.")
+    say(terminal, "how do you spell?", "I write colour.")
+    say(terminal, "/help git:commit", "Write a commit message")
+    assert leave(terminal) == 0
