@@ -187,7 +187,7 @@ def _is_piped(args: argparse.Namespace) -> bool:
 
 
 def _called(session: LiveSession, user_input: UserInput) -> UserInput:
-    """Return the input for the sub-agent that the task begins with, or of a custom command.
+    """Return the input for the sub-agent that the task begins with, of a custom command or a skill.
 
     Raises `UsageError` for what is almost the name of one.
     """
@@ -208,8 +208,13 @@ def _called(session: LiveSession, user_input: UserInput) -> UserInput:
         find = partial(mentions, folder=session.folder)
         given = custom.given(argument, session.folder, find)
         return replace(given, data=user_input.data, source="run")
-    name = split_line(user_input.text)[0]
-    near = None if name in built_in else meant(name, [one.name for one in known])
+    name, argument = split_line(user_input.text)
+    taken = {*built_in, *(word for one in known for word in (one.name, one.alias))}
+    skills = [skill for skill, _description in session.skills.commands(taken)]
+    if name in skills:
+        text = session.skills.run_by_user(name, argument)
+        return replace(user_input, text=text, line=user_input.text)
+    near = None if name in built_in else meant(name, [*(one.name for one in known), *skills])
     if near:
         raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
     return user_input

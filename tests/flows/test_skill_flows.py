@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import discover
 from kogniterm.runtime.use_cases.project_files import revoke, trust
+from kogniterm.runtime.use_cases.stored_data import export_parts
 from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow
 from tests.flows.program import replayed
@@ -262,3 +264,39 @@ async def test_wrong_names_are_answered_with_what_there_is(make_flow: MakeFlow) 
     await flow.run()
     assert any("there are: release-notes." in text for text in flow.shown)
     assert not flow.of(events.ActionProposed)
+
+
+async def test_what_is_stored_of_skills_is_forgotten(make_flow: MakeFlow, home: Path) -> None:
+    flow = make_flow(USE)
+    folder = install(home / ".agents" / "skills")
+    session = flow.open()
+    session.skills.accept(session.skills.named("release-notes"))
+    (folder / "references" / "style.md").unlink()
+    stored = session.archive.paths.extensions.skill_data
+    texts = [file.read_bytes() for file in stored.rglob("*") if file.is_file()]
+    assert any(b"heliotrope" in text for text in texts)
+    others = forgettables(session.archive.paths, session.archive.store, str(flow.folder))
+    for one in others:
+        one.purge(["heliotrope"])
+    texts = [file.read_bytes() for file in stored.rglob("*") if file.is_file()]
+    assert texts
+    assert not any(b"heliotrope" in text for text in texts)
+
+
+@pytest.mark.usefixtures("home")
+async def test_a_session_with_skills_is_exported_and_imported(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(USE)
+    install(own(flow))
+    session = flow.open()
+    await flow.run("write the release notes")
+    await session.context.compact_now(asked=True)
+    text = "\n".join(export_parts(session.archive.store, session.id, "markdown", str))
+    assert "1. Run `scripts/commits.sh`" in text
+    lines = "".join(export_parts(session.archive.store, session.id, "jsonl", str)).splitlines()
+    flow.close()
+    file = flow.folder / "talk.jsonl"
+    file.write_text("\n".join(lines))
+    status, report = replayed(forge, flow, str(file))
+    assert (status, report["divergence"]) == (0, None)

@@ -114,6 +114,10 @@ def test_skills_are_added_listed_shown_and_removed_by_commands(
     assert "Bash(git log:*)" in shown
     assert "1. Run `scripts/commits.sh`" in shown
     assert '"state": "ready"' in terminal.run("kogniterm skills list --json")[1]
+    notes = scripted(terminal, 'replies: [{when: {last_contains: "besides: v2"}, text: For two.}]')
+    assert "For two." in terminal.run(f"kogniterm run --model {notes} '/release-notes v2'")[1]
+    status, shown = terminal.run(f"kogniterm run --model {notes} '/release-note v2'")
+    assert (status, "Did you mean /release-notes?" in shown) == (2, True)
     # A script of the user's own skill runs in the sandbox, which cannot change it.
     script = terminal.home / ".config/kogniterm/skills/release-notes/scripts/commits.sh"
     model = scripted(
