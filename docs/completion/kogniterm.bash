@@ -27,10 +27,10 @@ _kogniterm() {
     cur=${words[-1]} prev=${words[-2]}
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-            --category|--command-timeout|--cwd|--effort|--env-file|--executor|--file|--folder|--format|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
+            --category|--command-timeout|--cwd|--effort|--env-file|--executor|--file|--folder|--format|--input|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/login|/mcp/logout|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/login|/mcp/logout|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -107,6 +107,9 @@ _kogniterm() {
         /skills/trust:--lang) _kogniterm_offer 'auto en es'; return ;;
         /skills/add:--lang) _kogniterm_offer 'auto en es'; return ;;
         /skills/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hooks:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hooks/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hooks/test:--lang) _kogniterm_offer 'auto en es'; return ;;
         /trust:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit:--lang) _kogniterm_offer 'auto en es'; return ;;
         /audit/verify:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -140,12 +143,12 @@ _kogniterm() {
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
         *:--resume|*:--session) _kogniterm_names sessions; return ;;
-        *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
+        *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--input|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions replay memory recipe policy tools skills trust audit tour login logout import config doctor models mcp storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
-        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions replay memory recipe policy tools skills hooks trust audit tour login logout import config doctor models mcp storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/run') kind=file flags='-h --help --lang --env-file --debug --output --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
         '/sessions/list') flags='-h --help --lang --env-file --debug --here --all --limit --json' ;;
         '/sessions/show') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -177,7 +180,7 @@ _kogniterm() {
         '/recipe/save') flags='-h --help --lang --env-file --debug --file --session --replace' ;;
         '/recipe/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/recipe/show') kind=recipes flags='-h --help --lang --env-file --debug --schema --json' ;;
-        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/recipe/run') kind=recipes flags='-h --help --lang --env-file --debug --output --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/policy') said='check test permissions revoke' flags='-h --help --lang --env-file --debug' ;;
         '/policy/check') flags='-h --help --lang --env-file --debug -C --cwd --mode --file --json' ;;
         '/policy/test') flags='-h --help --lang --env-file --debug --mode --file --json' ;;
@@ -190,6 +193,9 @@ _kogniterm() {
         '/skills/trust') flags='-h --help --lang --env-file --debug --yes -C --cwd --json' ;;
         '/skills/add') kind=folder flags='-h --help --lang --env-file --debug --json' ;;
         '/skills/remove') flags='-h --help --lang --env-file --debug --yes --json' ;;
+        '/hooks') said='list test' flags='-h --help --lang --env-file --debug' ;;
+        '/hooks/list') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/hooks/test') flags='-h --help --lang --env-file --debug --input -C --cwd --json' ;;
         '/trust') flags='-h --help --lang --env-file --debug --show --revoke --list -C --cwd --json' ;;
         '/audit') said='verify show anchor' flags='-h --help --lang --env-file --debug' ;;
         '/audit/verify') kind=sessions flags='-h --help --lang --env-file --debug --json' ;;
@@ -217,7 +223,7 @@ _kogniterm() {
         '/storage/copy') kind=file flags='-h --help --lang --env-file --debug --json' ;;
         '/storage/cache') flags='-h --help --lang --env-file --debug --clear --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy tools skills trust audit tour login logout import config doctor mcp storage completion help' flags='-h --help --lang --env-file --debug' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume replay recipe policy tools skills hooks trust audit tour login logout import config doctor mcp storage completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --effort --env-file --executor --file --folder --format --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
+            case --category --command-timeout --cwd --effort --env-file --executor --file --folder --format --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/login' '/mcp/logout' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/login' '/mcp/logout' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -28,6 +28,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'recipe' -d 'Save and run recipe
 complete -c kogniterm -n '__kogniterm_at ""' -a 'policy' -d 'Explain and test the approval rules'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'tools' -d 'List the tools of the model and their state'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'skills' -d 'List, accept, add and remove skills'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'hooks' -d 'List and try hooks'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'trust' -d 'Trust a project folder, or revoke its trust'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'audit' -d 'Verify and show what was approved and run'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'
@@ -56,6 +57,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -s y -l auto-approve -d 'Run comman
 complete -c kogniterm -n '__kogniterm_at ""' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at ""' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at ""' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at ""' -l no-hooks -d 'Run no hooks, neither yours nor a project’s'
 complete -c kogniterm -n '__kogniterm_at ""' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at ""' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at ""' -s c -l continue -d 'Resume the most recent session of this folder'
@@ -86,6 +88,7 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -s y -l auto-approve -d 'Run co
 complete -c kogniterm -n '__kogniterm_at "/run"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l no-hooks -d 'Run no hooks, neither yours nor a project’s'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at "/run"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at "/run"' -s c -l continue -d 'Resume the most recent session of this folder'
@@ -114,6 +117,7 @@ complete -c kogniterm -n '__kogniterm_at "/resume"' -s y -l auto-approve -d 'Run
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/resume"' -l no-hooks -d 'Run no hooks, neither yours nor a project’s'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at "/resume"' -s c -l continue -d 'Resume the most recent session of this folder'
@@ -378,6 +382,7 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s y -l auto-approve -d 
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l allow-reads -d 'Run read-only commands without asking'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l no-hooks -d 'Run no hooks, neither yours nor a project’s'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s c -l continue -d 'Resume the most recent session of this folder'
@@ -471,6 +476,25 @@ complete -c kogniterm -n '__kogniterm_at "/skills/remove"' -l env-file -r -F -d 
 complete -c kogniterm -n '__kogniterm_at "/skills/remove"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/skills/remove"' -l yes -d 'Do not ask for confirmation'
 complete -c kogniterm -n '__kogniterm_at "/skills/remove"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/hooks"' -a 'list' -d 'List your hooks and those of a trusted folder'
+complete -c kogniterm -n '__kogniterm_at "/hooks"' -a 'test' -d 'Run the hooks of an event with a sample input, and show their answers'
+complete -c kogniterm -n '__kogniterm_at "/hooks"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hooks"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hooks"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hooks"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hooks/list"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hooks/list"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hooks/list"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hooks/list"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hooks/list"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/hooks/list"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -l input -x -d 'Input of the tool, as a JSON object'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/hooks/test"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/trust"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -660,6 +684,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'recipe' -d 'Save and run r
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'policy' -d 'Explain and test the approval rules'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'tools' -d 'List the tools of the model and their state'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'skills' -d 'List, accept, add and remove skills'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'hooks' -d 'List and try hooks'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'trust' -d 'Trust a project folder, or revoke its trust'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'audit' -d 'Verify and show what was approved and run'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'tour' -d 'Show how KogniTerm works, with a scripted model'

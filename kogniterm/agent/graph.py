@@ -24,6 +24,7 @@ from kogniterm.agent.messages import (
     PLAN_FIRST,
     images_behind_results,
     last_ai,
+    note,
     seen_by,
     steering_message,
     unanswered_calls,
@@ -151,13 +152,22 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         if problem is None and purpose == "create_plan":
             problem = _plan_missing(reply.message, history, context)
         if problem is None:
-            return {"messages": [*added, reply.message], "usage": usage}
+            told = await _goes_on(reply.message, context) if attempt < MAX_UNUSABLE else None
+            if told is None:
+                return {"messages": [*added, reply.message], "usage": usage}
+            added.extend((reply.message, note(told)))
+            continue
         added.extend(sent_back(reply.message, problem.for_model))
         if attempt < MAX_UNUSABLE:
             _say_again(attempt, problem.for_user)
     if _must_plan(context):
         raise _no_plan(MAX_UNUSABLE)
     raise no_usable_reply(problem.short if problem is not None else Phrase(""))
+
+
+async def _goes_on(message: AIMessage, context: ThinkContext) -> str | None:
+    """Return what an agent is told that wants to end and may not yet; None where it may."""
+    return None if message.tool_calls else await context.goes_on(context.agent, message.text)
 
 
 def _say_again(attempt: int, reason: Phrase) -> None:

@@ -75,6 +75,10 @@ def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
 
+async def _may_end(agent: str, answer: str) -> None:
+    del agent, answer
+
+
 @dataclass(frozen=True, slots=True)
 class NamedAgent:
     """A sub-agent of the user or of a project: its instructions, its tools and its limits.
@@ -132,6 +136,8 @@ class ThinkContext:
     """Gives what the user said to an agent while the turn ran, until it is journaled."""
     instructions_due: Callable[[str, Sequence[BaseMessage]], Sequence[BaseMessage]] = _nothing_due
     """Gives the notes with instructions of folders that an agent's history shows it at work in."""
+    goes_on: Callable[[str, str], Awaitable[str | None]] = _may_end
+    """Asked at the answer of an agent: what it is told so that it goes on, None where it ends."""
     window: Window = field(default_factory=Window)
     """The length a request may have, which a refusal of the provider changes."""
     language: str = ""

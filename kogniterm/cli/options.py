@@ -75,7 +75,11 @@ class Argument:
             how |= {key: value for key, value in given.items() if value is not None}
         else:
             default = False if self.default is None else self.default
-            how |= {"action": "store_const", "const": self.const or True, "default": default}
+            how |= {
+                "action": "store_const",
+                "const": True if self.const is None else self.const,
+                "default": default,
+            }
         if only_if_given:
             how["default"] = argparse.SUPPRESS
         parser.add_argument(*sorted(self.names, key=len), **how)
@@ -123,6 +127,8 @@ SESSION_GROUPS = (
         Argument("--allow-reads", "Run read-only commands without asking", field="allow_reads"),
         Argument("--no-sandbox", "Run commands without a sandbox (dangerous with -y)",
                  field="sandbox", const="off"),
+        Argument("--no-hooks", "Run no hooks, neither yours nor a project's",
+                 field="hooks", const=False),
         Argument("--executor", "Answer commands from a file instead of running them: scripted:FILE",
                  "EXECUTOR", "executor"),
     )),
@@ -269,6 +275,7 @@ VERB_GROUPS = (
         Verb("tools", "kogniterm.cli.verbs.tools", "List the tools of the model and their state"),
         Verb("skills", "kogniterm.cli.verbs.extensions.skills",
              "List, accept, add and remove skills"),
+        Verb("hooks", "kogniterm.cli.verbs.extensions.hooks", "List and try hooks"),
         Verb("trust", "kogniterm.cli.verbs.trust", "Trust a project folder, or revoke its trust"),
         Verb("audit", "kogniterm.cli.verbs.audit", "Verify and show what was approved and run"),
     )),

@@ -30,6 +30,13 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Model, SystemClock
 from kogniterm.runtime.budgets import Budget, Limits
 from kogniterm.runtime.context import ContextService, system_message, use_instructions
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.hooks.hook_service import HookService
+from kogniterm.runtime.extensions.hooks.hook_setup import (
+    HookSurroundings,
+    known_secrets,
+    open_hooks,
+)
 from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
@@ -112,6 +119,7 @@ def assemble(
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
     known = gather_tools(settings, policy.in_force, state.folder, given.tools)
+    hook_service = _hooks(given, written, modes, policy, project)
     executor = _executor(given, state, policy)
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project))
@@ -119,23 +127,21 @@ def assemble(
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
     known = _tools(known, given, written, executor, asker, forgetting, ModelSearch(modes), skills)
-    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded)
+    hooks = Hooks(hook_service, known.tools)
+    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks)
     agents = _agents(given, project, known.tools, open_model, written)
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)
     session = LiveSession(
         journal=written,
-        gate=Gate(written, policy, modes, executor, environment),
+        gate=Gate(written, policy, modes, executor, environment, hooks),
         runner=Runner(
-            written, policy, modes, executor, tools.known.tools, budget,
-            keep_preimages=undo.keep,
-            learn=_learner(given, memory),
-            answered_from=_answers(given),
-            command_timeout=settings.command_timeout or None,
-            env_hash=environment,
+            written, policy, modes, executor, tools.known.tools, budget, hooks,
+            keep_preimages=undo.keep, learn=_learner(given, memory), answered_from=_answers(given),
+            command_timeout=settings.command_timeout or None, env_hash=environment,
         ),
-        context=_context(written, modes, memory, tools, project, agents),
-        modes=modes,
-        budget=budget,
+        context=_context(written, modes, memory, tools, project, agents, hooks),
+        hooks=hooks, hook_service=hook_service,
+        modes=modes, budget=budget,
         executor=executor,
         policy=policy,
         undo=undo,
@@ -150,7 +156,7 @@ def assemble(
         skills=skills,
         prompts=texts,
         notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
-                 *too_much(project), *known.notices, *agents.notices,
+                 *too_much(project), *known.notices, *agents.notices, *hook_service.notices,
                  *_told_of_script(given, written)),
     )  # fmt: skip
     _keep_modes(session)
@@ -197,9 +203,12 @@ def _context(
     tools: ToolService,
     project: tuple[ProjectFile, ...],
     agents: SessionAgents,
+    hooks: Hooks,
 ) -> ContextService:
     nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
-    return ContextService(journal, modes, memory, system_message(journal), tools, nested, agents)
+    return ContextService(
+        journal, modes, memory, system_message(journal), tools, nested, agents, hooks
+    )
 
 
 def _agents(
@@ -219,6 +228,29 @@ def _agents(
 def _archive(given: SessionInputs, store: SessionStore, journal: SessionJournal) -> SessionArchive:
     settings, key = given.settings, _secret(given.settings.google_api_key) or ""
     return SessionArchive(store, journal, given.paths, settings.session_max_age_days, key)
+
+
+def _hooks(
+    given: SessionInputs,
+    journal: TurnJournal,
+    modes: SessionModes,
+    policy: PolicyService,
+    project: Sequence[ProjectFile],
+) -> HookService:
+    """Return the hooks of the session; none run where no command does."""
+    settings = given.settings
+
+    def folders() -> tuple[str, str]:
+        assert policy.executor is not None, "hooks run where commands run"
+        temporary = Path(policy.executor.temporary_folder).with_name("hooks")
+        return policy.executor.cwd, str(temporary)
+
+    surroundings = HookSurroundings(
+        settings, given.paths, journal.state.folder, given.environ, known_secrets(settings),
+        folders, policy.bounds,
+    )  # fmt: skip
+    enabled = given.commands is None
+    return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
 
 
 def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
@@ -445,16 +477,7 @@ def _secret(value: SecretStr | None) -> str | None:
 def _redactor(settings: Settings, state: SessionState) -> Redactor:
     """Return what replaces secrets; placeholders of earlier processes get no new meaning."""
     before = highest_mark(message.text for message in state.messages)
-    return Redactor(_known_secrets(settings), after=before)
-
-
-def _known_secrets(settings: Settings) -> tuple[str, ...]:
-    """Return every secret among the settings: none of them may reach journal, log or model."""
-    return tuple(
-        value.get_secret_value()
-        for name in type(settings).model_fields
-        if isinstance(value := getattr(settings, name), SecretStr)
-    )
+    return Redactor(known_secrets(settings), after=before)
 
 
 def _environment_hash(environ: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -44,8 +45,9 @@ from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, why
 from kogniterm.host.safe_files import look, open_file, resolved
-from kogniterm.protocols import Model, Tool
+from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
@@ -88,6 +90,7 @@ class ContextService:
     rules: ToolRules
     nested: NestedInstructions = field(default_factory=NestedInstructions)
     agents: SessionAgents = field(default_factory=SessionAgents)
+    hooks: Hooks = field(default_factory=Hooks)
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -104,15 +107,17 @@ class ContextService:
         return offered_tools(self.unlimited_context())
 
     def recall(self, user_input: UserInput) -> Attached:
-        """Return what the files named in this input hold, and what memory adds to it."""
+        """Return what the files named in this input hold, and what memory and hooks add to it."""
         model = self.modes.model.info
-        files = attached(
+        found = attached(
             user_input.attachments,
             Path(self.journal.state.folder),
             observation_limit(model.context_window),
             self.journal.redact,
             model,
         )
+        told = "\n\n".join(filter(None, (found.text, self.hooks.take_context())))
+        files = replace(found, text=told)
         if self.memory is None:
             return files
         news = self.memory.set_preferences(user_input)
@@ -133,6 +138,7 @@ class ContextService:
         before = self.journal.history_tokens
         if not compaction.needs_compaction(before, self._fixed_tokens(), window):
             return
+        await self.hooks.compacting("auto", io.sink)
         count.add_usage(await self._compact(asked=False))
         text = Phrase(
             "History compacted from about {before} to {after} tokens.",
@@ -140,8 +146,11 @@ class ContextService:
         )
         io.sink(events.Notice(text))
 
-    async def compact_now(self, *, asked: bool = False) -> tuple[int, int]:
+    async def compact_now(
+        self, *, asked: bool = False, sink: EventSink | None = None
+    ) -> tuple[int, int]:
         """Compact the history, needed or not; return about how many tokens it had and has."""
+        await self.hooks.compacting("manual", sink or (lambda event: None))
         before = self.journal.history_tokens
         await self._compact(asked=asked)
         return before, self.journal.history_tokens
@@ -168,7 +177,9 @@ class ContextService:
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         """Return the ports of one graph invocation."""
-        return self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
+        context = self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
+        goes_on = partial(self.hooks.goes_on, sink=io.sink)
+        return replace(context, goes_on=goes_on)
 
     def unlimited_context(self) -> ThinkContext:
         """Return the ports of the graph for a caller that has no limits and no turn."""

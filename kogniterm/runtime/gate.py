@@ -2,22 +2,42 @@
 
 Policy decides what it can, the approver the rest. What was approved is what runs, byte for byte:
 an edit is judged again, and an approval is withdrawn when a file that decides what would run
-changed before the start.
+changed before the start. Hooks are heard after policy: they can make its verdict stricter, and one
+of the user's can allow what an allow rule of theirs could.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.hooks.hook_service import HookFindings
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Decided, Judged, Requested
-from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, Verdict, events
+from kogniterm.types import (
+    ActionRequest,
+    Decision,
+    Phrase,
+    RiskReport,
+    RuleTrace,
+    Verdict,
+    events,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Policy's verdict on a request, after hooks; `request` is as they changed it."""
+
+    request: ActionRequest
+    report: RiskReport
+    verdict: Verdict
 
 
 @dataclass(slots=True)
@@ -29,15 +49,49 @@ class Gate:
     modes: SessionModes
     executor: Executor
     env_hash: str = ""
+    hooks: Hooks = field(default_factory=Hooks)
 
-    def judge(self, request: ActionRequest, io: TurnIO) -> tuple[RiskReport, Verdict]:
+    async def judge(self, request: ActionRequest, io: TurnIO) -> Judgement:
         """Arrow 8: return the facts about the request, and policy's verdict on it."""
+        judged = self._by_policy(request, io)
+        if judged.verdict.kind != "deny" or self.hooks.replays:
+            judged = await self._heard(judged, io)
+        request, report, verdict = judged.request, judged.report, judged.verdict
+        cwd = self.executor.cwd
+        states = self.policy.file_states(request, report)
+        self.journal.record(Requested(request, cwd, self.env_hash, states))
+        self.journal.record(Judged(request.id, report, verdict))
+        io.sink(events.ActionProposed(request, report, verdict, cwd))
+        return judged
+
+    async def _heard(self, judged: Judgement, io: TurnIO) -> Judgement:
+        """Return the verdict after the hooks. Raises `RefusedError` where one ends the turn."""
+        request, said = await self.hooks.before_tool(judged.request, io.sink)
+        if request != judged.request:
+            judged = self._by_policy(request, io)
+        verdict, report = judged.verdict, judged.report
+        if said.choice == "allow" and verdict.kind == "ask":
+            return self._by_policy(request, io, allowed_by=said)
+        if verdict.kind == "deny" or said.choice not in ("ask", "deny"):
+            return judged
+        others = verdict.reasons if verdict.kind == "ask" else report.reasons
+        trace = RuleTrace(f"hook {said.name}", said.choice, True, said.reasons[0])
+        stricter = Verdict(said.choice, (*said.reasons, *others), (*verdict.trace, trace))
+        return replace(judged, verdict=stricter)
+
+    def _by_policy(
+        self, request: ActionRequest, io: TurnIO, allowed_by: HookFindings | None = None
+    ) -> Judgement:
         cwd = self.executor.cwd
         report = self.policy.assess(request, cwd)
         again = bool(runs_repeated(self.journal, request, cwd))
+        allowing = None
+        if allowed_by is not None:
+            allowing = RuleTrace(f"hook {allowed_by.name}", "allow", True, allowed_by.reasons[0])
         verdict = self.policy.judge(
-            request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt
-        )
+            request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt,
+            allowing=allowing,
+        )  # fmt: skip
         if lost := self.journal.secrets.lost(request.command):
             why = Phrase(
                 "{mark} stands for a secret from before KogniTerm was restarted, and secrets are "
@@ -45,11 +99,7 @@ class Gate:
                 {"mark": lost},
             )
             verdict = Verdict("deny", (why,), verdict.trace)
-        states = self.policy.file_states(request, report)
-        self.journal.record(Requested(request, cwd, self.env_hash, states))
-        self.journal.record(Judged(request.id, report, verdict))
-        io.sink(events.ActionProposed(request, report, verdict, cwd))
-        return report, verdict
+        return Judgement(request, report, verdict)
 
     async def decide(
         self,
@@ -63,15 +113,18 @@ class Gate:
         proposed = request
         while True:
             if verdict.kind != "ask":
-                decision = _by_policy(request, verdict)
+                decision = _decided(request, verdict)
             else:
+                if io.attended:
+                    self.hooks.notify(request, io.sink)
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)
                 decision = self._without_secrets(decision)
             if decision.kind != "edit":
                 break
             request = replace(request, command=decision.command)
-            report, verdict = self.judge(request, io)
+            judged = await self.judge(request, io)
+            request, report, verdict = judged.request, judged.report, judged.verdict
             if verdict.kind == "allow":
                 decision = Decision("approve", request.command, decision.by)
                 break
@@ -125,7 +178,7 @@ def withdrawn(command: str, changed: str) -> Decision:
     return Decision("reject", command, events.START_CHECK, str(why), (why,))
 
 
-def _by_policy(request: ActionRequest, verdict: Verdict) -> Decision:
+def _decided(request: ActionRequest, verdict: Verdict) -> Decision:
     if verdict.kind == "deny":
         decision = Decision("reject", request.command, "policy", reasons=verdict.reasons)
         return replace(decision, reason=str(decision.why))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.agent import compaction, messages
 from kogniterm.agent.compaction import observation_limit
@@ -36,6 +36,12 @@ from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled
+from kogniterm.runtime.extensions.hooks.hook_inputs import (
+    command_response,
+    subject_of,
+    tool_response,
+)
+from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
@@ -51,6 +57,9 @@ from kogniterm.types import (
     Waiting,
     events,
 )
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.services.sandbox_service import SandboxFindings
 
 FLUSH_SECONDS = 0.03
 STOP_AGAIN = 0.1
@@ -92,6 +101,7 @@ class Runner:
     executor: Executor
     tools: Mapping[str, Tool]
     budget: Budget
+    hooks: Hooks = field(default_factory=Hooks)
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
     learn: Callable[[CommandResult], None] = lambda result: None
     command_timeout: float | None = None
@@ -186,7 +196,8 @@ class Runner:
         count.add_command(result)
         previous = journal.state.plan
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
-        note = "\n".join(filter(None, (found, after.note)))
+        heard = await self._hear_hooks(run, result, after, io)
+        note = "\n".join(filter(None, (found, after.note, heard.note)))
         message = messages.command_message(request, result, run.decision, note)
         again = None
         if after.refused is not None:
@@ -209,7 +220,19 @@ class Runner:
             sink(events.PlanChanged(plan, previous))
         _report_missing_state(result, sink)
         self.learn(result)
+        heard.conclude()
         return again
+
+    async def _hear_hooks(
+        self, run: Approved, result: CommandResult, after: SandboxFindings, io: TurnIO
+    ) -> AfterTool:
+        """Run the hooks after a command, whose end is on disk before them."""
+        request = replace(run.request, command=run.decision.command)
+        ended = result.ended == "exited" and after.refused is None
+        if not ended or not self.hooks.follows(subject_of(request)):
+            return AfterTool(self.hooks.told(request))
+        self.note_end(request, result)
+        return await self.hooks.after_tool(request, command_response(result), io.sink)
 
     def note_end(self, request: ActionRequest, result: CommandResult) -> None:
         """Note on disk that a command has ended whose outcome has to wait for its turn."""
@@ -314,7 +337,12 @@ class Runner:
             count.unasked.append(request.command)
         journal, failure, usage = self.journal, end.failed, end.usage
         observation = journal.redact(end.text)
-        message = messages.action_message(request, observation, failed=failure, images=end.images)
+        heard = AfterTool(self.hooks.told(request))
+        if not failure:
+            response = tool_response(request, observation)
+            heard = await self.hooks.after_tool(request, response, io.sink)
+        text = "\n".join(filter(None, (observation, heard.note)))
+        message = messages.action_message(request, text, failed=failure, images=end.images)
         status: OutcomeStatus = "failed" if failure else "finished"
         outcome = Outcome(request.id, status, message, agent=request.agent, usage=usage)
         await journal.record_outcome(outcome, io.sink)
@@ -327,6 +355,7 @@ class Runner:
             count.add_usage(usage)
             io.sink(events.ModelAnswered(request.tool, usage, count.usage))
             io.sink(events.BudgetUsed(count.budget.shown()))
+        heard.conclude()
 
     def _refuse_changed(
         self, request: ActionRequest, reason: Phrase, io: TurnIO, count: TurnCount

@@ -10,7 +10,7 @@ from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
-from kogniterm.errors import UsageError
+from kogniterm.errors import EXIT_REFUSED, UsageError
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.models import OpenModels, preload
 from kogniterm.models.catalog import PRICES_DATE
@@ -19,6 +19,8 @@ from kogniterm.prompts import PromptFile
 from kogniterm.protocols import Approver, Clock, EventSink, Terminal
 from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.hooks.hook_service import HookService
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
@@ -68,6 +70,8 @@ class LiveSession:
     asker: AskPort
     open_model: OpenModels
     tools: ToolService
+    hooks: Hooks
+    hook_service: HookService
     skills: SkillService
     run_other: Callable[[LiveSession, UserInput | None, TurnIO], Awaitable[Answer]]
     """Runs a turn that does more than ask the model, see `UserInput.beyond_model`."""
@@ -133,6 +137,11 @@ class LiveSession:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         prompts.use(self.prompts)
         self.asker.ask_now = ask
+        await self.hooks.begin(sink, resumed=bool(self.state.turn))
+        if user_input is not None:
+            why = await self.hooks.input_given(user_input, sink)
+            if why is not None:
+                return self._without_model(sink, partial(_refused, why))
         forget = self.forgetting.requested_in(user_input) if user_input is not None else None
         if forget is not None and not self.state.open_turn:
             choice = await self.forgetting.decide(forget, sink)
@@ -263,8 +272,12 @@ class LiveSession:
         redact = self.journal.redact
         return tuple(replace(one, command=redact(one.command)) for one in self.executor.left)
 
-    async def finish(self) -> None:
-        """Finish learning and release the model. Call before `close`."""
+    async def finish(self, reason: str = "other") -> None:
+        """Finish learning and release the model. Call before `close`.
+
+        `reason` is what hooks are told about the end.
+        """
+        await self.hooks.end(reason, lambda event: None)
         if self.memory is not None:
             await self.memory.finish()
         self.archive.expire()
@@ -280,6 +293,11 @@ class LiveSession:
             self.memory.close()
         self.journal.journal.close()
         self.archive.store.close()
+
+
+def _refused(why: Phrase) -> Answer:
+    """Return the answer to an input that a hook refused."""
+    return Answer("", "refused", EXIT_REFUSED, why, refused_by="hook")
 
 
 def _told(news: tuple[Phrase, ...], sink: EventSink) -> Answer:

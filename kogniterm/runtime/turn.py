@@ -232,7 +232,7 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
                 return None
-        elif services.only_plans:
+        elif services.only_plans and not services.gate.policy.runs_inside(request):
             services.gate.refuse_acting(request)
         elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
@@ -287,7 +287,8 @@ async def _approve_and_run(
     may only read.
     """
     gate = services.gate
-    report, verdict = (known.report, known.verdict) if known else gate.judge(request, io)
+    judged = known.judged if known else await gate.judge(request, io)
+    request, report, verdict = judged.request, judged.report, judged.verdict
     if only_plans(verdict):
         io.sink(events.ActionDecided(request, gate.refuse_acting(request)))
         return True

@@ -33,6 +33,7 @@ from kogniterm.types import (
     PlanMode,
     Reply,
     RiskReport,
+    RuleTrace,
     ToolRan,
     UserInput,
     Verdict,
@@ -242,12 +243,16 @@ class PolicyPort(Protocol):
         *,
         unknown_outcome: bool = False,
         at_prompt: bool = False,
+        allowing: RuleTrace | None = None,
     ) -> Verdict:
         """Return policy's verdict on a request.
 
         With `unknown_outcome` an earlier run of the same has no known end; `at_prompt` is whether a
-        user sits at the prompt.
+        user sits at the prompt. `allowing` counts like an allow rule of the user about it.
         """
+
+    def runs_inside(self, request: ActionRequest) -> bool:
+        """Return whether only a rule or a hook took this call out of the graph."""
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
         """Return the state of every file that decides what the request runs, by name."""
@@ -282,7 +287,7 @@ class ToolRules(Protocol):
         """Return why a tool is switched off now, by a rule that came later too."""
 
     def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
-        """Return whether a rule denies this call of a tool without an effect, or asks for it."""
+        """Return whether a rule or a hook decides on this call of a tool without an effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ class TurnRecording:
     `voices` are by agent, with the main one under the empty name. `ended` is None when a crash
     ended the turn. `inside` and `proposed` are by tool; parallel sub-agents ask for them in any
     order. `withheld` are the files for which approved requests were not started, by request.
-    `agent_nodes` counts the nodes of sub-agents that ran.
+    `agent_nodes` counts the nodes of sub-agents that ran. `hooks` are notes of what hooks said.
     """
 
     given: InputReceived
@@ -243,6 +243,7 @@ class TurnRecording:
     proposed: dict[str, list[ActionRequest]] = field(default_factory=lambda: defaultdict(list))
     agent_nodes: int = 0
     withheld: dict[str, str] = field(default_factory=dict)
+    hooks: list[Noted] = field(default_factory=list)
     settled: int = 0
     ended: TurnEnded | None = None
 
@@ -319,6 +320,9 @@ def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
     match body:
         case NodeRan():
             _take_node(turn, body)
+        case Requested(request=request) if request.effect != "command":
+            if request not in turn.proposed[request.tool]:  # as a hook changed it
+                turn.proposed[request.tool].append(request)
         case Judged():
             turn.judged.append(body)
         case Decided(decision=made) if not _automatic(made):
@@ -329,6 +333,8 @@ def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:
                 turn.outcomes.append(body)
             elif changed := CHANGED.match(body.message.text):
                 turn.withheld[body.request_id] = changed["file"]
+        case Noted(kind="hook"):
+            turn.hooks.append(body)
         case Compacted():
             said = len(turn.voices[""].replies)
             turn.compactions.append(Shortened(said, turn.settled, body))
@@ -418,5 +424,7 @@ def _request_of(body: RecordBody) -> str | None:
             return request.id
         case Judged() | Decided():
             return body.request_id
+        case Noted(kind="hook", data=said):
+            return str(said["request_id"]) or None
         case _:
             return None

@@ -258,6 +258,12 @@ class Settings(BaseSettings):
         flag="--no-sandbox",
     )
 
+    hooks: bool = _setting(
+        True,
+        "Run hooks: your own and those of trusted projects.",
+        flag="--no-hooks",
+    )
+
     tools_off: Names = _setting(
         (),
         "Names of tools that the model does not get; `kogniterm tools` lists all tools.",

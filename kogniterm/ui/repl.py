@@ -249,6 +249,9 @@ class Repl:
             self.turns.queue.insert(0, Work())
         if guide is not None:
             guide.begin(self)
+        if self.display.screen is not None:
+            begun = session.hooks.begin(self.display.screen, resumed=bool(state.turn))
+            self.spawn(self.guarded(begun))
         self.turns.begin()
         self.front.surface.refresh()
         if guide is None:
@@ -523,7 +526,7 @@ class Repl:
         await self.turns.settle()
         if self._session is not None:
             session, self._session = self._session, None
-            await session.finish()
+            await session.finish("prompt_input_exit" if self._leaving else "clear")
             await asyncio.to_thread(session.close)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:

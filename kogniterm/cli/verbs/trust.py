@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> Report:
     from kogniterm.approval import load_rules
+    from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
     from kogniterm.runtime.trust.project_places import discover, passed_over
     from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
     from kogniterm.ui.commands.policy import kind_words
@@ -58,9 +59,10 @@ def _report(args: argparse.Namespace) -> Report:
     files = discover(folder)
     changes = store.changes(folder, files)
     if not args.show:
-        # Rules that are wrong would keep every session from opening.
+        # Rules and hooks that are wrong would keep every session from opening.
         for name, text in policy_texts(files).items():
             load_rules(text, origin=name, tighten_only=True)
+        project_hooks(files)
         store.trust(folder, files)
     finding = store.finding(folder, files)
     kinds = kind_words()

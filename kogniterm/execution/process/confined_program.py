@@ -124,7 +124,10 @@ class ConfinedProgram:
         except TimeoutError:
             ended = "timeout"
         finally:
+            # What is still in its pipe would keep the pipe open, and the end from being seen.
+            discarding = asyncio.create_task(self._discard())
             await self.end()
+            await discarding
         code = self.process.returncode if ended == "exited" else None
         return ProgramResult(code, bytes(output[:limit]), self.complaints, ended)
 
@@ -149,6 +152,10 @@ class ConfinedProgram:
             pipe.write(data)
             await pipe.drain()
             pipe.close()
+
+    async def _discard(self) -> None:
+        while await self._read():
+            pass
 
     async def _read(self) -> bytes:
         assert self.process.stdout is not None

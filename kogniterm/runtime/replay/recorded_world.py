@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage, SystemMessage
 
@@ -36,10 +36,13 @@ from kogniterm.errors import (
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.scripted_executor import ScriptedExecutor, no_result
 from kogniterm.models.replay_model import recorded_model
-from kogniterm.protocols import Executor, Tool
+from kogniterm.protocols import EventSink, Executor, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import compacted
 from kogniterm.runtime.crash_recovery import RUN_AGAIN
+from kogniterm.runtime.extensions.hooks.hook_files import HookEvent
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks, without_hooks
+from kogniterm.runtime.extensions.hooks.hook_service import HookFindings, Occasion
 from kogniterm.runtime.plan_edits import plan_context, plan_from_text
 from kogniterm.runtime.services.sandbox_service import SandboxFindings
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -50,13 +53,22 @@ from kogniterm.runtime.turn_ports import (
     TurnIO,
 )
 from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.recording import (
     STOPPED,
     Answered,
     TurnRecording,
 )
-from kogniterm.sessions.records import Compacted, Intent, NodeRan, Outcome, Record, RecordBody
+from kogniterm.sessions.records import (
+    Compacted,
+    Intent,
+    NodeRan,
+    Noted,
+    Outcome,
+    Record,
+    RecordBody,
+)
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -360,7 +372,8 @@ class RecordedTool:
             message, usage = outcome.message, outcome.usage
         if getattr(message, "status", "success") == "error":
             raise ToolError("{text}", text=message.text)
-        return Observation(str(message.text), tuple(map(image_in, images_of(message))), usage)
+        text = without_hooks(str(message.text))
+        return Observation(text, tuple(map(image_in, images_of(message))), usage)
 
     def _recorded(self, arguments: Mapping[str, Any]) -> BaseMessage:
         """Return the recorded result of this call, else of the tool's next one."""
@@ -461,14 +474,19 @@ class RecordedPolicy:
     def __init__(self, player: Player) -> None:
         self._player = player
         self._verdict = NO_VERDICT
+        self._last: tuple[str, str] | None = None
+        self._report: RiskReport
 
     def assess(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the recorded facts, as long as the request is the recorded one."""
-        judged = self._player.turn.judged
+        judged, last = self._player.turn.judged, self._last
         if not judged or judged[0].report.command not in (request.command, ""):
+            if last is not None and (request.id, request.command) == last:
+                return self._report  # as a hook changed it
             self._verdict = NO_VERDICT
             return classify(request.command, cwd=cwd)
         first = judged.popleft()
+        self._last, self._report = (request.id, request.command), first.report
         self._player.judged_id = first.request_id
         self._verdict = first.verdict
         return first.report
@@ -477,6 +495,13 @@ class RecordedPolicy:
         """Return the verdict that belongs to the last assessment."""
         del request, given, how
         return self._verdict
+
+    def runs_inside(self, request: ActionRequest) -> bool:
+        """Return whether the recorded request was judged although only a plan was wanted."""
+        judged = self._player.turn.judged
+        return request.effect == "read" and any(
+            one.report.command == request.command for one in judged
+        )
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
         """Return nothing: the files of the recorded run are not here."""
@@ -498,10 +523,37 @@ class RecordedPolicy:
         del command, result, box, can_ask
         settled = self._player.settled
         again = settled.again if settled is not None else None
-        text = self._player.last_observation.rpartition(AGAIN)[2]
+        text = without_hooks(self._player.last_observation.rpartition(AGAIN)[2])
         place = text.find("[sandbox:")
         refused = again.refusal.reason if again is not None and again.refusal else None
         return SandboxFindings(text[place:] if place >= 0 else "", refused=refused)
+
+
+class RecordedHooks:
+    """Answers for hooks as recorded; none runs. Verdicts are recorded as hooks left them."""
+
+    replays = True
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
+    def concerns(self, event: HookEvent, subject: str = "") -> bool:
+        return any(_is_at(note, event, subject) for note in self._player.turn.hooks)
+
+    async def run(self, occasion: Occasion, sink: EventSink) -> HookFindings:
+        """Return what the recorded hooks said."""
+        del sink
+        event, subject, notes = occasion.event, occasion.subject, self._player.turn.hooks
+        for number, note in enumerate(notes):
+            if _is_at(note, event, subject) and note.data["line"] == occasion.line:
+                said = codec.from_fields(HookFindings, cast(Any, notes.pop(number).data["said"]))
+                judged = event == "PreToolUse"
+                return replace(said, choice="", reasons=()) if judged else said
+        return HookFindings()
+
+
+def _is_at(note: Noted, event: HookEvent, subject: str) -> bool:
+    return (note.data["event"], note.data["subject"]) == (event, subject)
 
 
 class RecordedApprover:
@@ -592,6 +644,7 @@ class RecordedContext:
     player: Player
     modes: SessionModes
     tools: Mapping[str, Tool]
+    hooks: Hooks
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
 
     def recall(self, user_input: UserInput) -> Attached:
@@ -617,7 +670,7 @@ class RecordedContext:
         self.journal.record(body)
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
-        del io, count
+        del count
         plans, state = self.modes.plans, self.journal.state
         only = plans.only_planning(state)
         return ThinkContext(
@@ -631,6 +684,7 @@ class RecordedContext:
             review_plans=lambda: plans.approval == "always" and not only,
             said_meanwhile=self.player.said,
             instructions_due=self.player.instructions,
+            goes_on=partial(self.hooks.goes_on, sink=io.sink),
             has_room=lambda _: self.player.compaction is None,
             delegates=True,
             agents=state.agents,

@@ -24,6 +24,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.protocols import Executor, Tool
 from kogniterm.runtime.budgets import Budget
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.session_agents import recorded_agents
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.replay.recorded_world import (
@@ -36,6 +37,7 @@ from kogniterm.runtime.replay.recorded_world import (
     RecordedApprover,
     RecordedContext,
     RecordedExecutor,
+    RecordedHooks,
     RecordedModel,
     RecordedPolicy,
     RecordedText,
@@ -159,12 +161,12 @@ async def _replay(
         for name, tool in {**tools, **past}.items()
     }
     modes, budget = SessionModes(RecordedModel(model, player)), Budget()
-    policy = RecordedPolicy(player)
+    policy, hooks = RecordedPolicy(player), Hooks(RecordedHooks(player), offered)
     services = TurnServices(
         written,
-        Gate(written, policy, modes, executor),
-        Runner(written, policy, modes, executor, offered, budget),
-        RecordedContext(written, player, modes, offered, recorded_agents(recording.records)),
+        Gate(written, policy, modes, executor, hooks=hooks),
+        Runner(written, policy, modes, executor, offered, budget, hooks),
+        RecordedContext(written, player, modes, offered, hooks, recorded_agents(recording.records)),
         modes,
         budget,
     )

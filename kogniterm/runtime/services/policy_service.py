@@ -24,7 +24,7 @@ from kogniterm.approval.policy.verdict import (
     UNKNOWN_REPOSITORY,
     VARIABLES_STEER,
 )
-from kogniterm.errors import UsageError, why
+from kogniterm.errors import ToolError, UsageError, why
 from kogniterm.execution.effect_preview import on_disk, plain_paths
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
@@ -35,6 +35,7 @@ from kogniterm.host.safe_git import (
     remote_addresses,
     settings_that_run,
 )
+from kogniterm.protocols import Tool
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found
 from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
@@ -92,6 +93,8 @@ class PolicyService:
     """The file that answers commands, where none runs."""
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
     """Tools of other packages, by name."""
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    """All tools of the session."""
     _granted: int = 0
 
     @property
@@ -197,15 +200,17 @@ class PolicyService:
         *,
         unknown_outcome: bool = False,
         at_prompt: bool = False,
+        allowing: RuleTrace | None = None,
     ) -> Verdict:
         """Return policy's verdict on a request, and note the use of a lease that allowed it.
 
         With `unknown_outcome` an earlier run of the same has no known end; `at_prompt` is whether a
-        user sits at the prompt.
+        user sits at the prompt. `allowing` counts like an allow rule of the user about it.
         """
         verdict, lease = self._verdict(
-            request, report, modes, cwd, unknown_outcome=unknown_outcome, at_prompt=at_prompt
-        )
+            request, report, modes, cwd, unknown_outcome=unknown_outcome, at_prompt=at_prompt,
+            allowing=allowing,
+        )  # fmt: skip
         if lease is not None:
             self._note_use(lease)
         return verdict
@@ -238,6 +243,7 @@ class PolicyService:
         *,
         unknown_outcome: bool = False,
         at_prompt: bool = False,
+        allowing: RuleTrace | None = None,
     ) -> tuple[Verdict, Lease | None]:
         """Return the verdict on a request, and the lease that allowed it."""
         if request.effect == "person":
@@ -245,6 +251,11 @@ class PolicyService:
             denying = self._deciding(request, report, modes.approval, ("deny",))
             reasons = tuple(rule.text for rule in denying) or report.reasons
             return Verdict("deny" if denying else "allow", reasons), None
+        if self.runs_inside(request) and not self._deciding(
+            request, report, modes.approval, ("deny", "ask")
+        ):
+            reads = Phrase("Only reads.")
+            return Verdict("allow", (reads,), (RuleTrace("tool", "allow", True, reads),)), None
         circumstances = replace(
             self.circumstances,
             mode=modes.approval,
@@ -260,7 +271,7 @@ class PolicyService:
         verdict = approval.judge(
             report,
             request,
-            rules=self.in_force,
+            rules=self.in_force + _as_rules(request, allowing),
             leases=leases,
             circumstances=circumstances,
         )
@@ -275,6 +286,16 @@ class PolicyService:
                 trace = (*verdict.trace, RuleTrace("sandbox", "ask", True, obstacle))
                 return Verdict("ask", (*known, *report.reasons), trace), lease
         return verdict, lease
+
+    def runs_inside(self, request: ActionRequest) -> bool:
+        """Return whether only a rule or a hook took this call out of the graph."""
+        tool = self.tools.get(request.tool)
+        if request.effect != "read" or tool is None:
+            return False
+        try:
+            return tool.effect_of(tool.check(request.arguments)) == "none"
+        except ToolError:
+            return False
 
     def _may_do_without_sandbox(self, request: ActionRequest) -> bool:
         nothing_runs = self.answered_from is not None and request.effect == "command"
@@ -476,6 +497,14 @@ def open_policy(
         workspace, sandbox, chosen, own, now, project, permissions=permissions, bounds=bounds,
         answered_from=answered_from,
     )  # fmt: skip
+
+
+def _as_rules(request: ActionRequest, allowing: RuleTrace | None) -> RuleSet:
+    """Return what a hook of the user allows as a rule: it reaches as far as one of theirs."""
+    if allowing is None:
+        return RuleSet()
+    words = str(allowing.reason)
+    return RuleSet((Rule("allow", allowing.origin, tool=request.tool, reason=words),))
 
 
 EXTERNAL = Phrase("Runs code of the package {package}, which KogniTerm cannot inspect.")

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kogniterm.approval import Footprint, disjoint
@@ -24,7 +24,8 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
-from kogniterm.runtime.gate import Gate
+from kogniterm.runtime.extensions.hooks.hook_inputs import subject_of
+from kogniterm.runtime.gate import Gate, Judgement
 from kogniterm.runtime.runner import Approved, OutputLeft, Runner, ToolEnd, until_done
 from kogniterm.runtime.turn_end import started_and_stopped
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
@@ -32,8 +33,6 @@ from kogniterm.types import (
     ActionRequest,
     CommandResult,
     Decision,
-    RiskReport,
-    Verdict,
     events,
 )
 
@@ -54,8 +53,7 @@ class Judging(Protocol):
 class Prepared:
     """A request that was judged, and perhaps decided on, before its turn came."""
 
-    report: RiskReport
-    verdict: Verdict
+    judged: Judgement
     decision: Decision | None = None
 
 
@@ -94,6 +92,8 @@ class SideBySide:
             return None
         if runs_repeated(gate.journal, request, cwd):
             return None  # the user is asked about it
+        if gate.hooks.follows(subject_of(request)):
+            return None  # what a hook does after it is not known
         return self.policy.undisturbed(request, self.modes, cwd, at_prompt=io.at_prompt)
 
     async def admit(
@@ -106,12 +106,13 @@ class SideBySide:
         approved: list[Approved] = []
         judged: dict[str, Prepared] = {}
         for request in found:
-            report, verdict = gate.judge(request, io)
-            judged[request.id] = Prepared(report, verdict)
-            if verdict.kind != "allow":
-                break
+            found_out = await gate.judge(request, io)
+            judged[request.id] = Prepared(found_out)
+            report, verdict = found_out.report, found_out.verdict
+            if verdict.kind != "allow" or found_out.request != request:
+                break  # what a hook made of it may disturb the others
             decision, report = await gate.decide(request, report, verdict, io, count)
-            judged[request.id] = Prepared(report, verdict, decision)
+            judged[request.id] = Prepared(replace(found_out, report=report), decision)
             if gate.changed_since(request) is not None:
                 break
             approved.append(Approved(request, decision, report))

@@ -14,6 +14,7 @@ from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import SettingsError
 from kogniterm.host.programs import find_user_program
 from kogniterm.protocols import Tool
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.tool_names import meant_tool
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.turn_ports import SessionModes
@@ -153,9 +154,10 @@ class ToolService:
     cwd: Callable[[], str]
     unneeded: Callable[[], Collection[str]] = tuple
     """Names the tools that there is no use for now, such as that of skills without any."""
+    hooks: Hooks = field(default_factory=Hooks)
 
     def __post_init__(self) -> None:
-        self.policy.plugins = self.known.plugins
+        self.policy.plugins, self.policy.tools = self.known.plugins, self.known.tools
 
     @property
     def offered(self) -> Mapping[str, Tool]:
@@ -174,6 +176,8 @@ class ToolService:
         return by_rule(rule) if rule is not None else None
 
     def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
+        if self.hooks.concerns(name):
+            return True
         if not self.policy.in_force.about(name):
             return False
         request = ActionRequest("", "", name, name, arguments=arguments, effect="read")

@@ -7,6 +7,7 @@ that leads out of the folder. Of a skill, every file is found, so that all of it
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -63,7 +64,8 @@ class Place:
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
     `depth` is how many levels of folders are looked into, `most` how many files are read. Of the
-    kind "skill" it is a folder of skills, whose files all count.
+    kind "skill" it is a folder of skills, whose files all count. With a `part` only the value of
+    that name in a JSON file counts: other settings in it change nothing.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Place:
     endings: tuple[str, ...] = ()
     depth: int = 1
     most: int = 100
+    part: str = ""
 
 
 PLACES = (
@@ -82,6 +85,9 @@ PLACES = (
     Place(".claude/skills", "skill"),
     Place(".kogniterm/agents", "agent", (".md",), depth=3),
     Place(".claude/agents", "agent", (".md",), depth=3),
+    Place(".kogniterm/hooks.json", "hooks"),
+    Place(".claude/settings.json", "hooks", part="hooks"),
+    Place(".claude/settings.local.json", "hooks", part="hooks"),
 )
 
 
@@ -93,7 +99,7 @@ def discover(folder: Path) -> tuple[ProjectFile, ...]:
             found += (one for skill in _skills(folder, place) for one in _files(folder, skill))
             continue
         for name in islice(_names(folder, place), place.most):
-            data = _read(folder, name)
+            data = _counting(place, _read(folder, name))
             if data is not None:
                 found.append(_file(name, place.kind, data))
     return tuple(found)
@@ -176,6 +182,18 @@ def _file(name: str, kind: Kind, data: bytes) -> ProjectFile:
     is_text = kind != "skill" or (len(data) <= MAX_FILE and b"\0" not in data)
     digest = hashlib.sha256(data).hexdigest()
     return ProjectFile(name, kind, digest, _text(data) if is_text else "", is_text)
+
+
+def _counting(place: Place, data: bytes | None) -> bytes | None:
+    """Return what counts of a file's content; None where nothing does."""
+    if data is None or not place.part:
+        return data
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    value = found.get(place.part) if isinstance(found, dict) else None
+    return json.dumps({place.part: value}, indent=2).encode() if value else None
 
 
 def _text(data: bytes) -> str:

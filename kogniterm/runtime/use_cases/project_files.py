@@ -13,6 +13,7 @@ from kogniterm import prompts
 from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
 from kogniterm.memory.project.project_scan import scan
 from kogniterm.runtime.context import use_instructions
+from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
@@ -27,9 +28,11 @@ def trust(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
 
     Their rules apply from now on, and the model gets their instructions.
 
-    Raises `SettingsError` for rules that are wrong; then nothing is trusted.
+    Raises `SettingsError` for rules or hooks that are wrong; then nothing is trusted.
     """
+    hooks = project_hooks(files)
     session.policy.use_project_rules(policy_texts(files))
+    session.hook_service.project = hooks
     _store(session).trust(Path(session.folder), files)
     journal = session.journal
     journal.record(Noted("trust", {"files": {file.name: file.digest for file in files}}))
@@ -42,6 +45,7 @@ def revoke(session: LiveSession) -> bool:
     if not _store(session).revoke(Path(session.folder)):
         return False
     session.policy.use_project_rules({})
+    session.hook_service.project = HookSet()
     session.journal.record(Noted("trust", {"files": {}}))
     _use(session, ())
     session.context.agents.revoke_project()

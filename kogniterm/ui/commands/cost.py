@@ -123,8 +123,22 @@ def cost(repl: Repl, argument: str) -> None:
             rows += [Row(_short(model), {model: used}, indent="  ") for model, used in
                      whole.models.items()]  # fmt: skip
         repl.display.write(CostTable("", rows))
-    for text in _notes(whole):
+    for text in (*_notes(whole), *_of_hooks(repl)):
         repl.display.say(text)
+
+
+def _of_hooks(repl: Repl) -> Iterator[Phrase]:
+    """Yield the time that hooks took in this session, if any ran."""
+    from kogniterm.runtime.extensions.hooks.hook_service import past_runs
+
+    times = [one.seconds for one in past_runs(repl.session.journal.records())]
+    if times:
+        values: dict[str, object] = {
+            "count": len(times),
+            "total": f"{sum(times):.1f}",
+            "longest": f"{max(times):.1f}",
+        }
+        yield Phrase("Hooks: {count} runs, {total} s in total, the longest {longest} s.", values)
 
 
 def choices(repl: Repl) -> Sequence[str]:

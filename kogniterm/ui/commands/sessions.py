@@ -148,7 +148,7 @@ async def compact(repl: Repl, argument: str) -> None:
     """Run /compact."""
     if repl.session.state.open_turn:
         raise UsageError("A turn is in progress; use /compact when it has ended.")
-    before, after = await repl.session.context.compact_now(asked=True)
+    before, after = await repl.session.context.compact_now(asked=True, sink=repl.display.screen)
     values: dict[str, object] = {"before": before, "after": after}
     if after >= before:
         repl.display.say(

@@ -1,0 +1,275 @@
+"""The points of a session at which hooks run, and what their answers do there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kogniterm import prompts
+from kogniterm.errors import RefusedError, ToolError
+from kogniterm.protocols import EventSink, Tool
+from kogniterm.runtime.extensions.hooks.hook_files import HookEvent
+from kogniterm.runtime.extensions.hooks.hook_inputs import (
+    agent_fields,
+    subject_of,
+    tool_input,
+    with_input,
+)
+from kogniterm.runtime.extensions.hooks.hook_service import (
+    HookFindings,
+    HookRunner,
+    NoHooks,
+    Occasion,
+    Quote,
+)
+from kogniterm.runtime.extensions.tool_names import shared_name
+from kogniterm.types import ActionRequest, Phrase, UserInput, events
+
+MOST_CONTINUED = 5
+"""Times that hooks can keep an agent from ending in one turn."""
+QUOTE = '<hook event="{event}" name="{name}">\n{text}\n</hook>'
+BEGINS = "[hooks:]"
+"""The line above what an observation says of hooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class AfterTool:
+    """The words of hooks after a tool: a note for the model, and why the turn is to end.
+
+    `cancelled` is whether the turn was stopped while they ran.
+    """
+
+    note: str = ""
+    stop: Phrase | None = None
+    cancelled: bool = False
+
+    def conclude(self) -> None:
+        """End the turn, if that is wanted, once the outcome is recorded."""
+        if self.cancelled:
+            raise asyncio.CancelledError
+        if self.stop is not None:
+            raise stopped(self.stop)
+
+
+def stopped(why: Phrase) -> RefusedError:
+    """Return the error that ends a turn because a hook wants that."""
+    return RefusedError(why.template, **dict(why.values))
+
+
+@dataclass(slots=True)
+class Hooks:
+    """The hooks of a session, where they run; `tools` are those whose input they can change."""
+
+    runner: HookRunner = field(default_factory=NoHooks)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    _beside: dict[str, list[str]] = field(default_factory=dict)
+    """Notes for the model that come with the result of a request."""
+    _context: list[str] = field(default_factory=list)
+    _continued: dict[str, int] = field(default_factory=dict)
+    _begun: bool = False
+    _beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _notices: set[asyncio.Task[HookFindings]] = field(default_factory=set)
+
+    @property
+    def replays(self) -> bool:
+        return self.runner.replays
+
+    def concerns(self, tool: str) -> bool:
+        """Return whether a hook runs before or after calls of this tool."""
+        name = shared_name(tool)
+        return self.runner.concerns("PreToolUse", name) or self.follows(name)
+
+    def follows(self, subject: str) -> bool:
+        """Return whether a hook runs after a tool, by its shared name."""
+        return self.runner.concerns("PostToolUse", subject)
+
+    # --- tools ----------------------------------------------------------------------------------
+
+    async def before_tool(
+        self, request: ActionRequest, sink: EventSink
+    ) -> tuple[ActionRequest, HookFindings]:
+        """Return the request as hooks changed it, and what they said. Raises `RefusedError`."""
+        said = await self._of_tool("PreToolUse", request, sink)
+        if said.stop is not None:
+            raise stopped(said.stop)
+        self._quote(request, "PreToolUse", said.quotes)
+        if not said.updated:
+            return request, said
+        values: dict[str, object] = {"name": said.updated_by}
+        try:
+            changed = with_input(request, said.updated, self.tools)
+        except ToolError as error:
+            wrong = Phrase("The hook {name} gave this call input it cannot have: {why}",
+                           {**values, "why": error.text})  # fmt: skip
+            return request, HookFindings("deny", said.updated_by, (wrong,))
+        if changed == request:
+            return request, said
+        told = f"[the hook {said.updated_by} changed this call to: {changed.command}]"
+        self._beside.setdefault(request.id, []).append(told)
+        values["action"] = changed.command
+        sink(events.Notice(Phrase("The hook {name} changed an action to: {action}", values)))
+        again = await self._of_tool("PreToolUse", changed, sink)
+        if again.stop is not None:
+            raise stopped(again.stop)
+        return changed, _stricter(said, again)
+
+    async def after_tool(
+        self, request: ActionRequest, response: Mapping[str, Any], sink: EventSink
+    ) -> AfterTool:
+        """Run the hooks after a tool and return what the model and the turn learn of it."""
+        cancelled, stop = False, None
+        try:
+            said = await self._of_tool("PostToolUse", request, sink, tool_response=response)
+        except asyncio.CancelledError:
+            cancelled = True
+        else:
+            stop = said.stop
+            if said.choice == "deny":
+                quotes = tuple(Quote(said.name, str(reason)) for reason in said.reasons)
+                self._quote(request, "PostToolUse", quotes)
+            self._quote(request, "PostToolUse", said.quotes)
+        return AfterTool(self.told(request), stop, cancelled)
+
+    def told(self, request: ActionRequest) -> str:
+        """Return, once, what the model is told with the result of a request."""
+        told = self._beside.pop(request.id, [])
+        return "\n".join([BEGINS, *told]) if told else ""
+
+    async def _of_tool(
+        self, event: HookEvent, request: ActionRequest, sink: EventSink, **more: object
+    ) -> HookFindings:
+        subject = subject_of(request)
+        if not self.runner.concerns(event, subject):
+            return HookFindings()
+        fields = {
+            "tool_name": subject,
+            "tool_input": tool_input(request),
+            "tool_use_id": request.call_id,
+            **agent_fields(request),
+            **more,
+        }
+        occasion = Occasion(event, subject, fields, request.command, request.id)
+        return await self.runner.run(occasion, sink)
+
+    def _quote(self, request: ActionRequest, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
+        for quote in quotes:
+            self._beside.setdefault(request.id, []).append(quoted(event, quote))
+
+    # --- the input and the end of a turn --------------------------------------------------------
+
+    async def input_given(self, user_input: UserInput, sink: EventSink) -> Phrase | None:
+        """Return why hooks refuse an input, or None; what they add to it is kept for the turn."""
+        self._continued.clear()
+        fields = {"prompt": user_input.text}
+        said = await self._at("UserPromptSubmit", sink, fields)
+        if said.stop is not None:
+            return said.stop
+        if said.choice == "deny":
+            return said.reasons[0]
+        self._add("UserPromptSubmit", said.quotes)
+        return None
+
+    def take_context(self) -> str:
+        """Return, once, what hooks add to the next input."""
+        added, self._context = "\n\n".join(self._context), []
+        return added
+
+    async def goes_on(self, agent: str, answer: str, sink: EventSink) -> str | None:
+        """Return what an agent is told that must not end yet; None where it may."""
+        event: HookEvent = "SubagentStop" if agent else "Stop"
+        count = self._continued.get(agent, 0)
+        if not self.runner.concerns(event) or count >= MOST_CONTINUED:
+            return None
+        fields: dict[str, Any] = {
+            "stop_hook_active": count > 0,
+            "last_assistant_message": answer,
+        }
+        if agent:
+            fields["agent_id"] = agent
+        said = await self._at(event, sink, fields, line=agent)
+        if said.stop is not None or said.choice != "deny":
+            return None
+        self._continued[agent] = count + 1
+        why = "\n".join(quoted(event, Quote(said.name, str(one))) for one in said.reasons)
+        for reason in said.reasons:
+            sink(events.Notice(reason))
+        return prompts.text("hooks.go_on", why=why)
+
+    # --- the session ----------------------------------------------------------------------------
+
+    async def begin(self, sink: EventSink, *, resumed: bool) -> None:
+        """Run the hooks at the start of a session, once; a turn waits for them.
+
+        The model gets their words with its input.
+        """
+        source = "resume" if resumed else "startup"
+        async with self._beginning:
+            if self._begun:
+                return
+            self._begun = True
+            said = await self._at("SessionStart", sink, {"source": source}, subject=source)
+            self._add("SessionStart", said.quotes)
+
+    async def end(self, reason: str, sink: EventSink) -> None:
+        """Run the hooks at the end of a session that has begun."""
+        if not self._begun:
+            return
+        for task in tuple(self._notices):
+            task.cancel()
+        await asyncio.gather(*self._notices, return_exceptions=True)
+        await self._at("SessionEnd", sink, {"reason": reason}, subject=reason)
+
+    async def compacting(self, trigger: str, sink: EventSink) -> None:
+        """Run the hooks before a compaction."""
+        fields = {"trigger": trigger, "custom_instructions": ""}
+        await self._at("PreCompact", sink, fields, subject=trigger)
+
+    def notify(self, request: ActionRequest, sink: EventSink) -> None:
+        """Run, beside the question that is asked now, the hooks that tell the user of it."""
+        kind = "permission_prompt"
+        if not self.runner.concerns("Notification", kind):
+            return
+        message = f"KogniTerm needs your permission to use {subject_of(request)}"
+        fields = {"message": message, "notification_type": kind, **agent_fields(request)}
+        occasion = Occasion("Notification", kind, fields)
+        task = asyncio.ensure_future(self.runner.run(occasion, sink))
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
+
+    async def _at(
+        self,
+        event: HookEvent,
+        sink: EventSink,
+        fields: Mapping[str, Any],
+        *,
+        subject: str = "",
+        line: str = "",
+    ) -> HookFindings:
+        if not self.runner.concerns(event, subject):
+            return HookFindings()
+        return await self.runner.run(Occasion(event, subject, fields, line), sink)
+
+    def _add(self, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
+        self._context += [quoted(event, quote) for quote in quotes]
+
+
+def _stricter(first: HookFindings, second: HookFindings) -> HookFindings:
+    """Return the stricter findings of two rounds; an approval has to stand in the second, too."""
+    order = ("deny", "ask", "allow", "")
+    if order.index(first.choice) <= 1 and order.index(first.choice) <= order.index(second.choice):
+        return first
+    return replace(second, updated={})
+
+
+def without_hooks(observation: str) -> str:
+    """Return an observation without what it says of hooks."""
+    return observation.partition(f"\n{BEGINS}\n")[0]
+
+
+def quoted(event: HookEvent, quote: Quote) -> str:
+    """Return a hook's words as data for the model; nothing in them ends the quotation."""
+    name = quote.name.replace("<", "‹").replace('"', "'")
+    text = quote.text.replace("</hook", "‹/hook")
+    return QUOTE.format(event=event, name=name, text=text)

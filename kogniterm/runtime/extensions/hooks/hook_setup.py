@@ -1,0 +1,203 @@
+"""The hooks of a session, put together: their files, their sandbox, environment and transcript."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import SecretStr
+
+from kogniterm.errors import KognitermError
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks, user_hooks
+from kogniterm.runtime.extensions.hooks.hook_inputs import mode_name
+from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace
+from kogniterm.runtime.extensions.hooks.hook_service import HookService
+from kogniterm.runtime.extensions.tool_names import shared_name
+from kogniterm.runtime.services.policy_service import open_sandbox
+from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.sessions.fold import SessionState
+from kogniterm.storage.folders import private_folder, write_private
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    from kogniterm.paths import Paths
+    from kogniterm.runtime.turn_journal import TurnJournal
+    from kogniterm.runtime.turn_ports import SessionModes
+    from kogniterm.settings import Settings
+
+_LEFT = re.compile(r"(\d+)-\d+\.jsonl")
+"""The name of a transcript: the process that wrote it, and a number."""
+
+
+def open_hooks(
+    settings: Settings,
+    paths: Paths,
+    journal: TurnJournal,
+    modes: SessionModes,
+    project: Iterable[ProjectFile],
+    surroundings: HookSurroundings,
+    *,
+    enabled: bool,
+) -> HookService:
+    """Return the hooks of a session: the user's, and those of a trusted project.
+
+    Raises `UsageError` or `SettingsError` for a file with a mistake, where hooks are not off.
+    """
+
+    def common() -> Mapping[str, Any]:
+        return {
+            "session_id": journal.state.session_id,
+            "permission_mode": mode_name(modes.approval),
+        }
+
+    own, of_project = HookSet(), HookSet()
+    if settings.hooks:
+        own, of_project = user_hooks(paths.extensions.hooks), project_hooks(project)
+    return HookService(
+        own,
+        of_project,
+        surroundings.place,
+        common,
+        Transcripts(paths.cache / "hooks", lambda: journal.state).kept,
+        journal.record,
+        journal.redact,
+        enabled=enabled and settings.hooks,
+    )
+
+
+def known_secrets(settings: Settings) -> tuple[str, ...]:
+    """Return every secret among the settings: no journal, log, model or hook may get one."""
+    return tuple(
+        value.get_secret_value()
+        for name in type(settings).model_fields
+        if isinstance(value := getattr(settings, name), SecretStr)
+    )
+
+
+@dataclass(slots=True)
+class HookSurroundings:
+    """The folder, environment and sandbox of hooks, which get none of the `secrets`.
+
+    `folders` gives the current folder, and the private one that is their /tmp.
+    """
+
+    settings: Settings
+    paths: Paths
+    workspace: str
+    environ: Mapping[str, str]
+    secrets: Sequence[str]
+    folders: Callable[[], tuple[str, str]]
+    bounds: Sandbox | None = None
+    _boxes: list[Sandbox | None] = field(default_factory=list)
+
+    def place(self) -> HookPlace:
+        """Return where hooks run now."""
+        cwd, temporary = self.folders()
+        Path(temporary).mkdir(mode=0o700, exist_ok=True)
+        box, own = self._sandboxes()
+        if box is not None and not box.can_start_in(cwd, temporary):
+            cwd = self.workspace
+        return HookPlace(cwd, self._environment(), temporary, box, own)
+
+    def _sandboxes(self) -> tuple[Sandbox | None, Sandbox | None]:
+        """Return those of a project's hooks and of the user's; None where none works.
+
+        They do not depend on whether commands run in one.
+        """
+        if not self._boxes:
+            self._boxes += _boxes(self.settings, self.paths, self.workspace, self.bounds)
+        box, own = self._boxes
+        return box, own
+
+    def _environment(self) -> Mapping[str, str]:
+        """Return the user's environment without the secrets that settings hold."""
+        kept = {
+            name: value
+            for name, value in self.environ.items()
+            if not any(secret in value for secret in self.secrets if secret)
+        }
+        folder = self.workspace
+        return {**kept, "CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+
+
+def _boxes(
+    settings: Settings, paths: Paths, workspace: str, bounds: Sandbox | None
+) -> tuple[Sandbox | None, Sandbox | None]:
+    box = bounds
+    if box is None or box.kind == "none":
+        found = settings.model_copy(update={"sandbox": "auto"})
+        box, _why = open_sandbox(found, paths, workspace)
+    if box.kind == "none":
+        return None, None
+    # The user's scripts stand beside hooks.json, in a folder that is hidden from commands.
+    scripts = paths.extensions.hooks.with_suffix("")
+    return box, replace(box, shown=(*box.shown, str(scripts)))
+
+
+@dataclass(slots=True)
+class Transcripts:
+    """Writes the conversation for hooks, as Claude Code keeps it: one JSON object a line.
+
+    A file lasts as long as the hooks of one event run, so that nothing stays that was forgotten.
+    """
+
+    folder: Path
+    state: Callable[[], SessionState]
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @contextmanager
+    def kept(self) -> Iterator[str]:
+        """Write the transcript; yield its path, or "" where it cannot be written."""
+        file = self.folder / f"{os.getpid()}-{next(self._numbers)}.jsonl"
+        try:
+            private_folder(self.folder)
+            self._sweep()
+            lines = map(self._line, self.state().messages)
+            write_private(file, "".join(f"{line}\n" for line in lines).encode())
+        except (OSError, KognitermError):
+            yield ""
+            return
+        try:
+            yield str(file)
+        finally:
+            with suppress(OSError):
+                file.unlink()
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left."""
+        for file in self.folder.iterdir():
+            left = _LEFT.fullmatch(file.name)
+            if left is not None and not Path("/proc", left[1]).exists():
+                file.unlink(missing_ok=True)
+
+    def _line(self, message: BaseMessage) -> str:
+        state = self.state()
+        kind = "assistant" if message.type == "ai" else "user"
+        line = {
+            "type": kind,
+            "sessionId": state.session_id,
+            "cwd": state.cwd or state.folder,
+            "message": {"role": kind, "content": _content(message)},
+        }
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _content(message: BaseMessage) -> list[dict[str, Any]]:
+    """Return a message's text, calls and result in the shape of Claude's API."""
+    if message.type == "tool":
+        call = getattr(message, "tool_call_id", "")
+        return [{"type": "tool_result", "tool_use_id": call, "content": message.text}]
+    parts: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text else []
+    for call in getattr(message, "tool_calls", ()):
+        name = shared_name(call["name"])
+        parts.append({"type": "tool_use", "id": call["id"], "name": name, "input": call["args"]})
+    return parts
