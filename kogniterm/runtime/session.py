@@ -80,6 +80,8 @@ class LiveSession:
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, which a session keeps."""
     notices: tuple[Phrase, ...] = ()
+    declined: set[str] = field(default_factory=set)
+    """The custom commands whose permissions the user did not grant."""
     _closed: bool = field(default=False)
 
     @property

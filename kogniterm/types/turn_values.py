@@ -142,7 +142,8 @@ class UserInput:
 
     `line` is the slash command that wrote `text`, when one did. With `parts` the text is not
     known yet: it is made of them, text and command in turn, once the commands have run. `model`
-    is the one to ask in this turn, if it can be used. `agent` is the sub-agent that the user calls.
+    is the one to ask in this turn, if it can be used, and `permissions` are those that the user is
+    offered before. `agent` is the sub-agent that the user calls.
     """
 
     text: str
@@ -152,6 +153,7 @@ class UserInput:
     line: str = ""
     parts: tuple[str, ...] = ()
     model: str = ""
+    permissions: tuple[str, ...] = ()
     agent: str = ""
 
     @property
@@ -162,7 +164,10 @@ class UserInput:
     @property
     def beyond_model(self) -> bool:
         """Return whether its turn does more than ask the session's model."""
-        return bool(self.parts or self.model or self.agent) or self.source == "recipe"
+        return (
+            bool(self.parts or self.model or self.permissions or self.agent)
+            or self.source == "recipe"
+        )
 
 
 StopReason = Literal[

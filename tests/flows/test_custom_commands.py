@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from kogniterm.runtime.trust.project_places import discover
 from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.runtime.use_cases.project_files import trust
 from kogniterm.sessions.records import Intent, Judged
-from kogniterm.types import UserInput, events
+from kogniterm.types import Phrase, UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
@@ -88,6 +89,30 @@ async def test_a_refusal_stops_it_and_nothing_is_sent(commanded: MakeFlow) -> No
     assert not flow.of(events.ModelCalled)
     assert not (flow.folder / "ran").exists()
     assert (await flow.run("and now?")).text == "Judged."
+
+
+@pytest.mark.parametrize("granted", [True, False])
+async def test_the_permissions_that_it_names_are_offered_once(
+    commanded: MakeFlow, granted: bool
+) -> None:
+    flow = commanded(SEEN, decisions=[yes] * 4)
+    session, offered = flow.open(), []
+
+    async def ask(question: Sequence[str | Phrase], answers: Sequence[str | Phrase]) -> str | None:
+        offered.append(tuple(question))
+        return str(answers[0 if granted else 1])
+
+    assert flow.user is not None
+    for _ in range(2):
+        given = called(flow, "/review it")
+        answer = await session.run(given, approver=flow.user, sink=flow.tell, ask=ask)
+        assert answer.text == "Judged."
+    assert len(offered) == 1
+    asked = "\n".join(map(str, offered[0]))
+    assert "The custom command /review names these permissions" in asked
+    commands = [request.command for request, _report, _verdict in flow.user.asked]
+    assert commands.count("cat state.txt") == (0 if granted else 2)
+    assert len(session.policy.session_leases) == int(granted)
 
 
 async def test_a_failure_stops_it_before_the_next_command(commanded: MakeFlow) -> None:

@@ -171,3 +171,26 @@ def test_one_that_was_killed_is_never_sent_by_half(open_terminal: OpenTerminal, 
     assert leave(terminal) == 0
     assert (terminal.folder / "begun").read_text() == "x\n"
     assert (terminal.folder / "second").read_text() == "x\n"
+
+
+def test_permissions_that_a_command_names_are_offered_and_never_granted_by_it(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=80, rows=24)
+    put(terminal.folder, ".claude/commands/look.md",
+        "---\nallowed-tools: Bash(cat:*), Bash(rm:*), Bash\n---\nState of it: !`cat state.txt`\n")  # fmt: skip
+    put(terminal.folder, "state.txt", "Fine: yes\n")
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
+    trusted(terminal)
+    say(terminal, "/look")
+    terminal.until("names these permissions")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("1")
+    terminal.until("▸ 1")
+    with turn_end(terminal):
+        terminal.send("\r")
+        terminal.until("It is fine.")
+    say(terminal, "/permissions", "cat")
+    with turn_end(terminal):
+        say(terminal, "/look", "It is fine.")
+    assert leave(terminal) == 0

@@ -12,13 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.agent.messages import ONLY_A_PLAN
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, EXIT_REFUSED, ModelError, UsageError
+from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.extensions.allowed_tools import (
+    DECLINE,
+    GRANT,
+    named_permissions,
+    not_granted,
+)
 from kogniterm.runtime.turn import TurnServices, run_turn, settle
 from kogniterm.runtime.turn_end import refused
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -68,7 +76,36 @@ async def _prepare(
                 {**values, "used": session.model.name},
             )
             io.sink(events.Notice(told, "warning"))
+    await _offer(session, name, given.permissions, count)
     return await _Lines(services, io, count, name).run(given.parts) if given.parts else None
+
+
+async def _offer(
+    session: LiveSession, name: str, permissions: Sequence[str], count: TurnCount
+) -> None:
+    """Offer the user the permissions that a custom command names, once in a session."""
+    planning = session.services.only_plans or session.modes.in_plan_mode
+    if not permissions or planning or session.asker.ask_now is None or name in session.declined:
+        return
+    named = not_granted(
+        named_permissions(permissions, str(resolved(Path(session.folder)))),
+        session.policy.session_leases,
+    )
+    if not named:
+        return
+    asks = Phrase(
+        "The custom command {name} names these permissions. Allow them for this session?",
+        {"name": name},
+    )
+    with count.waiting():
+        reply = await session.asker.ask(
+            (asks, *(one.offer.label for one in named)), (GRANT, DECLINE)
+        )
+    if reply != str(GRANT):
+        session.declined.add(name)
+        return
+    for one in named:
+        session.grant(one.report, one.offer)
 
 
 def _use_model_again(session: LiveSession) -> None:

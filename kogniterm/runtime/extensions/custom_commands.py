@@ -91,10 +91,14 @@ class CustomCommand:
             )
         line = f"/{self.name} {argument}".rstrip()
         files = self._files(texts[::2], argument, folder, find)
-        if count:
-            return UserInput(line, attachments=files, line=line, model=self.model,
-                             parts=tuple(texts))  # fmt: skip
-        return UserInput(texts[0].strip(), attachments=files, line=line, model=self.model)
+        given = UserInput(
+            line if count else texts[0].strip(),
+            attachments=files,
+            line=line,
+            model=self.model,
+            permissions=self.allowed_tools,
+        )
+        return replace(given, parts=tuple(texts)) if count else given
 
     def _files(
         self, texts: Sequence[str], argument: str, folder: str, find: FindFiles
