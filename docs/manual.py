@@ -66,8 +66,8 @@ Look at `git diff main...$1` and list what could go wrong.
 - **Commands in the text:** write `` !`git diff` ``, and its output takes its place. Each of them
   is checked and approved like any other command. If one is refused or fails, the model gets
   nothing. Arguments are quoted for the shell. Nothing in arguments or output is expanded again.
-- **Permissions:** what `allowed-tools` names is offered to you as a permission for this session when
-  you use the command. The file grants nothing by itself.
+- **Permissions:** what `allowed-tools` names is offered to you as a permission for this session
+  when you use the command. The file grants nothing by itself.
 - **Folders:** `frontend/component.md` becomes `/frontend:component`, and `/component` where no
   other command has that name.
 - **Names** consist of letters, digits, `-`, `_` and `.`. Built-in names cannot be replaced.

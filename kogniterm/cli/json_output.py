@@ -134,6 +134,7 @@ class Summary:
             "command": self._redact(request.command),
             "purpose": self._redact(request.purpose),
             "agent": self._redact(request.agent_task) or None,
+            "agent_name": self._redact(request.agent_name) or None,
             "status": "proposed",
         }
 

@@ -103,6 +103,7 @@ def test_json_is_one_object_with_everything() -> None:
                 "command": "echo hi",
                 "purpose": "greet",
                 "agent": None,
+                "agent_name": None,
                 "status": "exited",
                 "risk": "safe_readonly",
                 "decided_by": "person",

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
+from kogniterm.runtime.extensions.agent_turn import addressed
 from kogniterm.runtime.trust.project_places import discover
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.use_cases import project_files
 from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
-from kogniterm.types import events
+from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
@@ -294,6 +295,27 @@ async def test_a_broken_package_costs_the_session_nothing(
     assert "The tool fails of acme-tools was not loaded: RuntimeError: no licence." in notices
     answer = await flow.run()
     assert answer.text == "Done."
+
+
+@pytest.mark.usefixtures("package")
+async def test_a_sub_agent_gets_the_tools_of_packages_that_its_file_names(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    agents = tmp_path / "config" / "agents"
+    agents.mkdir(parents=True, exist_ok=True)
+    (agents / "counter.md").write_text("---\ntools: count_words\n---\nCount.")
+    (agents / "other.md").write_text("Count.")
+    flow = plugged(make_flow, COUNT, decisions=[yes])
+    session = flow.open()
+    named = session.context.agents.named
+    assert "count_words" not in named["other"].tools
+    answer = await flow.run(addressed(UserInput("@counter count"), named))
+    assert answer.text == "Done."
+    assert flow.user is not None
+    ((request, _report, _verdict),) = flow.user.asked
+    assert (request.tool, request.effect, request.agent_name) == (
+        "count_words", "external", "counter",
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("package")

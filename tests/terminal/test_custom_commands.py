@@ -177,8 +177,8 @@ def test_permissions_that_a_command_names_are_offered_and_never_granted_by_it(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     terminal = open_terminal(user=user, columns=80, rows=24)
-    put(terminal.folder, ".claude/commands/look.md",
-        "---\nallowed-tools: Bash(cat:*), Bash(rm:*), Bash\n---\nState of it: !`cat state.txt`\n")  # fmt: skip
+    text = "---\nallowed-tools: Bash(cat:*), Bash(rm:*), Bash\n---\nState of it: !`cat state.txt`\n"
+    put(terminal.folder, ".claude/commands/look.md", text)
     put(terminal.folder, "state.txt", "Fine: yes\n")
     open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
     trusted(terminal)
