@@ -16,7 +16,7 @@ from kogniterm.ui.commands import (
     tools,
     workspace,
 )
-from kogniterm.ui.commands.extensions import agents, hooks, skills
+from kogniterm.ui.commands.extensions import agents, hooks, import_agent, skills
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
@@ -72,6 +72,8 @@ COMMANDS = (
             agents.agents, "[show NAME]", agents.choices),
     Command("hooks", Phrase("list the hooks, or switch yours off for this session"),
             hooks.hooks, "[off EVENT|all]", hooks.choices),
+    Command("import", Phrase("import what you set up for another terminal agent"),
+            import_agent.import_agent, "[AGENT]", import_agent.WORDS, while_running=False),
     Command("trust", Phrase("show what this folder provides; trust it or revoke trust"),
             policy.trust, "[show|revoke]", policy.TRUST_ACTIONS, while_running=False),
     Command("budget", Phrase("show or set the limits of a turn and of the session"), budget.budget,

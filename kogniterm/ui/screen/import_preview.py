@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.text.visible import render_line, render_words
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.screen.surface import stream_size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.extensions.foreign.found import Found, Kind, Place
     from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
     from kogniterm.runtime.use_cases.import_settings import Change, ImportPlan, State
-    from kogniterm.ui.screen.paint import Painter
 
 _SIGNS: dict[State, str] = {
     "new": "+", "update": "~", "replace": "~", "different": "!", "same": "=",
@@ -38,14 +36,25 @@ def titles() -> dict[Kind, str]:
     }
 
 
-class ImportPreview:
-    """Writes the preview: in colour and as wide as the terminal, or as plain lines."""
+def counted_words(found: Found) -> str:
+    """Return how much an agent would bring, in words."""
+    names = titles()
+    counts = (f"{names[kind]}: {count}" for kind, count in found.counts.items())
+    return ", ".join(counts) or _("nothing to import")
 
-    def __init__(self, stream: TextIO, painter: Painter) -> None:
+
+class ImportPreview:
+    """Writes the preview: painted by `paint`, or else as plain lines to `stream`."""
+
+    def __init__(
+        self,
+        paint: Callable[[RenderableType], object] | None,
+        columns: int,
+        stream: TextIO | None = None,
+    ) -> None:
+        self._paint = paint
+        self._columns = columns
         self._stream = stream
-        self._painter = painter
-        self._tty = stream.isatty()
-        self._columns = max(stream_size(stream)[1] - 1, 20)
 
     def show(self, agent: ForeignAgent, found: Found, plan: ImportPlan, place: Place) -> None:
         """Write what would be imported, what cannot be, and what the user has to do."""
@@ -91,13 +100,13 @@ class ImportPreview:
     def _difference(self, unified: str) -> None:
         if not unified:
             return
-        if self._tty:
+        if self._paint is not None:
             from kogniterm.ui.screen.diffs import diff
 
             self._paint(diff(unified, columns=self._columns))
-            return
-        for line in unified.split("\n"):
-            self._stream.write("\t".join(map(render_line, line.split("\t"))) + "\n")
+        elif self._stream is not None:
+            for line in unified.split("\n"):
+                self._stream.write("\t".join(map(render_line, line.split("\t"))) + "\n")
 
     def line(self, text: str, style: str = "") -> None:
         """Write a sentence."""
@@ -106,16 +115,14 @@ class ImportPreview:
         from kogniterm.ui.screen.paint import PROSE_COLUMNS, Readable
 
         text = render_words(text)
-        if not self._tty:
-            self._stream.write(text + "\n")
+        if self._paint is None:
+            if self._stream is not None:
+                self._stream.write(text + "\n")
             return
         if text.startswith("- "):
             width = min(self._columns, PROSE_COLUMNS)
             text = textwrap.fill(text, width, subsequent_indent="  ")
         self._paint(Readable(Text(text, style)))
-
-    def _paint(self, renderable: RenderableType) -> None:
-        self._stream.write(self._painter.paint(renderable, self._columns))
 
 
 def _counted(state: State, count: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,14 +28,17 @@ from kogniterm.errors import (
     UsageError,
 )
 from kogniterm.ui.locale import _, mark, plural, translate
-from kogniterm.ui.screen.import_preview import titles
+from kogniterm.ui.screen.import_preview import counted_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.extensions.foreign.foreign_agents import ForeignAgent
-    from kogniterm.runtime.extensions.foreign.found import Found, Kind, Place
+    from kogniterm.runtime.extensions.foreign.found import Found, Place
     from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret
     from kogniterm.runtime.use_cases.import_settings import ImportPlan, Target
     from kogniterm.ui.screen.import_preview import ImportPreview
+
+WHOLE = 1_000
+"""Columns for a file or a pipe."""
 
 
 def _kinds(text: str) -> tuple[str, ...]:
@@ -97,16 +100,14 @@ def _overview(args: argparse.Namespace) -> Report:
 
     place = _place(args)
     lines: list[str] = []
-    data = []
+    data: list[dict[str, object]] = []
     notes: list[str] = []
     for agent in AGENTS:
         found = agent.read(place)
-        counts = _counts(found)
-        told = ", ".join(f"{titles()[kind]}: {count}" for kind, count in counts.items())
         notes += map(translate, found.problems)
-        data.append({"agent": agent.word, "name": agent.name, "found": counts})
-        if counts or found.sources:
-            lines += _paragraph(f"{agent.word}  {agent.name}", told or _("nothing to import"))
+        data.append({"agent": agent.word, "name": agent.name, "found": {**found.counts}})
+        if not found.nothing:
+            lines += _paragraph(f"{agent.word}  {agent.name}", counted_words(found))
     if not lines:
         return Report(data, [_("No other agent is set up here.")], notes=notes)
     head = _("Found here; kogniterm import NAME shows what it would bring, and asks:")
@@ -116,24 +117,9 @@ def _overview(args: argparse.Namespace) -> Report:
 def _paragraph(title: str, text: str) -> list[str]:
     from kogniterm.ui.screen.surface import stream_size
 
-    columns = stream_size(sys.stdout)[1] - 1 if sys.stdout.isatty() else 1_000
+    columns = stream_size(sys.stdout)[1] - 1 if sys.stdout.isatty() else WHOLE
     indent = "    "
     return [title, *textwrap.wrap(text, columns, initial_indent=indent, subsequent_indent=indent)]
-
-
-def _counts(found: Found) -> dict[Kind, int]:
-    from kogniterm.runtime.extensions.foreign.found import KINDS
-
-    parts: Mapping[Kind, Sequence[object]] = {
-        "mcp": found.servers,
-        "hooks": found.hooks,
-        "skills": found.skills,
-        "commands": found.commands,
-        "agents": found.agents,
-        "instructions": found.instructions,
-        "rules": found.rules,
-    }
-    return {kind: len(parts[kind]) for kind in KINDS if parts[kind]}
 
 
 def _place(args: argparse.Namespace) -> Place:
@@ -159,7 +145,7 @@ def _import(args: argparse.Namespace) -> Report:
     agent = find_agent(args.agent)
     place = _place(args)
     found = agent.read(place)
-    if not found.sources and not found.problems and not _counts(found):
+    if found.nothing:
         raise KognitermError("No settings of {name} were found here.", name=agent.name)
     target = _target(place)
     given = {"only": args.only, "replace": args.replace}
@@ -186,12 +172,16 @@ def _preview(args: argparse.Namespace) -> ImportPreview:
     from kogniterm.settings import environment, quick
     from kogniterm.ui.display import Display
     from kogniterm.ui.screen.import_preview import ImportPreview
+    from kogniterm.ui.screen.surface import stream_size
     from kogniterm.ui.screen_preferences import from_quick
 
     stream = sys.stderr if args.json else sys.stdout
     first = quick(environment(), flags_of(args))
     preferences = from_quick(first, folder_of(args), tty=stream.isatty())
-    return ImportPreview(stream, Display(preferences).painter)
+    if not stream.isatty():
+        return ImportPreview(None, WHOLE, stream)
+    painter, columns = Display(preferences).painter, max(stream_size(stream)[1] - 1, 20)
+    return ImportPreview(lambda one: stream.write(painter.paint(one, columns)), columns)
 
 
 def _require_consent(args: argparse.Namespace, plan: ImportPlan) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -93,6 +93,25 @@ class Found:
     model: str = ""
     left_out: tuple[Phrase, ...] = ()
     problems: tuple[Phrase, ...] = ()
+
+    @property
+    def counts(self) -> Mapping[Kind, int]:
+        """Return how many entries of each kind there are, without those of which there are none."""
+        parts: Mapping[Kind, Sequence[object]] = {
+            "mcp": self.servers,
+            "hooks": self.hooks,
+            "skills": self.skills,
+            "commands": self.commands,
+            "agents": self.agents,
+            "instructions": self.instructions,
+            "rules": self.rules,
+        }
+        return {kind: len(parts[kind]) for kind in KINDS if parts[kind]}
+
+    @property
+    def nothing(self) -> bool:
+        """Return whether the agent is not set up here at all."""
+        return not self.sources and not self.problems and not self.counts
 
 
 @dataclass(frozen=True, slots=True)
