@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from kogniterm.errors import KognitermError, UnusableValueError, why
+from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.foreign.found import (
@@ -35,6 +35,7 @@ from kogniterm.runtime.extensions.foreign.found import (
 from kogniterm.runtime.extensions.foreign.rule_proposal import proposed_rules
 from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret, referenced
 from kogniterm.runtime.extensions.foreign.source_files import LARGEST_TEXT
+from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
 from kogniterm.storage.folders import private_folder, seen_from, write_private
 from kogniterm.text.redact import Redactor
 from kogniterm.types import Phrase
@@ -294,7 +295,18 @@ class _Planner:
                 known.clear()
                 known.update(hook.entry)
                 file.changed = True
-        self._finish(file)
+        if file.changed and self._are_hooks(file):
+            self._finish(file)
+
+    def _are_hooks(self, file: _Json) -> bool:
+        """Return whether all hooks of a file can be used: one mistake makes it unusable whole."""
+        try:
+            read_hooks(_text(file.file().data), file.path.name, own=self.target.project is None)
+        except SettingsError as error:
+            self._unusable(file.path, error.text)
+            self.changes = [one for one in self.changes if one.kind != "hooks"]
+            return False
+        return True
 
     def skills(self) -> None:
         for skill in self.found.skills:

@@ -15,9 +15,11 @@ import pytest
 
 from kogniterm.errors import KognitermError
 from kogniterm.paths import resolve
+from kogniterm.runtime.extensions.agent_files import agents_of_folder
 from kogniterm.runtime.extensions.custom_commands import commands_of_folder
 from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
 from kogniterm.runtime.extensions.foreign.found import Found, Place
+from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.use_cases.import_settings import (
     ImportPlan,
@@ -383,9 +385,31 @@ def test_what_is_written_is_read_by_the_rest_of_the_program(home: Path) -> None:
     sources = SkillSources(paths, home, home)
     own = {one.name: one.state for one in sources.find() if one.where == "user"}
     assert own == dict.fromkeys(("maps", "notes", "pdf", "sql", "web"), "ready")
-    assert set(json.loads(paths.extensions.hooks.read_text())["hooks"]) == {
-        "PreToolUse", "PostToolUse", "Stop",
-    }  # fmt: skip
+    hooks = user_hooks(paths.extensions.hooks)
+    assert not hooks.notices
+    assert sorted((one.event, one.matcher) for one in hooks.hooks) == [
+        ("PostToolUse", "apply_patch"),
+        ("PreToolUse", "Bash"),
+        ("PreToolUse", "Bash"),
+        ("PreToolUse", "Bash|Write"),
+        ("Stop", ""),
+    ]
+    agents = {one.name: one for one in agents_of_folder(paths.extensions.agents, ())}
+    assert set(agents) == {"reviewer", "tester", "writer"}
+    assert not any(one.notices for one in agents.values())
+    assert "write_file" not in agents["reviewer"].tools
+
+
+def test_hooks_beside_a_mistake_are_not_added(home: Path) -> None:
+    HOMES["claude"](home)
+    importer = Importer(home, "claude")
+    importer.config("x").parent.mkdir(parents=True)
+    wrong = json.dumps({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": 1}]}]}})
+    importer.config("hooks.json").write_text(wrong)
+    plan = importer.run()
+    assert importer.config("hooks.json").read_text() == wrong
+    assert "hooks" not in {one.kind for one in plan.changes}
+    assert "Stop[0].hooks[0].command" in str(plan.problems[0])
 
 
 def test_an_import_that_failed_half_way_can_be_run_again(home: Path) -> None:

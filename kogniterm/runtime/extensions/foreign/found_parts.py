@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kogniterm.agent.plan.plan_parse import AGENT_NAME
 from kogniterm.errors import UnusableValueError, why
 from kogniterm.runtime.extensions.foreign.found import (
     ForeignHook,
@@ -25,26 +26,21 @@ from kogniterm.runtime.extensions.foreign.found import (
 )
 from kogniterm.runtime.extensions.foreign.source_files import SourceFiles
 from kogniterm.runtime.extensions.front_matter import read_document
+from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, MAX_COMMAND
 from kogniterm.runtime.extensions.skills.skill_file import parse_skill
 from kogniterm.runtime.trust.skill_places import SKILL_FILE
 from kogniterm.text.visible import one_line, render_words
 from kogniterm.tools.mcp.server_config import parse_server
 from kogniterm.types import Phrase
 
-EVENTS = frozenset({
-    "PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop",
-    "SubagentStop", "PreCompact", "Notification",
-})  # fmt: skip
 _SERVER_KEYS = (
     "type", "command", "args", "env", "cwd", "url", "headers", "oauth", "timeout",
     "startup_timeout", "enabled", "includeTools", "excludeTools",
 )  # fmt: skip
 _IGNORED_SERVER_KEYS = frozenset({"transport", "disabled", "description", "name", "tools"})
 _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
-_LONGEST_COMMAND = 10_000
 _INCLUDED = re.compile(r"(?m)(?:^|(?<=\s))@(~?[\w./-]+\.(?:md|txt))\b")
 _ENV_LINE = re.compile(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=")
-_AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,40}(?:/[a-z0-9][a-z0-9_.-]{0,40}){0,4}")
 
@@ -188,7 +184,7 @@ class Findings:
     def agent(self, name: str, text: str) -> None:
         """Add a sub-agent."""
         typed = name_of(name.rpartition("/")[2])
-        if not _AGENT_NAME.fullmatch(typed):
+        if not AGENT_NAME.match(typed):
             self.leave_out(
                 Phrase("Sub-agent {name}: its name cannot be typed.", {"name": shown(name)})
             )
@@ -254,7 +250,7 @@ def _hook_fault(event: str, matcher: str, entry: Mapping[str, Any]) -> Phrase | 
     except (re.error, RecursionError, OverflowError):
         values |= {"matcher": shown(matcher)}
         return Phrase("A hook for {event}: {matcher} has no exact counterpart.", values)
-    if not command.strip() or "\0" in command or len(command) > _LONGEST_COMMAND:
+    if not command.strip() or "\0" in command or len(command) > MAX_COMMAND:
         return Phrase("A hook for {event}: its command cannot be run.", values)
     if limit is not None and (
         isinstance(limit, bool) or not isinstance(limit, int | float) or limit <= 0
