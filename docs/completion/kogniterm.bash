@@ -27,10 +27,10 @@ _kogniterm() {
     cur=${words[-1]} prev=${words[-2]}
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-            --category|--command-timeout|--cwd|--effort|--env-file|--executor|--file|--folder|--format|--input|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
+            --category|--command-timeout|--cwd|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--input|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/login|/mcp/logout|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -129,6 +129,11 @@ _kogniterm() {
         /models/pull:--lang) _kogniterm_offer 'auto en es'; return ;;
         /models/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
         /mcp:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /mcp/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /mcp/add:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /mcp/remove:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /mcp/test:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /mcp/trust:--lang) _kogniterm_offer 'auto en es'; return ;;
         /mcp/login:--lang) _kogniterm_offer 'auto en es'; return ;;
         /mcp/logout:--lang) _kogniterm_offer 'auto en es'; return ;;
         /storage:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -143,7 +148,7 @@ _kogniterm() {
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
         *:--resume|*:--session) _kogniterm_names sessions; return ;;
-        *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--input|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
+        *:--category|*:--command-timeout|*:--cwd|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--input|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
         '') said='run resume sessions replay memory recipe policy tools skills hooks trust audit tour login logout import config doctor models mcp storage completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
@@ -214,7 +219,12 @@ _kogniterm() {
         '/models/list') flags='-h --help --lang --env-file --debug --json' ;;
         '/models/pull') flags='-h --help --lang --env-file --debug --source' ;;
         '/models/remove') flags='-h --help --lang --env-file --debug' ;;
-        '/mcp') said='login logout' flags='-h --help --lang --env-file --debug' ;;
+        '/mcp') said='list add remove test trust login logout' flags='-h --help --lang --env-file --debug' ;;
+        '/mcp/list') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/mcp/add') flags='-h --help --lang --env-file --debug --env --header --network --project -C --cwd --json' ;;
+        '/mcp/remove') flags='-h --help --lang --env-file --debug --project -C --cwd --json' ;;
+        '/mcp/test') flags='-h --help --lang --env-file --debug -C --cwd --json' ;;
+        '/mcp/trust') flags='-h --help --lang --env-file --debug --yes -C --cwd --json' ;;
         '/mcp/login') flags='-h --help --lang --env-file --debug' ;;
         '/mcp/logout') flags='-h --help --lang --env-file --debug --json' ;;
         '/storage') said='check migrate copy cache' flags='-h --help --lang --env-file --debug' ;;

@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --effort --env-file --executor --file --folder --format --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
+            case --category --command-timeout --cwd --effort --env --env-file --executor --file --folder --format --header --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/login' '/mcp/logout' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -612,12 +612,53 @@ complete -c kogniterm -n '__kogniterm_at "/models/remove"' -s h -l help -d 'Show
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'list' -d 'List the MCP servers and their state'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'add' -d 'Add an MCP server: a command, or the address of a remote one'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'remove' -d 'Remove an MCP server from its file'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'test' -d 'Start an MCP server once and list its tools'
+complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'trust' -d 'Trust an MCP server and its tools as they are now'
 complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'login' -d 'Sign in to an MCP server in your browser'
 complete -c kogniterm -n '__kogniterm_at "/mcp"' -a 'logout' -d 'Delete the sign-in to an MCP server'
 complete -c kogniterm -n '__kogniterm_at "/mcp"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/mcp"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/mcp"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/mcp"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/list"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/list"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/list"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/list"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/list"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/mcp/list"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l env -x -d 'Variables; ${NAME} is filled in from yours'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l header -x -d 'Headers of a remote server'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l network -d 'Let it use the network from within the sandbox'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l project -d 'Use the folder’s .mcp.json instead of your own file'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/mcp/add"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -l project -d 'Use the folder’s .mcp.json instead of your own file'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/mcp/remove"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/mcp/test"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/test"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/test"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/test"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/test"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/mcp/test"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -l yes -d 'Do not ask for confirmation'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder of the session'
+complete -c kogniterm -n '__kogniterm_at "/mcp/trust"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/mcp/login"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

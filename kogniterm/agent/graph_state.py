@@ -59,6 +59,12 @@ def _allowed(tool: str) -> Phrase | None:
     return None
 
 
+def _not_redirected(
+    tool: str, arguments: Mapping[str, Any]
+) -> tuple[Tool, Mapping[str, Any]] | None:
+    return None
+
+
 def _not_held_back(tool: str, arguments: Mapping[str, Any]) -> bool:
     return False
 
@@ -130,6 +136,10 @@ class ThinkContext:
     """Asked at each call: why the tool of this name is switched off."""
     held_back: Callable[[str, Mapping[str, Any]], bool] = _not_held_back
     """Asked at each call without an effect: whether a rule decides on it, outside of the graph."""
+    redirect: Callable[[str, Mapping[str, Any]], tuple[Tool, Mapping[str, Any]] | None] = (
+        _not_redirected
+    )
+    """Asked at each call: the tool that it stands for, and that tool's arguments."""
     delegates: bool = False
     """Offer sub-agents, which cannot have any themselves."""
     said_meanwhile: Callable[[str], Sequence[str]] = _nothing_said

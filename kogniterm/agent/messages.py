@@ -408,8 +408,9 @@ def answer(
     """Return the answer to the call of a request, which also tells of its run in the sandbox."""
     if request.refusal is not None:
         text = f"{request.refusal.observation}\n{AGAIN}\n{text}"
+    name = request.called or request.tool
     return tool_message(
-        request.call_id, request.tool, text, failed=failed, artifact=artifact, images=images
+        request.call_id, name, text, failed=failed, artifact=artifact, images=images
     )
 
 

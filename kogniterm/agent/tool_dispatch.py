@@ -211,8 +211,13 @@ def as_request(
 
     Raises `ToolError` for a call that can never run.
     """
-    name, arguments = call["name"], call["args"]
+    called, arguments = call["name"], call["args"]
     _refuse_floods(call, messages)
+    tool, name = context.tools.get(called), called
+    target = context.redirect(called, arguments) if tool is not None else None
+    if target is not None:
+        tool, arguments = target
+        name = tool.spec.name
     off = context.refusal(name) if name not in context.tools else None
     if off is not None:
         raise ToolError("The tool {name} is switched off: {why}", name=name, why=off)
@@ -220,7 +225,6 @@ def as_request(
         _refuse_acting(call, plan, context)
     if name == COMPLETE_STEP.name:
         return _check_request(call, plan, context)
-    tool = context.tools.get(name)
     if tool is None:
         if name not in {spec.name for spec in offered_tools(context)}:
             names = ", ".join(spec.name for spec in offered_tools(context))
@@ -249,6 +253,7 @@ def as_request(
         agent_task=context.agent_task,
         agent_name=context.agent_name,
         hosts=tool.hosts(checked),
+        called=called if target is not None else "",
     )
 
 

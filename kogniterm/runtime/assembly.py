@@ -37,6 +37,8 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
     known_secrets,
     open_hooks,
 )
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
+from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.extensions.session_agents import SessionAgents, session_agents
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
@@ -118,30 +120,30 @@ def assemble(
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
-    known = gather_tools(settings, policy.in_force, state.folder, given.tools)
     hook_service = _hooks(given, written, modes, policy, project)
     executor = _executor(given, state, policy)
+    servers = _servers(given, policy, executor, project)
+    known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project))
     archive = _archive(given, store, journal)
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
-    known = _tools(known, given, written, executor, asker, forgetting, ModelSearch(modes), skills)
+    known = _tools(known, given, written, executor, asker, forgetting, modes, skills, servers)
     hooks = Hooks(hook_service, known.tools)
-    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks)
+    tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written)
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)
     session = LiveSession(
         journal=written,
         gate=Gate(written, policy, modes, executor, environment, hooks),
         runner=Runner(
-            written, policy, modes, executor, tools.known.tools, budget, hooks,
+            written, policy, modes, executor, tools.runnable, budget, hooks,
             keep_preimages=undo.keep, learn=_learner(given, memory), answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
         ),
         context=_context(written, modes, memory, tools, project, agents, hooks),
-        hooks=hooks, hook_service=hook_service,
-        modes=modes, budget=budget,
+        hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor,
         policy=policy,
         undo=undo,
@@ -154,6 +156,7 @@ def assemble(
         memory=memory,
         tools=tools,
         skills=skills,
+        servers=servers,
         prompts=texts,
         notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
                  *too_much(project), *known.notices, *agents.notices, *hook_service.notices,
@@ -328,15 +331,16 @@ def _tools(
     executor: CommandExecutor,
     asker: AskPort,
     forgetting: ForgetService,
-    searcher: ModelSearch,
+    modes: SessionModes,
     skills: SkillService,
+    servers: McpServers,
 ) -> ToolSet:
     """Return the tools that are `known`, those of the session able to run."""
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
         lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
-        forgetting if memory is not None else None, searcher, skills,
+        forgetting if memory is not None else None, ModelSearch(modes), skills, servers,
     )  # fmt: skip
     usable = session_tools(
         ports,
@@ -344,6 +348,21 @@ def _tools(
         github_token=_secret(settings.github_token),
     )
     return known.with_session(usable)
+
+
+def _servers(
+    given: SessionInputs,
+    policy: PolicyService,
+    executor: CommandExecutor,
+    project: Sequence[ProjectFile],
+) -> McpServers:
+    """Return the session's MCP servers, of which none is started."""
+    bounds = None if given.settings.sandbox == "off" else policy.bounds
+    of_project = next((one.text for one in project if one.kind == "mcp"), None)
+    place = Surroundings(
+        policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, of_project
+    )
+    return open_servers(given.paths, place)
 
 
 def _keep_modes(session: LiveSession) -> None:

@@ -205,6 +205,7 @@ class ContextService:
             hidden=off,
             refusal=self.rules.refusal,
             held_back=self.rules.holds_back,
+            redirect=self.rules.redirect,
             delegates=DELEGATE.name not in off,
             said_meanwhile=self._said,
             instructions_due=self._instructions_due,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kogniterm import prompts
 from kogniterm.agent import compaction, messages
 from kogniterm.agent.compaction import observation_limit
 from kogniterm.agent.messages import ImageBlock, observed_images
@@ -45,6 +46,7 @@ from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
+from kogniterm.tools.mcp.mcp_errors import McpCallLostError
 from kogniterm.types import (
     ActionRequest,
     CommandResult,
@@ -78,13 +80,17 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnd:
-    """The end of a tool; `changed` says that it would now do something else than was approved."""
+    """The end of a tool; `changed` says that it would now do something else than was approved.
+
+    Of a call that is `lost`, the outcome is unknown.
+    """
 
     text: str
     images: Sequence[ImageBlock] = ()
     usage: Usage = field(default_factory=Usage)
     failed: bool = False
     changed: Phrase | None = None
+    lost: bool = False
 
 
 @dataclass(slots=True)
@@ -99,7 +105,8 @@ class Runner:
     policy: PolicyPort
     modes: SessionModes
     executor: Executor
-    tools: Mapping[str, Tool]
+    tool_of: Callable[[str], Tool]
+    """Finds the tool of an approved request. Raises `ToolError`."""
     budget: Budget
     hooks: Hooks = field(default_factory=Hooks)
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
@@ -318,9 +325,12 @@ class Runner:
     async def run_tool(self, request: ActionRequest) -> ToolEnd:
         """Run a tool; return how it ended. Raises what is no failure of the tool."""
         try:
-            found = await self.tools[request.tool].run(request.arguments)
+            found = await self.tool_of(request.tool).run(request.arguments)
         except PathChangedError as error:
             return ToolEnd("", changed=error.text)
+        except McpCallLostError as error:
+            told = f"{error}\n{prompts.text('execute_tool.do_not_repeat')}"
+            return ToolEnd(told, failed=True, lost=True)
         except ToolError as error:
             return ToolEnd(str(error), failed=True)
         text, images = observed_images(found, self.modes.model.info)
@@ -336,7 +346,8 @@ class Runner:
         if end.failed and request.effect == "person":
             count.unasked.append(request.command)
         journal, failure, usage = self.journal, end.failed, end.usage
-        observation = journal.redact(end.text)
+        limit = observation_limit(self.modes.model.info.context_window)
+        observation = compaction.clip(journal.redact(end.text), limit)
         heard = AfterTool(self.hooks.told(request))
         if not failure:
             response = tool_response(request, observation)
@@ -344,6 +355,10 @@ class Runner:
         text = "\n".join(filter(None, (observation, heard.note)))
         message = messages.action_message(request, text, failed=failure, images=end.images)
         status: OutcomeStatus = "failed" if failure else "finished"
+        if end.lost:
+            status = "unknown"
+            if not io.attended:
+                count.unknown.append(request.command)
         outcome = Outcome(request.id, status, message, agent=request.agent, usage=usage)
         await journal.record_outcome(outcome, io.sink)
         given = ""

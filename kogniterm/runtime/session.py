@@ -21,6 +21,8 @@ from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookService
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
+from kogniterm.runtime.extensions.servers.server_elicitation import ServerQuestions
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
@@ -77,6 +79,7 @@ class LiveSession:
     """Runs a turn that does more than ask the model, see `UserInput.beyond_model`."""
     beside: SideBySide | None = None
     memory: MemoryService | None = None
+    servers: McpServers | None = None
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, which a session keeps."""
     notices: tuple[Phrase, ...] = ()
@@ -139,6 +142,8 @@ class LiveSession:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         prompts.use(self.prompts)
         self.asker.ask_now = ask
+        if self.servers is not None:
+            self.servers.attend(ServerQuestions(self.asker) if ask is not None else None)
         await self.hooks.begin(sink, resumed=bool(self.state.turn))
         if user_input is not None:
             why = await self.hooks.input_given(user_input, sink)
@@ -282,6 +287,8 @@ class LiveSession:
         await self.hooks.end(reason, lambda event: None)
         if self.memory is not None:
             await self.memory.finish()
+        if self.servers is not None:
+            await self.servers.close()
         self.archive.expire()
         await self.open_model.close()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window
@@ -285,6 +285,11 @@ class ToolRules(Protocol):
 
     def refusal(self, name: str) -> Phrase | None:
         """Return why a tool is switched off now, by a rule that came later too."""
+
+    def redirect(
+        self, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[Tool, Mapping[str, Any]] | None:
+        """Return the tool that a call stands for, with its arguments. Raises `ToolError`."""
 
     def holds_back(self, name: str, arguments: Mapping[str, object]) -> bool:
         """Return whether a rule or a hook decides on this call of a tool without an effect."""

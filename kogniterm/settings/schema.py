@@ -269,6 +269,12 @@ class Settings(BaseSettings):
         "Names of tools that the model does not get; `kogniterm tools` lists all tools.",
         example="web_search,github",
     )
+    mcp_direct_tools: int = _setting(
+        8,
+        "Offer the tools of MCP servers to the model directly up to this number; more are found "
+        "with find_tools.",
+        ge=0,
+    )
     tool_packages: Names = _setting(
         (),
         "Installed Python packages whose tools are loaded; see docs/library.md.",

@@ -76,6 +76,8 @@ class Plugin:
     version: str
     effect: EffectClass
     programs: tuple[str, ...] = ()
+    server: str = ""
+    """The MCP server that it is a tool of, if any."""
 
     @property
     def source(self) -> str:

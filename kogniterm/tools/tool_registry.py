@@ -11,6 +11,7 @@ from kogniterm.protocols import Tool, WebSearcher
 from kogniterm.tools.command_tools import JobsPort, execute_command, job_tool
 from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from kogniterm.tools.github import github
+from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
 from kogniterm.tools.net import NetClient
 from kogniterm.tools.search_files import find_files, search_text
 from kogniterm.tools.session_tools import (
@@ -39,7 +40,7 @@ from kogniterm.tools.web_search import (
 
 @dataclass(frozen=True, slots=True)
 class ToolPorts:
-    """The ports of the tools: the shell's folder, the workspace, outputs, jobs, user, past, web."""
+    """The ports of the tools: folder, workspace, outputs, jobs, user, past, web, MCP servers."""
 
     cwd: Callable[[], str]
     workspace: str
@@ -52,6 +53,7 @@ class ToolPorts:
     forgetting: ForgetPort | None = None
     searcher: WebSearcher | None = None
     skills: SkillPort | None = None
+    servers: ServersPort | None = None
 
 
 def session_tools(
@@ -82,6 +84,8 @@ def session_tools(
         tools.append(forget(ports.forgetting))
     if ports.skills is not None:
         tools.append(use_skill(ports.skills))
+    if ports.servers is not None:
+        tools += [find_tools(ports.servers), call_tool()]
     return {tool.spec.name: tool for tool in tools}
 
 
@@ -96,6 +100,7 @@ def listed_tools() -> Mapping[str, Tool]:
     ports = ToolPorts(
         lambda: "/", "/", nothing, lambda path: False, nothing, nothing, nothing, nothing, nothing,
         skills=NO_SKILLS,
+        servers=nothing,
     )  # fmt: skip
     return session_tools(ports)
 

@@ -66,7 +66,8 @@ class ActionRequest:
     For a command, `command` is the exact shell text; for other tools it is a one-line
     rendering of what would happen, and `arguments` holds what the tool gets. `detail` is shown
     before approval beside it: the unified diff of an edit. `hosts` are those that the tool
-    contacts. `agent` is the call id of the `delegate` call whose sub-agent asks (empty: the main
+    contacts. `called` is the tool that the model called, where it stood for this one (`call_tool`).
+    `agent` is the call id of the `delegate` call whose sub-agent asks (empty: the main
     agent), `agent_task` its task, short, and `agent_name` its name where it has one; a custom
     command that asks has its own name there, with the slash. `refusal` is given when the same call
     has run in the sandbox, and may run again outside of it.
@@ -85,6 +86,7 @@ class ActionRequest:
     agent_name: str = ""
     refusal: SandboxRefusal | None = None
     hosts: tuple[str, ...] = ()
+    called: str = ""
 
 
 @dataclass(frozen=True, slots=True)

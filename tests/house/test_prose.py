@@ -65,6 +65,8 @@ def unknown_commands(page: Path, text: str) -> Iterator[str]:
     for call in [*spans, *re.findall(r"^(?:.*\| )?(kogniterm [^#|>\n]*)", text, re.MULTILINE)]:
         path, chosen = "", None
         for word in re.sub(r"\"[^\"]*\"|'[^']*'", "TEXT", call).split()[1:]:
+            if word == "--":
+                break  # the words of another program follow
             place = known_places()[path]
             if path == "/help" and f"/{word}" in known_places():
                 path = f"/{word}"  # the words of a command

@@ -1,10 +1,11 @@
 """Leases: permissions a user granted for a session or a project. Pure data and rules.
 
 A lease covers what its sentence says: exactly one command; one program with the same options; one
-kind of effect on files of a folder or on addresses; edits of a workspace's files by tools; or,
-where a skill names them, commands that begin with the same words. It never covers an effect or a
-reason that the command it was granted for did not have, and nothing dangerous. Only calls listed
-in `tables/lease_forms.txt` are covered as a program or an effect.
+kind of effect on files of a folder or on addresses; edits of a workspace's files by tools; calls of
+one tool that is not KogniTerm's; or, where a skill names them, commands that begin with the same
+words. It never covers an effect or a reason that the command it was granted for did not have, and
+nothing dangerous. Only calls listed in `tables/lease_forms.txt` are covered as a program or an
+effect.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_c
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
 
-LeaseKind = Literal["exact", "program", "effect", "edits", "words"]
+LeaseKind = Literal["exact", "program", "effect", "edits", "calls", "words"]
 LEASE_KINDS: tuple[LeaseKind, ...] = tuple(kind for kind in get_args(LeaseKind) if kind != "words")
 """The kinds that can be saved; "words" is granted for a session only."""
 
@@ -100,6 +101,8 @@ class Lease:
             return None if is_plain_edit(report) else only
         if self.kind == "words":
             return self._words_mismatch(report, folder)
+        if self.kind == "calls":
+            return self._calls_mismatch(report)
         if posixpath.normpath(folder) != self.folder:
             return Phrase("it applies only in {folder}", {"folder": self.folder})
         if report.label == "dangerous":
@@ -151,6 +154,15 @@ class Lease:
         if effect.kind in ("read", "execute") or effect == _CHANGES_REPOSITORY:
             return True
         return effect.kind in _ON_FILES and _reaches(effect, self.folder, self.workspace)
+
+    def _calls_mismatch(self, report: RiskReport) -> Phrase | None:
+        if report.label == "dangerous":
+            return Phrase("no permission covers dangerous commands")
+        granted = {(one.kind, one.target) for one in self.report.effects}
+        found = {(one.kind, one.target) for one in report.effects}
+        if _called_tool(report) != _called_tool(self.report) or not found <= granted:
+            return Phrase("it covers only {calls}", {"calls": self.text})
+        return None
 
     def _exact_mismatch(self, report: RiskReport) -> Phrase | None:
         # The same text may mean more than before: a remote has another URL, a link leads away.
@@ -290,6 +302,19 @@ def may_be_named(pattern: str) -> bool:
     )
 
 
+def call_offers(report: RiskReport) -> tuple[Offer, ...]:
+    """Return the lease to offer for a call of a tool that is not KogniTerm's."""
+    if report.label == "dangerous" or not _called_tool(report):
+        return ()
+    return (Offer("calls", _words(report, "calls", "")),)
+
+
+def _called_tool(report: RiskReport) -> str:
+    """Return the tool that a report is about, with where it is from; "" if it is about none."""
+    found = [effect.target for effect in report.effects if effect.kind == "execute"]
+    return found[0] if len(found) == 1 and not report.programs else ""
+
+
 def is_plain_edit(report: RiskReport) -> bool:
     """Return whether a tool only creates or writes ordinary files of the workspace.
 
@@ -346,14 +371,14 @@ def grant(
         if not may_be_named(report.command):
             raise ValueError("a lease of these words is not offered")
         return Lease(id, kind, report, root, root)
-    edits = kind == "edits"
-    offered = (
-        edit_offers(report, workspace=root)
-        if edits
-        else offers(report, folder=folder, workspace=workspace)
-    )
-    if edits:  # whatever the first one changed, the next are covered alike
+    if kind == "edits":  # whatever the first one changed, the next are covered alike
+        offered = edit_offers(report, workspace=root)
         folder, report = root, RiskReport("", "workspace_write")
+    elif kind == "calls":  # whatever the arguments
+        offered = call_offers(report)
+        folder, report = root, RiskReport("", "needs_approval", effects=report.effects)
+    else:
+        offered = offers(report, folder=folder, workspace=workspace)
     if kind not in {offer.kind for offer in offered}:
         raise ValueError(f"a lease of kind {kind!r} is not offered for this command")
     return Lease(id, kind, report, folder, root, outside)
@@ -454,6 +479,8 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
         return named[1].text
     if kind == "edits":
         return Phrase("edits of files in {folder}", {"folder": folder})
+    if kind == "calls":
+        return Phrase("calls of {tool}", {"tool": render(_called_tool(report))})
     forms = [form for form in map(form_of, asking(report)) if form is not None]
     hosts = render(", ".join(e.target for e in report.effects if e.kind == "network"))
     if kind == "effect" and not hosts:

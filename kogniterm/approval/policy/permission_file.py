@@ -134,7 +134,7 @@ def _permission(item: Mapping[str, Any], place: str) -> Permission:
     if not _ID.fullmatch(texts["id"]):
         raise TableError("id", Phrase("id must be p and a number, such as p1"))
     if texts["kind"] not in LEASE_KINDS:
-        raise TableError("kind", Phrase("kind must be exact, program, effect or edits"))
+        raise TableError("kind", Phrase("kind must be exact, program, effect, edits or calls"))
     for key in ("workspace", "folder"):
         if not texts[key].startswith("/"):
             raise TableError(key, Phrase("{key} must be an absolute path", {"key": key}))
@@ -149,7 +149,9 @@ def _lease(item: Mapping[str, Any], texts: Mapping[str, str], place: str) -> Lea
     kind = cast(LeaseKind, texts["kind"])
     folder, workspace = texts["folder"], texts["workspace"]
     report = RiskReport("", "workspace_write")
-    if kind != "edits":
+    if kind == "calls":
+        report = RiskReport("", "needs_approval", effects=_effects(item.get("effects", [])))
+    elif kind != "edits":
         found = classify(texts["command"], cwd=folder, workspace=workspace)
         report = replace(found, effects=_effects(item.get("effects", [])))
     try:

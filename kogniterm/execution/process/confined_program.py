@@ -144,6 +144,8 @@ class ConfinedProgram:
         await self.process.wait()
         if self._listening is not None:
             await self._listening
+        # What was not read would keep its pipe open.
+        self.process._transport.close()  # type: ignore[attr-defined]  # asyncio has no other way
 
     async def _write(self, data: bytes) -> None:
         pipe = self.process.stdin

@@ -69,6 +69,7 @@ from kogniterm.sessions.records import (
     Record,
     RecordBody,
 )
+from kogniterm.tools.mcp.server_tools import CALL, target_of
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -669,6 +670,11 @@ class RecordedContext:
             body = compacted(self.journal.state, body.window, body.summary, body.usage)
         self.journal.record(body)
 
+    def _redirect(
+        self, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[Tool, Mapping[str, Any]] | None:
+        return target_of(arguments, self.tools[CALL], self.tools) if name == CALL else None
+
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         del count
         plans, state = self.modes.plans, self.journal.state
@@ -682,6 +688,7 @@ class RecordedContext:
             new_id=self.journal.new_id,
             plan_only=only,
             review_plans=lambda: plans.approval == "always" and not only,
+            redirect=self._redirect,
             said_meanwhile=self.player.said,
             instructions_due=self.player.instructions,
             goes_on=partial(self.hooks.goes_on, sink=io.sink),

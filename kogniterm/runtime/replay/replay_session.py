@@ -125,6 +125,7 @@ def _world(
         AskPort(),
         memory=absent,
         history=absent,
+        servers=absent,
         forgetting=absent,
         skills=NO_SKILLS,
     )
@@ -165,7 +166,7 @@ async def _replay(
     services = TurnServices(
         written,
         Gate(written, policy, modes, executor, hooks=hooks),
-        Runner(written, policy, modes, executor, offered, budget, hooks),
+        Runner(written, policy, modes, executor, offered.__getitem__, budget, hooks),
         RecordedContext(written, player, modes, offered, hooks, recorded_agents(recording.records)),
         modes,
         budget,

@@ -15,7 +15,7 @@ from kogniterm.approval import Circumstances, Footprint, Lease, Offer, RuleSet
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
-from kogniterm.approval.policy.leases import edit_offers
+from kogniterm.approval.policy.leases import call_offers, edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.approval.policy.verdict import (
@@ -91,8 +91,8 @@ class PolicyService:
     """The limits of edits, which hold where no sandbox works too."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
-    plugins: Mapping[str, Plugin] = field(default_factory=dict)
-    """Tools of other packages, by name."""
+    plugin_of: Callable[[str], Plugin | None] = lambda name: None
+    """Finds a tool of another package or of an MCP server by its name."""
     tools: Mapping[str, Tool] = field(default_factory=dict)
     """All tools of the session."""
     _granted: int = 0
@@ -149,10 +149,13 @@ class PolicyService:
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""
-        plugin = self.plugins.get(request.tool)
+        plugin = self.plugin_of(request.tool)
         package = plugin.source if plugin is not None else request.tool
+        server = plugin.server if plugin is not None else ""
         reasons = [Phrase(EXTERNAL.template, {"package": package})]
-        effects = [Effect("execute", package)]
+        if server:
+            reasons = [Phrase(OF_SERVER.template, {"server": server})]
+        effects = [Effect("execute", f"{request.tool} ({package})")]
         declared = plugin.effect if plugin is not None else "none"
         label: RiskLabel = "needs_approval"
         if declared == "network" or request.hosts:
@@ -388,6 +391,8 @@ class PolicyService:
         folder, workspace = os.path.realpath(cwd), os.path.realpath(self.workspace)
         if request.effect == "edit":
             return () if _is_protected(report) else edit_offers(report, workspace=workspace)
+        if request.effect == "external":
+            return call_offers(report)
         if request.effect != "command":
             return ()
         outside = self._can_leave(report, refused=self._obstacle(request, cwd) is not None)
@@ -508,6 +513,7 @@ def _as_rules(request: ActionRequest, allowing: RuleTrace | None) -> RuleSet:
 
 
 EXTERNAL = Phrase("Runs code of the package {package}, which KogniTerm cannot inspect.")
+OF_SERVER = Phrase("Calls the MCP server {server}, which KogniTerm cannot inspect.")
 PROTECTED = Phrase("Changes {path}, which the sandbox protects from commands.")
 
 

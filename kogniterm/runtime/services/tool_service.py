@@ -11,14 +11,16 @@ from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
-from kogniterm.errors import SettingsError
+from kogniterm.errors import SettingsError, ToolError
 from kogniterm.host.programs import find_user_program
 from kogniterm.protocols import Tool
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers
 from kogniterm.runtime.extensions.tool_names import meant_tool
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import Settings
+from kogniterm.tools.mcp.server_tools import CALL, FIND, McpTool, as_plugin, target_of
 from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
 from kogniterm.types import ActionRequest, Phrase, ToolSpec
@@ -26,6 +28,8 @@ from kogniterm.types import ActionRequest, Phrase, ToolSpec
 GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP)
 """The tools that the graph itself answers."""
 MEMORY_TOOLS = ("recall", "remember", "forget")
+SERVER_TOOLS = (FIND, CALL)
+"""The tools that find and call those of MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,14 @@ def gather_tools(
     rules: RuleSet,
     workspace: str,
     functions: Iterable[Callable[..., Any]] = (),
+    servers: McpServers | None = None,
 ) -> ToolSet:
     """Return the built-in tools and those of the configured packages, with what is switched off.
 
-    `functions` are tools of the program that runs the agent. The built-in tools are only listed;
-    see `ToolSet.with_session`. Raises `SettingsError` for a name in `tools_off` that no tool has,
-    and `UsageError` for a function that cannot be a tool.
+    `functions` are tools of the program that runs the agent. The tools of `servers` are offered
+    directly while they are few, and can be found and called in any case. The built-in tools are
+    only listed; see `ToolSet.with_session`. Raises `SettingsError` for a name in `tools_off` that
+    no tool has, and `UsageError` for a function that cannot be a tool.
     """
     built_in = listed_tools()
     own = {*built_in, *(spec.name for spec in GRAPH_TOOLS)}
@@ -71,6 +77,8 @@ def gather_tools(
     plugins = {plugin.tool.spec.name: plugin for plugin in loaded.plugins}
     for plugin in program_tools(functions, {*own, *plugins}):
         plugins[plugin.tool.spec.name] = plugin
+    if servers is not None:
+        plugins |= _direct(servers, settings.mcp_direct_tools, {*own, *plugins})
     known = {*own, *plugins}
     # A package that cannot be loaded may have the tool.
     unknown = () if loaded.problems else (one for one in settings.tools_off if one not in known)
@@ -78,8 +86,20 @@ def gather_tools(
         raise _no_tool(settings, name, known)
     tools = {**built_in, **{name: plugin.tool for name, plugin in plugins.items()}}
     off = {name: why for name in known if (why := _off(name, settings, plugins, rules, workspace))}
-    notices = (*loaded.problems, *_unknown_in_rules(rules, known))
+    if servers is None or not servers.any_enabled:
+        off |= dict.fromkeys(SERVER_TOOLS, Phrase("no MCP server is configured"))
+    told = servers.notices() if servers is not None else ()
+    notices = (*loaded.problems, *_unknown_in_rules(rules, known), *told)
     return ToolSet(tools, plugins, off, _notes(settings), notices)
+
+
+def _direct(servers: McpServers, most: int, taken: set[str]) -> dict[str, Plugin]:
+    """Return the tools of MCP servers by name, if they are few enough to be offered directly."""
+    tools = servers.tools()
+    if len(tools) > most:
+        return {}
+    made = (as_plugin(tool) for tool in tools)
+    return {one.tool.spec.name: one for one in made if one.tool.spec.name not in taken}
 
 
 def _notes(settings: Settings) -> dict[str, Phrase]:
@@ -155,9 +175,35 @@ class ToolService:
     unneeded: Callable[[], Collection[str]] = tuple
     """Names the tools that there is no use for now, such as that of skills without any."""
     hooks: Hooks = field(default_factory=Hooks)
+    servers: McpServers | None = None
 
     def __post_init__(self) -> None:
-        self.policy.plugins, self.policy.tools = self.known.plugins, self.known.tools
+        self.policy.plugin_of, self.policy.tools = self._plugin, self.known.tools
+
+    def _plugin(self, name: str) -> Plugin | None:
+        """Return the tool of another package or of an MCP server called `name`."""
+        if name in self.known.plugins:
+            return self.known.plugins[name]
+        found = self._of_servers().get(name)
+        return as_plugin(found) if found is not None else None
+
+    def _of_servers(self) -> dict[str, McpTool]:
+        tools = self.servers.tools() if self.servers is not None else ()
+        return {tool.spec.name: tool for tool in tools}
+
+    def runnable(self, name: str) -> Tool:
+        """Return the tool that an approved request names. Raises `ToolError`."""
+        found = self.known.tools.get(name) or self._of_servers().get(name)
+        if found is None:
+            raise ToolError("There is no tool {name} any more.", name=name)
+        return found
+
+    def redirect(
+        self, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[Tool, Mapping[str, Any]] | None:
+        if name != CALL:
+            return None
+        return target_of(arguments, self.known.tools[CALL], self._of_servers())
 
     @property
     def offered(self) -> Mapping[str, Tool]:

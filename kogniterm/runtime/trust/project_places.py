@@ -78,6 +78,7 @@ class Place:
 
 PLACES = (
     Place(".kogniterm/policy.toml", "policy"),
+    Place(".mcp.json", "mcp"),
     Place(".kogniterm/commands", "command", (".md", ".toml"), depth=4),
     Place(".claude/commands", "command", (".md",), depth=4),
     Place(".gemini/commands", "command", (".toml",), depth=4),

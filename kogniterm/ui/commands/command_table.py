@@ -16,7 +16,7 @@ from kogniterm.ui.commands import (
     tools,
     workspace,
 )
-from kogniterm.ui.commands.extensions import agents, hooks, import_agent, skills
+from kogniterm.ui.commands.extensions import agents, hooks, import_agent, mcp, skills
 from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.locale import LANGUAGES
 from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
@@ -66,6 +66,8 @@ COMMANDS = (
             "[revoke ID|all]", policy.permission_choices),
     Command("tools", Phrase("list the tools with their effect and state, or explain one"),
             tools.tools, "[show NAME]", tools.tool_choices),
+    Command("mcp", Phrase("list the MCP servers; show, trust or restart one"), mcp.mcp,
+            f"[{'|'.join(mcp.ACTIONS)} NAME]", mcp.choices, while_running=False),
     Command("skills", Phrase("list the skills; show, accept or switch one off"), skills.skills,
             f"[{'|'.join(skills.ACTIONS)} NAME]", skills.choices, while_running=False),
     Command("agents", Phrase("list the sub-agents, or show one with its instructions"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import UsageError
@@ -191,7 +192,8 @@ def custom_commands(
     found, refused = custom_commands_of(session, names_of(built_in))
     taken = {*names_of(built_in), *(name for one in found for name in (one.name, one.alias))}
     skills = (skill_command(*one) for one in session.skills.commands(taken))
-    return (*map(slash_command, found), *skills), refused
+    of_servers = (one for one in prompt_commands(session) if one.name not in taken)
+    return (*map(slash_command, found), *skills, *of_servers), refused
 
 
 def names_of(commands: Iterable[Command]) -> frozenset[str]:
@@ -223,6 +225,43 @@ async def _offer_permissions(repl: Any, name: str) -> None:
     yes, no = _("allow them for this session"), _("ask me as usual")
     answer = await repl.choose(title, lines, [Option("yes", yes, "yes"), Option("no", no, "no")])
     service.answer_offer(name, named if answer == "yes" else ())
+
+
+def prompt_commands(session: LiveSession) -> list[Command]:
+    """Return the prompts of trusted servers as slash commands, SERVER:PROMPT."""
+    found = []
+    from kogniterm.text.visible import one_line
+
+    for server in session.servers.servers.values() if session.servers is not None else ():
+        if not server.usable:
+            continue
+        for prompt in server.record.listing.prompts:
+            names = " ".join(
+                name.upper() if required else f"[{name.upper()}]"
+                for name, required in prompt.arguments
+            )
+            told = prompt.description or prompt.name
+            run = partial(_send_prompt, server.config.name, prompt.name)
+            name = f"{server.config.name}:{prompt.name}".lower()
+            help_ = Phrase("{words}", {"words": one_line(told, 100)})
+            found.append(Command(name, help_, run, names, source=server.config.name))
+    return found
+
+
+async def _send_prompt(server: str, prompt: str, repl: Any, argument: str) -> None:
+    """Send a prompt of a server, with the words of the line as its arguments."""
+    from kogniterm.errors import ToolError
+    from kogniterm.runtime.extensions.servers.server_setup import prompt_arguments
+
+    servers = repl.session.servers
+    listed = servers.find(server).record.listing.prompts
+    known = next(one for one in listed if one.name == prompt)
+    try:
+        found = await servers.prompt(server, prompt, prompt_arguments(known, argument))
+    except ToolError as error:
+        raise UsageError("{why}", why=error) from error
+    line = f"/{server}:{prompt} {argument}".rstrip()
+    repl.ask_model(UserInput(found.text, line=line))
 
 
 def slash_command(custom: CustomCommand) -> Command:

@@ -159,7 +159,10 @@ MISTAKES = (
     (f"{TABLE}\ncolour = 1\n", "line 11: unknown key 'colour'"),
     (TABLE.replace('"p1"', '"s1"'), "line 3: id must be p and a number, such as p1"),
     (TABLE.replace('"p1"', "1"), "line 3: id must be a string"),
-    (TABLE.replace('"exact"', '"all"'), "line 6: kind must be exact, program, effect or edits"),
+    (
+        TABLE.replace('"exact"', '"all"'),
+        "line 6: kind must be exact, program, effect, edits or calls",
+    ),
     (TABLE.replace('"exact"', '"program"'), "line 7: no permission of this kind can cover this"),
     (TABLE.replace(f'workspace = "{W}"', 'workspace = "."'), "line 4: workspace must be an"),
     (TABLE.replace("granted = 2026-01-01", 'granted = "x"'), "line 10: granted must be a date"),

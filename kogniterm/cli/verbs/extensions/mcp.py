@@ -1,4 +1,4 @@
-"""`kogniterm mcp`: sign in to MCP servers, and be one for other agents."""
+"""`kogniterm mcp`: add, trust and try MCP servers, sign in to them, and be one for other agents."""
 
 from __future__ import annotations
 
@@ -8,15 +8,32 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kogniterm.cli.options import JSON, Action, Argument, Subparsers, add_actions, here
-from kogniterm.cli.verb_helpers import Report, paths_in_use, visible, write_report
-from kogniterm.errors import UsageError
-from kogniterm.ui.locale import _
+from kogniterm.cli.options import (
+    JSON,
+    YES,
+    Action,
+    Argument,
+    Subparsers,
+    add_actions,
+    folder_of,
+    here,
+    settings_of,
+)
+from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use, visible, write_report
+from kogniterm.errors import ToolError, UsageError
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _, mark, translate
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
     from kogniterm.tools.mcp.oauth import SignInRequest
+    from kogniterm.tools.mcp.server_values import Listing
+
+T = TypeVar("T")
 
 _SERVER = Argument("server", "Name of the MCP server", "NAME")
 _DISPLAY = (
@@ -33,6 +50,144 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the action."""
     return write_report(args, args.perform(args))
+
+
+def _list(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.extensions.servers.server_setup import server_json
+    from kogniterm.ui.commands.extensions.mcp import server_rows
+
+    async def read(servers: McpServers) -> Report:
+        found = list(servers.servers.values())
+        notes = [translate(one) for one in servers.problems]
+        if not found:
+            none = _("No MCP servers. Add one: kogniterm mcp add NAME -- COMMAND")
+            notes.append(none)
+        return Report([server_json(one) for one in found], rows=server_rows(found), notes=notes)
+
+    return _with_servers(args, read)
+
+
+def _with_servers(
+    args: argparse.Namespace,
+    use: Callable[[McpServers], Awaitable[T]],
+) -> T:
+    """Return what `use` makes of the servers of the folder, which are ended then."""
+    from kogniterm.runtime.extensions.servers.server_setup import servers_of_folder
+
+    settings, paths = settings_of(args), paths_in_use()
+
+    async def used() -> T:
+        async with servers_of_folder(settings, paths, folder_of(args)) as servers:
+            return await use(servers)
+
+    return asyncio.run(used())
+
+
+def _add(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.extensions.servers.server_setup import add_server
+
+    file, of_project = _file(args)
+    command: list[str] = args.command
+    entry: dict[str, Any]
+    if command[0].startswith(("https://", "http://")) and len(command) == 1:
+        entry = {"type": "http", "url": command[0], "headers": _pairs(args.header, ":")}
+    else:
+        entry = {"command": command[0], "args": command[1:], "env": _pairs(args.env, "=")}
+        if args.network:
+            entry["network"] = True
+    add_server(file, args.server, {k: v for k, v in entry.items() if v}, of_project=of_project)
+    lines = [_("MCP server {name} added to {file}.").format(name=args.server, file=file)]
+    if of_project:
+        lines.append(_("Trust the folder to use it: kogniterm trust"))
+    lines.append(_("Trust it to use it: kogniterm mcp trust {name}").format(name=args.server))
+    return Report({"server": args.server, "file": str(file)}, lines)
+
+
+def _file(args: argparse.Namespace) -> tuple[Path, bool]:
+    from kogniterm.runtime.extensions.servers.server_setup import PROJECT_FILE
+
+    if args.project:
+        return Path(folder_of(args)) / PROJECT_FILE, True
+    return paths_in_use().extensions.mcp_servers, False
+
+
+def _pairs(words: Sequence[str] | None, mark: str) -> dict[str, str]:
+    """Return NAME=VALUE words as pairs. Raises `UsageError` for another word."""
+    found = {}
+    for word in words or ():
+        name, between, value = word.partition(mark)
+        if not between or not name.strip():
+            raise UsageError("{word} is not NAME{mark}VALUE.", word=word, mark=mark)
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _remove(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.extensions.servers.server_setup import remove_server
+
+    file, of_project = _file(args)
+    remove_server(file, args.server, of_project=of_project)
+    line = _("MCP server {name} removed from {file}.").format(name=args.server, file=file)
+    return Report({"server": args.server, "file": str(file)}, [line])
+
+
+def _test(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.extensions.servers.server_setup import launch_lines, tool_rows
+
+    async def test(servers: McpServers) -> Report:
+        server = servers.find(args.server)
+        for line in launch_lines(server.config):
+            _write(translate(line))
+        try:
+            listing = await servers.list_anew(server)
+        except ToolError as error:
+            raise UsageError("{why}", why=error) from error
+        rows = tool_rows(server, listing.tools)
+        data = {"server": args.server, "title": listing.title, "tools": [name for name, _a in rows]}
+        found = _("{name} answers; it has {count} tools.")
+        notes = [found.format(name=listing.title or args.server, count=len(rows))]
+        return Report(data, rows=rows, notes=notes)
+
+    return _with_servers(args, test)
+
+
+def _trust(args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.extensions.servers.server_setup import (
+        changes_of,
+        launch_change,
+        launch_lines,
+    )
+    from kogniterm.ui.commands.extensions.mcp import change_lines
+
+    async def look(servers: McpServers) -> tuple[McpServers, Server]:
+        return servers, servers.find(args.server)
+
+    servers, server = _with_servers(args, look)
+    if not server.record.launches(server.config) and not args.yes:
+        lines = [translate(line) for line in launch_lines(server.config)]
+        lines += launch_change(server).splitlines()
+        _confirm(_("Start this server? [yes/no] "), lines)
+
+    async def listed(servers: McpServers) -> Listing:
+        try:
+            return await servers.list_anew(servers.find(args.server))
+        except ToolError as error:
+            raise UsageError("{why}", why=error) from error
+
+    listing = _with_servers(args, listed)
+    changes = changes_of(server, listing)
+    if not args.yes and (changes or not server.record.launches(server.config)):
+        _confirm(_("Trust these tools? [yes/no] "), change_lines(server, changes, most=None))
+    servers.trust(server, listing)
+    line = _("MCP server {name} is trusted; {count} tools can be used.")
+    names = [tool.name for tool in server.tools]
+    done = line.format(name=args.server, count=len(names))
+    return Report({"server": args.server, "tools": names}, [done])
+
+
+def _confirm(question: str, lines: Sequence[str]) -> None:
+    needs = Phrase("Trusting a server needs a terminal to ask at, or --yes.")
+    confirm(question, lines, without_terminal=needs, no=Phrase("Nothing changed."))
 
 
 def _login(args: argparse.Namespace) -> Report:
@@ -159,7 +314,28 @@ def _write(text: str, end: str = "\n") -> None:
     sys.stderr.flush()
 
 
+_CWD = Argument("--cwd", "Folder of the session", "FOLDER", short="-C")
+_PROJECT = Argument("--project", "Use the folder's .mcp.json instead of your own file")
+_DASHES = Phrase("Put -- before the server's command: kogniterm mcp add NAME -- COMMAND")
 ACTIONS = (
+    Action("list", mark("List the MCP servers and their state"), _list, (_CWD, JSON),
+           ("kogniterm mcp list",)),
+    Action("add", mark("Add an MCP server: a command, or the address of a remote one"), _add,
+           (_SERVER,
+            Argument("command", "Command with its arguments, or an address", "COMMAND", nargs="+"),
+            Argument("--env", "Variables; ${NAME} is filled in from yours", "NAME=VALUE",
+                     nargs="+"),
+            Argument("--header", "Headers of a remote server", "NAME:VALUE", nargs="+"),
+            Argument("--network", "Let it use the network from within the sandbox"),
+            _PROJECT, _CWD, JSON),
+           ("kogniterm mcp add files -- npx -y @modelcontextprotocol/server-filesystem .",
+            "kogniterm mcp add linear https://mcp.linear.app/mcp"), unknown_option=_DASHES),
+    Action("remove", mark("Remove an MCP server from its file"), _remove,
+           (_SERVER, _PROJECT, _CWD, JSON), ("kogniterm mcp remove files",)),
+    Action("test", mark("Start an MCP server once and list its tools"), _test,
+           (_SERVER, _CWD, JSON), ("kogniterm mcp test files",)),
+    Action("trust", mark("Trust an MCP server and its tools as they are now"), _trust,
+           (_SERVER, YES, _CWD, JSON), ("kogniterm mcp trust files",)),
     Action("login", "Sign in to an MCP server in your browser", _login, (_SERVER,),
            ("kogniterm mcp login linear",)),
     Action("logout", "Delete the sign-in to an MCP server", _logout, (_SERVER, JSON),

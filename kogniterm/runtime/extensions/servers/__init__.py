@@ -1,0 +1,1 @@
+"""MCP servers of a session: started in the sandbox, trusted tool by tool."""

@@ -1,0 +1,379 @@
+"""The MCP servers of a session: configured, trusted, started at their first call.
+
+A session opens with what is kept of each server, so that no prompt waits for one. A server is
+started when it is first needed, and lists its tools then. A tool that is new, or whose definition
+changed since the user trusted it, is shown and asked about before it is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol
+
+from kogniterm.errors import ToolError, UnusableValueError, UsageError
+from kogniterm.runtime.trust.trust_store import difference
+from kogniterm.text.spelling import meant
+from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
+from kogniterm.tools.mcp.mcp_errors import (
+    McpCallLostError,
+    McpSessionEndedError,
+    McpStaleToolsError,
+    McpUnreachableError,
+)
+from kogniterm.tools.mcp.server_config import ServerConfig, Servers, parse_servers
+from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
+from kogniterm.tools.mcp.server_tools import McpTool, tool_name
+from kogniterm.tools.mcp.server_values import (
+    Answers,
+    Elicit,
+    Listing,
+    PromptText,
+    ServerQuestion,
+    ServerTool,
+)
+from kogniterm.types import Observation, Phrase
+
+ServerState = Literal["off", "new", "changed", "ready", "running", "failed"]
+MAX_FILE = 1024 * 1024
+
+AskChange = Callable[[ServerConfig, Sequence[ServerTool], Sequence[str]], Awaitable[bool]]
+"""Ask the user to trust tools of a server; gets the tools, and a diff of each."""
+
+
+class Attendant(Protocol):
+    """A user who answers the questions of servers, and questions about them."""
+
+    async def trust_tools(
+        self, config: ServerConfig, tools: Sequence[ServerTool], diffs: Sequence[str]
+    ) -> bool:
+        """Ask whether to trust tools whose definition is new or changed."""
+
+    async def answer(self, question: ServerQuestion) -> Answers | None:
+        """Return the answers to a question of a server; None where the user declines."""
+
+
+def configured(user_file: Path, project_text: str | None) -> Servers:
+    """Return the servers of the user's file, then those of a trusted project's `.mcp.json`.
+
+    The user's entry counts where both have a name.
+    """
+    files = [_of_user(user_file)]
+    if project_text is not None:
+        files.append(parse_servers(project_text, ".mcp.json", of_project=True))
+    known: dict[str, ServerConfig] = {}
+    for one in files:
+        for server in one.servers:
+            known.setdefault(server.name, server)
+    return Servers(tuple(known.values()), tuple(text for one in files for text in one.problems))
+
+
+def _of_user(file: Path) -> Servers:
+    try:
+        if file.stat().st_size > MAX_FILE:
+            return Servers((), (Phrase("{file} is too large to be read.", {"file": file}),))
+        return parse_servers(file.read_text(encoding="utf-8"), str(file))
+    except FileNotFoundError:
+        return Servers()
+    except (OSError, UnicodeDecodeError) as error:
+        values = {"file": file, "why": str(error)}
+        return Servers((), (Phrase("{file} cannot be read: {why}.", values),))
+
+
+@dataclass(slots=True)
+class Server:
+    """One server of a session; `failure` is why it could not be started last."""
+
+    config: ServerConfig
+    record: ServerRecord
+    connection: Connection | None = None
+    failure: str = ""
+    off: bool = False
+    checked: bool = False
+    """True once its list of tools was compared since it was started."""
+    listed_at: float = 0.0
+
+    @property
+    def state(self) -> ServerState:
+        if self.off or not self.config.enabled:
+            return "off"
+        if not self.record.launch:
+            return "new"
+        if not self.record.launches(self.config):
+            return "changed"
+        if self.connection is not None and self.connection.is_open:
+            return "running"
+        return "failed" if self.failure else "ready"
+
+    @property
+    def usable(self) -> bool:
+        """Return whether its tools may be offered."""
+        return self.state in ("ready", "running", "failed")
+
+    @property
+    def tools(self) -> tuple[ServerTool, ...]:
+        """Return the tools that may be offered, as the user trusts them."""
+        if not self.usable:
+            return ()
+        return tuple(tool for tool in self.record.tools if self.config.offers(tool.name))
+
+    @property
+    def new_tools(self) -> tuple[str, ...]:
+        """Return the names of tools that the server has by now, and the user has not seen."""
+        names = (tool.name for tool in self.record.listing.tools)
+        return tuple(name for name in names if name not in self.record.trusted)
+
+
+@dataclass(slots=True)
+class McpServers:
+    """The servers of one session.
+
+    `start` and `open_remote` reach a server whose variables are filled in from `environ`.
+    `ask_change` and `elicit` ask the user, and are None where nobody can be asked. `progress`
+    takes what a server tells of a call that runs.
+    """
+
+    servers: dict[str, Server]
+    records: ServerRecords
+    start: StartServer
+    open_remote: OpenRemote
+    workspace: str
+    environ: Mapping[str, str]
+    ask_change: AskChange | None = None
+    elicit: Elicit | None = None
+    progress: Callable[[str, str], None] = lambda server, text: None
+    now: Callable[[], float] = time.time
+    problems: tuple[Phrase, ...] = ()
+    """The mistakes in the files of servers."""
+    _calls: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def of(
+        cls, found: Servers, records: ServerRecords, start: StartServer,
+        open_remote: OpenRemote, workspace: str, environ: Mapping[str, str],
+    ) -> McpServers:  # fmt: skip
+        """Return the servers with what is kept of each; none is started."""
+        servers = {one.name: Server(one, records.read(one)) for one in found.servers}
+        made = cls(servers, records, start, open_remote, workspace, environ)
+        made.problems = found.problems
+        return made
+
+    # --- what is offered ------------------------------------------------------------------------
+
+    def tools(self) -> list[McpTool]:
+        """Return the tools that the user trusts, in the order of the configuration."""
+        return [
+            McpTool(server.config, tool, self)
+            for server in self.servers.values()
+            for tool in server.tools
+        ]
+
+    @property
+    def any_enabled(self) -> bool:
+        """Return whether a server is configured and not switched off."""
+        return any(server.state != "off" for server in self.servers.values())
+
+    def notices(self) -> tuple[Phrase, ...]:
+        """Return what the user is told when a session opens: mistakes, and who waits for trust."""
+        new = ", ".join(n for n, one in self.servers.items() if one.state == "new")
+        changed = ", ".join(n for n, one in self.servers.items() if one.state == "changed")
+        found = list(self.problems)
+        if new:
+            found.append(
+                Phrase(
+                    "MCP servers not used until you trust them (/mcp trust NAME): {names}.",
+                    {"names": new},
+                )
+            )
+        if changed:
+            found.append(
+                Phrase(
+                    "MCP servers changed since you trusted them (/mcp trust NAME): {names}.",
+                    {"names": changed},
+                )
+            )
+        return tuple(found)
+
+    def waiting(self) -> list[str]:
+        """Return a line for the model about each server that cannot be used yet."""
+        found = []
+        for server in self.servers.values():
+            if server.state in ("new", "changed"):
+                found.append(
+                    f"[MCP server {server.config.name}: not trusted yet; the user can trust it "
+                    f"with /mcp trust {server.config.name}]"
+                )
+            elif server.failure:
+                found.append(f"[MCP server {server.config.name}: {server.failure}]")
+            elif server.usable and server.new_tools:
+                found.append(
+                    f"[MCP server {server.config.name}: {len(server.new_tools)} new tools, not "
+                    f"trusted yet; the user can trust them with /mcp trust {server.config.name}]"
+                )
+        return found
+
+    def find(self, name: str) -> Server:
+        """Return the server called `name`. Raises `UsageError`."""
+        if name in self.servers:
+            return self.servers[name]
+        near = meant(name, sorted(self.servers))
+        if near:
+            raise UsageError(
+                "There is no MCP server {name}; did you mean {near}?", name=name, near=near
+            )
+        raise UsageError(
+            "There is no MCP server {name}; `kogniterm mcp list` lists them.", name=name
+        )
+
+    # --- trust ----------------------------------------------------------------------------------
+
+    async def list_anew(self, server: Server) -> Listing:
+        """Start a server and return what it offers now, whatever is trusted. Raises `ToolError`."""
+        connection = self._connection(server)
+        try:
+            listing = await connection.listing()
+        except ToolError as error:
+            server.failure = str(error)
+            raise
+        server.failure, server.checked, server.listed_at = "", True, self.now()
+        return listing
+
+    def trust(self, server: Server, listing: Listing) -> None:
+        """Trust the launch of a server and all tools that it offers now."""
+        record = ServerRecord(server.config.launch, {}, listing, self.now())
+        self._keep(server, record.trusting(listing.tools))
+
+    def forget(self, server: Server) -> bool:
+        """Trust a server no more; return whether it was known."""
+        server.record = ServerRecord()
+        return self.records.forget(server.config)
+
+    def _keep(self, server: Server, record: ServerRecord) -> None:
+        server.record = record
+        self.records.write(server.config, record)
+
+    async def _checked(self, server: Server, name: str) -> ServerTool:
+        """Return a tool as the server defines it now, which the user trusts. Raises `ToolError`."""
+        connection = self._connection(server)
+        if not connection.is_open:
+            server.checked = False
+        age = self.now() - server.listed_at
+        stale = 0 < server.record.listing.valid_for < age
+        if not server.checked or connection.changed or stale:
+            listing = await self.list_anew(server)
+            self._keep(server, replace(server.record, listing=listing, fetched=self.now()))
+        tool = server.record.listing.tool(name)
+        if tool is None or not server.config.offers(name):
+            raise ToolError(
+                "The MCP server {server} has no tool {name} any more.",
+                server=server.config.name,
+                name=name,
+            )
+        if not server.record.trusts(tool):
+            await self._ask(server, [tool])
+        return tool
+
+    async def _ask(self, server: Server, tools: Sequence[ServerTool]) -> None:
+        diffs = [
+            difference(one.name, server.record.trusted.get(one.name, ""), one.text) for one in tools
+        ]
+        if self.ask_change is None or not await self.ask_change(server.config, tools, diffs):
+            raise ToolError(
+                "Not called: the definition of {tool} changed, and the user has not trusted it "
+                "(/mcp trust {server}).",
+                tool=", ".join(one.name for one in tools),
+                server=server.config.name,
+            )
+        self._keep(server, server.record.trusting(tools))
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, object]) -> Observation:
+        """Call a tool that was approved, once.
+
+        It is called again where nothing of it reached the server; and where the connection broke,
+        if the server marks the tool as read-only or repeatable. Raises `McpCallLostError` where the
+        end of the call is not known, and `ToolError`.
+        """
+        found = self._usable(server)
+        current = await self._checked(found, tool)
+        try:
+            return await self._call(found, current, arguments)
+        except (McpUnreachableError, McpSessionEndedError, McpStaleToolsError):
+            await self.stop(found)
+        except McpCallLostError:
+            if not current.may_be_repeated:
+                raise
+        current = await self._checked(found, tool)
+        return await self._call(found, current, arguments)
+
+    async def _call(
+        self, server: Server, tool: ServerTool, arguments: Mapping[str, object]
+    ) -> Observation:
+        connection = self._connection(server)
+        name = tool_name(server.config.name, tool.name)
+        end = await connection.call(tool, dict(arguments), lambda text: self.progress(name, text))
+        if end.failed:
+            raise ToolError("{answer}", answer=end.observation.text)
+        return end.observation
+
+    async def read_resource(self, server: str, uri: str) -> Observation:
+        """Return a resource of a trusted server. Raises `ToolError`."""
+        return await self._connection(self._usable(server)).read_resource(uri)
+
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> PromptText:
+        """Return a prompt of a trusted server. Raises `ToolError`."""
+        return await self._connection(self._usable(server)).prompt(name, dict(arguments))
+
+    def _usable(self, name: str) -> Server:
+        server = self.servers.get(name)
+        if server is None or not server.usable:
+            raise ToolError(
+                "The MCP server {name} is not trusted as it is configured now; the user can trust "
+                "it with /mcp trust {name}.",
+                name=name,
+            )
+        return server
+
+    def _connection(self, server: Server) -> Connection:
+        if server.connection is None:
+            try:
+                config = server.config.resolved(self.environ)
+            except UnusableValueError as error:
+                server.failure = str(error.text)
+                raise ToolError(
+                    "The MCP server {name} could not be started: {why}.",
+                    name=server.config.name,
+                    why=error.text,
+                ) from error
+            server.connection = Connection(
+                config, self.start, self.open_remote, self.workspace, self.elicit
+            )
+        server.connection.elicit = self.elicit
+        return server.connection
+
+    def attend(self, user: Attendant | None) -> None:
+        """Let a user answer the questions of servers from now on; None: nobody is there."""
+        self.ask_change = user.trust_tools if user is not None else None
+        self.elicit = user.answer if user is not None else None
+
+    # --- their lives ----------------------------------------------------------------------------
+
+    async def restart(self, server: Server) -> Listing:
+        """End a server, start it again, and return what it offers. Raises `ToolError`."""
+        await self.stop(server)
+        return await self.list_anew(server)
+
+    async def stop(self, server: Server) -> None:
+        """Disconnect a server; it is started again when it is needed."""
+        connection, server.connection = server.connection, None
+        server.checked = False
+        if connection is not None:
+            await connection.close()
+
+    async def close(self) -> None:
+        """End all servers."""
+        await asyncio.gather(*(self.stop(one) for one in self.servers.values()))

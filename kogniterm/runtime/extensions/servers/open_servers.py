@@ -1,0 +1,81 @@
+"""Opening the MCP servers of a folder: their files, their trust, and how each is reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, configured
+from kogniterm.runtime.extensions.servers.server_process import ServerStarter
+from kogniterm.tools.mcp.connection import OpenRemote
+from kogniterm.tools.mcp.server_config import ServerConfig
+from kogniterm.tools.mcp.server_records import ServerRecords
+from kogniterm.tools.mcp.server_values import Elicit
+
+if TYPE_CHECKING:
+    from kogniterm.paths import Paths
+    from kogniterm.tools.mcp.oauth import SignInFront
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The place of a session's servers: its folder, environment, sandbox and private /tmp.
+
+    `project_text` is the trusted `.mcp.json` of the folder, if any. `bounds` is None where the user
+    switched the sandbox off.
+    """
+
+    workspace: str
+    environ: Mapping[str, str]
+    bounds: Sandbox | None
+    temporary: Callable[[], str]
+    project_text: str | None = None
+
+
+def open_servers(paths: Paths, place: Surroundings) -> McpServers:
+    """Return the servers of a folder; none is started."""
+    places = paths.extensions
+    found = configured(places.mcp_servers, place.project_text)
+    starter = ServerStarter(
+        place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
+    )
+    records = ServerRecords(places.mcp_data / "servers")
+    remote = open_remote(places.mcp_tokens)
+    return McpServers.of(found, records, starter.start, remote, place.workspace, place.environ)
+
+
+def open_remote(tokens: Path, front: SignInFront | None = None) -> OpenRemote:
+    """Return what opens the streams of a remote server, signed in with the user's `tokens`.
+
+    Without a `front` nobody is there to sign in: a server that asks for it is refused.
+    """
+
+    @asynccontextmanager
+    async def streams(config: ServerConfig) -> AsyncIterator[Any]:
+        from kogniterm.tools.mcp.http_transport import open_http
+        from kogniterm.tools.mcp.oauth import SignIn
+        from kogniterm.tools.mcp.token_files import TokenFiles
+
+        signed = None
+        if not any(name.lower() == "authorization" for name in config.headers):
+            file = TokenFiles(tokens).of(config.url)
+            signed = SignIn(config.name, config.url, file, config.oauth, front)
+        opened = open_http(
+            config.url,
+            server=config.name,
+            headers=config.headers,
+            auth=signed,
+            insecure=config.insecure,
+        )
+        async with opened as found:
+            yield found
+
+    def opened(config: ServerConfig, elicit: Elicit | None) -> AbstractAsyncContextManager[Any]:
+        del elicit
+        return streams(config)
+
+    return opened

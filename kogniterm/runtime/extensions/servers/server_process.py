@@ -1,0 +1,127 @@
+"""Local MCP servers as processes: which program, with which environment, in which sandbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kogniterm.errors import ExecutionError, ToolError
+from kogniterm.execution.process.confined_program import ConfinedProgram
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.host.programs import find_user_program
+from kogniterm.storage.folders import named, private_folder
+from kogniterm.tools.mcp.server_config import ServerConfig
+
+_BASE = ("HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
+"""Variables that a server gets besides those of its entry; none of them is a secret."""
+_CACHES = {
+    "npm_config_cache": "npm",
+    "UV_CACHE_DIR": "uv",
+    "UV_TOOL_DIR": "uv-tools",
+    "PIP_CACHE_DIR": "pip",
+    "XDG_CACHE_HOME": "cache",
+}
+"""The folders of programs that download servers: the rest of the home is not writable."""
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class StartedServer:
+    """A running server, as the transport reads and writes it."""
+
+    program: ConfinedProgram
+
+    async def read(self) -> bytes:
+        assert self.program.process.stdout is not None
+        return await self.program.process.stdout.read(_PIECE)
+
+    async def write(self, data: bytes) -> None:
+        assert self.program.process.stdin is not None
+        self.program.process.stdin.write(data)
+        await self.program.process.stdin.drain()
+
+    async def end(self) -> None:
+        await self.program.end()
+
+    @property
+    def complaints(self) -> bytes:
+        return self.program.complaints
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStarter:
+    """Starts the local servers of one workspace.
+
+    `bounds` is the sandbox of the workspace, None where the user switched it off; `temporary` is
+    its private /tmp, `states` the folder below which each server has one to write to.
+    """
+
+    workspace: str
+    bounds: Sandbox | None
+    temporary: Callable[[], str]
+    states: Path
+    environ: Mapping[str, str]
+
+    async def start(self, config: ServerConfig) -> StartedServer:
+        """Start a server, whose variables are filled in. Raises `ToolError`."""
+        box = self._sandbox(config)
+        cwd = str(named(self.workspace, config.cwd)) if config.cwd else self.workspace
+        argv = [self._program(config, cwd), *config.args]
+        try:
+            program = await ConfinedProgram.start(
+                argv,
+                env=self._environment(config, box),
+                cwd=cwd,
+                sandbox=box,
+                temporary=self.temporary(),
+            )
+        except ExecutionError as error:
+            raise ToolError(
+                "The MCP server {name} could not be started: {why}", name=config.name, why=error
+            ) from error
+        return StartedServer(program)
+
+    def _program(self, config: ServerConfig, cwd: str) -> str:
+        if "/" in config.command:
+            return str(named(cwd, config.command))
+        found = find_user_program(config.command, self.workspace)
+        if found is None:
+            raise ToolError(
+                "The MCP server {name} could not be started: {program} is not installed.",
+                name=config.name,
+                program=config.command,
+            )
+        return found
+
+    def _environment(self, config: ServerConfig, box: Sandbox | None) -> dict[str, str]:
+        given = {
+            name: value
+            for name, value in self.environ.items()
+            if name in _BASE or name.startswith("LC_")
+        }
+        state = self._state(config)
+        caches = {} if box is None else {name: str(state / at) for name, at in _CACHES.items()}
+        return {**given, **caches, **config.env}
+
+    def _sandbox(self, config: ServerConfig) -> Sandbox | None:
+        if not config.sandbox or self.bounds is None:
+            return None
+        if self.bounds.kind == "none":
+            raise ToolError(
+                "The MCP server {name} was not started, because no sandbox works here; to run it "
+                'without one, set "sandbox": false in {file}.',
+                name=config.name,
+                file=config.origin,
+            )
+        state = self._state(config)
+        private_folder(state)
+        # Its own folder is below the cache, which is otherwise closed.
+        closed = (one for one in self.bounds.closed if not state.is_relative_to(one))
+        return replace(
+            self.bounds, network=config.network, writable=(str(state),), closed=tuple(closed)
+        )
+
+    def _state(self, config: ServerConfig) -> Path:
+        return self.states / re.sub(r"[^A-Za-z0-9_.-]", "_", config.name)

@@ -1,0 +1,224 @@
+"""MCP servers for the user: what there are, adding and removing entries, trying and trusting one.
+
+`/mcp` and `kogniterm mcp` share this.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm import prompts
+from kogniterm.agent.messages import note
+from kogniterm.errors import UnusableValueError, UsageError, why
+from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
+from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+from kogniterm.runtime.trust.trust_store import TrustStore, difference, trusted_files
+from kogniterm.sessions.records import NodeRan
+from kogniterm.settings import environment
+from kogniterm.storage.folders import private_folder, write_private
+from kogniterm.text.visible import clean, one_line
+from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
+from kogniterm.tools.mcp.server_tools import tool_name
+from kogniterm.tools.mcp.server_values import Listing, ServerPrompt, ServerTool
+from kogniterm.types import NodeUpdate, Phrase
+
+if TYPE_CHECKING:
+    from kogniterm.paths import Paths
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.settings import Settings
+
+PROJECT_FILE = ".mcp.json"
+
+
+@asynccontextmanager
+async def servers_of_folder(
+    settings: Settings, paths: Paths, folder: str
+) -> AsyncIterator[McpServers]:
+    """Yield the servers that a session in `folder` would have.
+
+    Those that were started are ended. Raises `KognitermError`.
+    """
+    from kogniterm.runtime.services.policy_service import open_sandbox
+
+    files, told = trusted_files(TrustStore(paths.trust_file), Path(folder))
+    of_project = next((one.text for one in files if one.kind == "mcp"), None)
+    bounds = None if settings.sandbox == "off" else open_sandbox(settings, paths, folder)[0]
+    with tempfile.TemporaryDirectory(prefix="kogniterm-mcp-") as temporary:
+        place = Surroundings(folder, environment(), bounds, lambda: temporary, of_project)
+        servers = open_servers(paths, place)
+        servers.problems += told
+        try:
+            yield servers
+        finally:
+            await servers.close()
+
+
+# --- entries of mcp.json --------------------------------------------------------------------------
+
+
+def add_server(file: Path, name: str, entry: Mapping[str, Any], *, of_project: bool) -> None:
+    """Add an entry to a file of servers, and leave the rest of it as it is.
+
+    Raises `UsageError` for an entry that cannot be used, or a name that the file has already.
+    """
+    try:
+        parse_server(name, dict(entry), str(file), of_project=of_project)
+    except UnusableValueError as error:
+        raise UsageError(
+            "MCP server {name} cannot be added: {why}.", name=name, why=error.text
+        ) from error
+    data = _read(file)
+    entries = data.setdefault("mcpServers", {})
+    if name in entries:
+        raise UsageError(
+            "{file} already has a server {name}; remove it first: kogniterm mcp remove {name}",
+            file=file,
+            name=name,
+        )
+    entries[name] = dict(entry)
+    _write(file, data, private=not of_project)
+
+
+def remove_server(file: Path, name: str, *, of_project: bool) -> None:
+    """Remove an entry from a file of servers. Raises `UsageError` where it has none."""
+    data = _read(file)
+    if name not in data.get("mcpServers", {}):
+        raise UsageError("{file} has no server {name}.", file=file, name=name)
+    del data["mcpServers"][name]
+    _write(file, data, private=not of_project)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
+    try:
+        data = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            "{file} is not valid JSON, so it was not changed: {why}.",
+            file=file,
+            why=one_line(str(error), 200),
+        ) from error
+    if not isinstance(data, dict) or not isinstance(data.get("mcpServers", {}), dict):
+        raise UsageError(
+            "{file} needs an object mcpServers with a name for each server.", file=file
+        )
+    return data
+
+
+def _write(file: Path, data: Mapping[str, Any], *, private: bool) -> None:
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    if private:
+        private_folder(file.parent)
+    write_private(file, text.encode(), mode=0o600 if private else 0o644)
+
+
+# --- what the user sees before trusting -----------------------------------------------------------
+
+
+def launch_lines(config: ServerConfig) -> list[Phrase]:
+    """Return what happens when a server is started, for the user to agree to."""
+    lines = [
+        Phrase("Runs: {command}", {"command": one_line(config.shown, 400)})
+        if config.local
+        else Phrase("Connects to: {command}", {"command": one_line(config.shown, 400)})
+    ]
+    names = ", ".join(sorted((*config.env, *config.headers)))
+    if names:
+        lines.append(Phrase("Gets the variables and headers: {names}", {"names": names}))
+    if config.local and not config.sandbox:
+        lines.append(Phrase("Runs outside the sandbox."))
+    elif config.local and config.network:
+        lines.append(Phrase("Runs in the sandbox, with network access."))
+    elif config.local:
+        lines.append(Phrase("Runs in the sandbox, without network access."))
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChange:
+    """A tool that the user has not trusted as it is; `diff` is "" for one that is new."""
+
+    tool: ServerTool
+    diff: str = ""
+
+
+def changes_of(server: Server, listing: Listing) -> list[ToolChange]:
+    """Return the tools of a listing that are new or changed since the user trusted them."""
+    known = server.record.trusted
+    return [
+        ToolChange(
+            tool,
+            difference(tool.name, known[tool.name], tool.text) if tool.name in known else "",
+        )
+        for tool in server.record.untrusted(listing)
+    ]
+
+
+def launch_change(server: Server) -> str:
+    """Return the diff of how a server is started, since the user trusted it; "" without one."""
+    before, now = server.record.launch, server.config.launch
+    if not before or before == now:
+        return ""
+    shown = (json.dumps(dict(one), indent=1, ensure_ascii=False) for one in (before, now))
+    return difference(server.config.name, *shown)
+
+
+def tool_rows(server: Server, tools: Sequence[ServerTool]) -> list[tuple[str, str]]:
+    """Return the name that each tool has in a session, and what the server says of it."""
+    return [
+        (
+            tool_name(server.config.name, tool.name),
+            one_line(clean(tool.description.strip().split("\n")[0]), 200),
+        )
+        for tool in tools
+    ]
+
+
+def server_json(server: Server) -> dict[str, Any]:
+    """Return a server as data for programs."""
+    config = server.config
+    return {
+        "name": config.name,
+        "state": server.state,
+        "command": [config.command, *config.args] if config.local else None,
+        "url": config.url or None,
+        "origin": config.origin,
+        "sandbox": config.sandbox if config.local else None,
+        "network": config.network if config.local else None,
+        "tools": [tool.name for tool in server.tools],
+        "failure": server.failure or None,
+    }
+
+
+def prompt_arguments(prompt: ServerPrompt, line: str) -> dict[str, str]:
+    """Return the words of a line as a prompt's arguments: the last one takes the rest.
+
+    Raises `UsageError` where a required one is missing.
+    """
+    names = [name for name, _required in prompt.arguments]
+    words = line.split(maxsplit=max(0, len(names) - 1)) if names else []
+    given = dict(zip(names, words, strict=False))
+    missing = [name for name, required in prompt.arguments if required and name not in given]
+    if missing:
+        raise UsageError(
+            "The prompt {name} needs: {missing}", name=prompt.name, missing=", ".join(missing)
+        )
+    return given
+
+
+def tell_of_server(session: LiveSession, name: str) -> None:
+    """Tell the model of a session that has begun that the user trusted a server."""
+    if session.state.turn:
+        said = note(prompts.text("execute_tool.server_trusted", server=name))
+        session.journal.record(NodeRan(NodeUpdate("instructions", (said,))))

@@ -1,0 +1,108 @@
+"""Results of MCP servers as observations: text that is foreign, images, and nothing that acts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from kogniterm.errors import ToolError
+from kogniterm.text.visible import clean, one_line
+from kogniterm.tools.mcp.server_values import CallEnd
+from kogniterm.tools.net import untrusted
+from kogniterm.types import Image, Observation
+from kogniterm.types.images import HEADER_BYTES, read_header
+
+MAX_TEXT = 2_000_000
+"""Characters read of one result; the model sees the ends of what is longer than its share."""
+MAX_IMAGES = 8
+
+
+def call_end(server: str, tool: str, result: Any) -> CallEnd:
+    """Return the end of a call, from the SDK's `CallToolResult`."""
+    texts, images = _contents(result.content)
+    if not texts and result.structured_content is not None:
+        texts = [json.dumps(result.structured_content, ensure_ascii=False, indent=1)]
+    text = clean("\n\n".join(texts))[:MAX_TEXT]
+    told = untrusted(f"MCP server {server}, tool {tool}", text or "[no output]")
+    return CallEnd(Observation(told, tuple(images)), bool(result.is_error))
+
+
+def resource_text(server: str, uri: str, contents: Iterable[Any]) -> Observation:
+    """Return the contents of a resource, from the SDK's list of them."""
+    texts: list[str] = []
+    images: list[Image] = []
+    for one in contents:
+        _embedded(one, texts, images)
+    text = clean("\n\n".join(texts))[:MAX_TEXT]
+    return Observation(untrusted(f"MCP server {server}, resource {uri}", text), tuple(images))
+
+
+def prompt_text(messages: Iterable[Any]) -> str:
+    """Return the text of a prompt's messages."""
+    texts: list[str] = []
+    for message in messages:
+        content = message.content
+        parts = content if isinstance(content, list) else [content]
+        found, _images = _contents(parts)
+        said = "\n".join(found)
+        texts.append(said if message.role == "user" else f"[{message.role}:] {said}")
+    return clean("\n\n".join(texts))[:MAX_TEXT]
+
+
+def _contents(blocks: Iterable[Any]) -> tuple[list[str], list[Image]]:
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in blocks:
+        match block.type:
+            case "text":
+                texts.append(str(block.text))
+            case "image":
+                _add_image(block.data, "image", texts, images)
+            case "audio":
+                texts.append(f"[audio, {one_line(str(block.mime_type), 60)}: not shown]")
+            case "resource_link":
+                texts.append(f"[resource {one_line(str(block.uri), 300)}: {block.name}]")
+            case "resource":
+                _embedded(block.resource, texts, images)
+            case other:
+                texts.append(f"[{one_line(str(other), 40)}: not shown]")
+    return texts, images
+
+
+def _embedded(resource: Any, texts: list[str], images: list[Image]) -> None:
+    uri = one_line(str(resource.uri), 300)
+    text = getattr(resource, "text", None)
+    if text is not None:
+        texts.append(f"[{uri}]\n{text}")
+    else:
+        _add_image(resource.blob, uri, texts, images)
+
+
+def _add_image(data: str, name: str, texts: list[str], images: list[Image]) -> None:
+    """Add an image that is one by its own bytes; anything else is only described."""
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        texts.append(f"[{name}: not shown, because it is not valid base64]")
+        return
+    header = read_header(raw[:HEADER_BYTES])
+    if header is None or not header.whole or not header.fits(len(raw)) or len(images) >= MAX_IMAGES:
+        texts.append(f"[{name}: {len(raw)} bytes, not shown]")
+        return
+    images.append(Image(raw, header.media_type, name, header.width, header.height))
+    texts.append(f"[{header.described(len(raw))}]")
+
+
+def check_arguments(name: str, schema: Any, arguments: Any) -> None:
+    """Raise `ToolError` for arguments that lack a required one, or are no object."""
+    if not isinstance(arguments, dict):
+        raise ToolError("The arguments of {name} must be an object.", name=name)
+    required = schema.get("required", ()) if hasattr(schema, "get") else ()
+    missing = [str(one) for one in required if one not in arguments]
+    if missing:
+        raise ToolError(
+            "Invalid arguments for {name}: {names} missing.", name=name, names=", ".join(missing)
+        )

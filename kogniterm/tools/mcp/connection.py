@@ -1,0 +1,417 @@
+"""A connection to one MCP server: opened at its first use, and held by a task of its own.
+
+The SDK's client speaks every revision of the protocol; it is entered and left by one task, as its
+cancel scopes require. A call is sent once. When the connection breaks while it runs, what became of
+it is not known, and `McpCallLostError` says so; nothing here sends it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kogniterm.errors import ToolError
+from kogniterm.text.visible import clean, one_line
+from kogniterm.tools.mcp.call_results import call_end, prompt_text, resource_text
+from kogniterm.tools.mcp.mcp_errors import (
+    McpCallLostError,
+    McpError,
+    McpRefusedError,
+    McpUnreachableError,
+    failure_of,
+    lost,
+)
+from kogniterm.tools.mcp.server_config import ServerConfig
+from kogniterm.tools.mcp.server_questions import answered, roots_result
+from kogniterm.tools.mcp.server_values import (
+    CallEnd,
+    Elicit,
+    Listing,
+    Progress,
+    PromptText,
+    ServerPrompt,
+    ServerResource,
+    ServerTool,
+)
+from kogniterm.tools.mcp.stdio_transport import PipeProblem, ServerPipes, over_pipes
+from kogniterm.types import Observation
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.client._transport import TransportStreams
+
+log = logging.getLogger(__name__)
+
+StartServer = Callable[[ServerConfig], Awaitable[ServerPipes]]
+"""Starts a local server, whose variables are filled in. Raises `KognitermError`."""
+OpenRemote = Callable[
+    [ServerConfig, Elicit | None], "AbstractAsyncContextManager[TransportStreams]"
+]
+"""Opens the streams of a remote server, whose variables are filled in."""
+T = TypeVar("T")
+
+MAX_TOOLS = 1_000
+MAX_PAGES = 50
+MAX_DESCRIPTION = 4_000
+LIST_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Connection:
+    """One server: closed, or open with a client that its task holds.
+
+    `workspace` is the root that it is told of. `changed` is set when its lists changed.
+    """
+
+    config: ServerConfig
+    start: StartServer
+    open_remote: OpenRemote
+    workspace: str
+    elicit: Elicit | None = None
+    changed: bool = False
+    _client: Client | None = None
+    _holder: asyncio.Task[None] | None = None
+    _leave: asyncio.Event = field(default_factory=asyncio.Event)
+    _problem: PipeProblem | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the server is connected."""
+        held = self._holder is not None and not self._holder.done()
+        return held and self._client is not None and not self._leave.is_set()
+
+    async def open(self) -> None:
+        """Connect, unless it is connected. Raises `ToolError` that says why it cannot be."""
+        async with self._lock:
+            if self.is_open:
+                return
+            await self._end()
+            self._leave = asyncio.Event()
+            self._problem = PipeProblem(self._leave)
+            ready = asyncio.Event()
+            self._holder = asyncio.create_task(self._hold(ready), name=f"mcp {self.config.name}")
+            try:
+                await self._until(ready, self._holder)
+            except BaseException:
+                await self._end()
+                raise
+
+    async def _until(self, ready: asyncio.Event, holder: asyncio.Task[None]) -> None:
+        """Wait until the server is connected. Raises `ToolError` that says why it is not."""
+        waiting = asyncio.create_task(ready.wait())
+        seconds = self.config.startup_timeout
+        try:
+            done, _ = await asyncio.wait(
+                {waiting, holder}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            waiting.cancel()
+        if not done:
+            raise self._not_started(f"it did not answer within {seconds:.0f} s")
+        if holder.done() and not ready.is_set():
+            raise self._start_error(holder.exception() or ConnectionError("it ended"))
+
+    async def close(self) -> None:
+        """Disconnect, and end a local server. Safe to call twice."""
+        async with self._lock:
+            await self._end()
+
+    async def _end(self) -> None:
+        self._leave.set()
+        holder, self._holder, self._client = self._holder, None, None
+        if holder is not None:
+            done, _ = await asyncio.wait({holder}, timeout=5.0)
+            if not done:
+                holder.cancel()
+                await asyncio.wait({holder})
+            if not holder.cancelled() and holder.exception() is not None:
+                log.debug("mcp %s ended", self.config.name, exc_info=holder.exception())
+
+    async def _hold(self, ready: asyncio.Event) -> None:
+        """Enter the client, and leave it when that is asked for."""
+        try:
+            async with self._streams() as streams:
+                from mcp import Client
+
+                async with Client(
+                    _Opened(streams),
+                    mode="auto",
+                    client_info=_client_info(),
+                    elicitation_callback=self._asked,
+                    list_roots_callback=self._roots,
+                    message_handler=self._notified,
+                    cache=None,
+                ) as client:
+                    self._client = client
+                    ready.set()
+                    await self._leave.wait()
+        finally:
+            self._client = None
+
+    def _streams(self) -> AbstractAsyncContextManager[TransportStreams]:
+        if self.config.local:
+            return _Local(self)
+        return self.open_remote(self.config, self.elicit)
+
+    def _start_error(self, error: BaseException) -> ToolError:
+        first = error
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        if isinstance(first, ToolError):
+            return first
+        if not self.config.local:
+            return failure_of(first, self.config.name)
+        return self._not_started(self._why_ended() or _told(first))
+
+    def _not_started(self, reason: str) -> ToolError:
+        return ToolError(
+            "The MCP server {name} could not be started: {why}.",
+            name=self.config.name,
+            why=reason.rstrip("."),
+        )
+
+    def _why_ended(self) -> str:
+        return self._problem.text if self._problem is not None else ""
+
+    async def _asked(self, context: Any, params: Any) -> Any:
+        return await answered(self.config.name, params, self.elicit)
+
+    async def _roots(self, context: Any) -> Any:
+        return roots_result(self.workspace)
+
+    async def _notified(self, message: Any) -> None:
+        if type(message).__name__.endswith("ListChangedNotification"):
+            self.changed = True
+
+    # --- what it offers -------------------------------------------------------------------------
+
+    async def listing(self) -> Listing:
+        """Return what the server offers now. Raises `ToolError`."""
+        await self.open()
+        client = self._connected()
+        self.changed = False
+        can = client.server_capabilities
+        valid: list[float] = []
+        tools = await self._listed(lambda at: client.list_tools(cursor=at), "tools", valid)
+        prompts = resources = ()
+        if can.prompts is not None:
+            prompts = await self._listed(lambda at: client.list_prompts(cursor=at), "prompts", [])
+        if can.resources is not None:
+            resources = await self._listed(
+                lambda at: client.list_resources(cursor=at), "resources", []
+            )
+        info = client.server_info
+        title = f"{info.name} {info.version}".strip() if info is not None else ""
+        return Listing(
+            tuple(map(_tool, tools)) if can.tools is not None or tools else (),
+            tuple(map(_prompt, prompts)),
+            tuple(map(_resource, resources)),
+            one_line(clean(title), 80),
+            min(valid, default=0.0),
+        )
+
+    async def _listed(
+        self, page: Callable[[str | None], Awaitable[Any]], name: str, valid: list[float]
+    ) -> tuple[Any, ...]:
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            result = await self._bounded(page(cursor), LIST_SECONDS)
+            found += getattr(result, name)
+            valid.append(float(getattr(result, "ttl_ms", 0) or 0) / 1000)
+            cursor = result.next_cursor
+            if not cursor or len(found) >= MAX_TOOLS:
+                break
+        return tuple(found[:MAX_TOOLS])
+
+    async def read_resource(self, uri: str) -> Observation:
+        """Return the contents of a resource. Raises `ToolError`."""
+        await self.open()
+        result = await self._bounded(self._connected().read_resource(uri), self.config.timeout)
+        return resource_text(self.config.name, uri, result.contents)
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> PromptText:
+        """Return a prompt with its arguments filled in. Raises `ToolError`."""
+        await self.open()
+        asked = self._connected().get_prompt(name, arguments)
+        result = await self._bounded(asked, self.config.timeout)
+        return PromptText(prompt_text(result.messages), clean(result.description or ""))
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    async def call(self, tool: ServerTool, arguments: dict[str, Any], told: Progress) -> CallEnd:
+        """Call a tool, once. Raises `McpCallLostError` where its end is not known.
+
+        Raises `McpError` where the server did not run it. The time limit begins anew whenever the
+        server reports progress, which `told` gets.
+        """
+        await self.open()
+        client = self._connected()
+        limit = asyncio.timeout(self.config.timeout)
+
+        # The names of the SDK's protocol.
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            limit.reschedule(asyncio.get_running_loop().time() + self.config.timeout)
+            told(_progress(progress, total, message))
+
+        try:
+            async with limit:
+                asked = client.call_tool(tool.name, arguments, progress_callback=report)
+                result = await self._watched(asked, called=True)
+        except TimeoutError:
+            seconds = f"no answer within {self.config.timeout:.0f} s"
+            raise lost(self.config.name, seconds) from None
+        return call_end(self.config.name, tool.name, result)
+
+    async def _watched(self, call: Coroutine[Any, Any, T], *, called: bool = False) -> T:
+        """Return what `call` returns, and end it with the connection. Raises `McpError`."""
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        holder, name = self._holder, self.config.name
+        assert holder is not None
+        asked = asyncio.create_task(call)
+        try:
+            await asyncio.wait({asked, holder}, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise self._broken(called=called)
+            return asked.result()
+        except MCPError as error:
+            failure = failure_of(error, name, called=called)
+            if isinstance(failure, McpCallLostError) or not isinstance(failure, McpRefusedError):
+                self._leave_if_closed(error)
+            if isinstance(failure, McpCallLostError) and self._why_ended():
+                failure = lost(name, self._why_ended())
+            raise failure from error
+        except (ValidationError, RuntimeError) as error:
+            raise McpError(
+                "The MCP server {server} answered, but with a result that is not valid: {why}.",
+                server=name,
+                why=_told(error),
+            ) from error
+        finally:
+            if not asked.done():
+                asked.cancel()
+                await asyncio.wait({asked})
+
+    def _leave_if_closed(self, error: Any) -> None:
+        """Let the connection be opened anew after an error that says that it is closed."""
+        from mcp_types import CONNECTION_CLOSED
+
+        if error.code == CONNECTION_CLOSED:
+            self._leave.set()
+
+    async def _bounded(self, asked: Awaitable[T], seconds: float) -> T:
+        """Return an answer that changes nothing. Raises `McpError`."""
+
+        async def waited() -> T:
+            return await asked
+
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._watched(waited())
+        except TimeoutError:
+            raise McpError(
+                "The MCP server {server} did not answer within {seconds:.0f} s.",
+                server=self.config.name,
+                seconds=seconds,
+            ) from None
+
+    def _connected(self) -> Client:
+        client = self._client
+        if client is None:
+            raise self._broken()
+        return client
+
+    def _broken(self, *, called: bool = False) -> McpError:
+        self._leave.set()
+        why = self._why_ended() or "it ended"
+        if called:
+            return lost(self.config.name, why)
+        return McpUnreachableError(
+            "The connection to the MCP server {server} broke: {why}.",
+            server=self.config.name,
+            why=why,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """Streams that are open already, in the shape of a transport of the SDK."""
+
+    streams: TransportStreams
+
+    async def __aenter__(self) -> TransportStreams:
+        return self.streams
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
+
+
+class _Local:
+    """The streams of a local server, which ends when they are left."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inner: AbstractAsyncContextManager[TransportStreams] | None = None
+
+    async def __aenter__(self) -> TransportStreams:
+        pipes = await self._connection.start(self._connection.config)
+        problem = self._connection._problem
+        assert problem is not None
+        self._inner = over_pipes(pipes, problem)
+        return await self._inner.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        assert self._inner is not None
+        return await self._inner.__aexit__(*error)
+
+
+def _client_info() -> Any:
+    from mcp_types import Implementation
+
+    from kogniterm import __version__
+
+    return Implementation(name="kogniterm", version=__version__)
+
+
+def _told(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return one_line(clean(str(error)), 400) or type(error).__name__
+
+
+def _progress(done: float, total: float | None, message: str | None) -> str:
+    share = f"{done / total:.0%}" if total else ""
+    return " ".join(filter(None, (share, one_line(clean(message or ""), 200))))
+
+
+def _tool(tool: Any) -> ServerTool:
+    claims = tool.annotations
+    return ServerTool(
+        str(tool.name),
+        clean(tool.description or tool.title or "")[:MAX_DESCRIPTION],
+        dict(tool.input_schema),
+        read_only=bool(claims and claims.read_only_hint),
+        destructive=claims is None or claims.destructive_hint is not False,
+        idempotent=bool(claims and claims.idempotent_hint),
+    )
+
+
+def _prompt(prompt: Any) -> ServerPrompt:
+    arguments: Sequence[Any] = prompt.arguments or ()
+    named = tuple((one_line(clean(one.name), 60), bool(one.required)) for one in arguments)
+    return ServerPrompt(str(prompt.name), one_line(clean(prompt.description or ""), 200), named)
+
+
+def _resource(resource: Any) -> ServerResource:
+    return ServerResource(
+        one_line(clean(str(resource.uri)), 500),
+        one_line(clean(resource.name or ""), 100),
+        one_line(clean(resource.description or ""), 200),
+    )

@@ -1,0 +1,188 @@
+"""Tools of MCP servers as a session offers them: directly where they are few, else to be found.
+
+`find_tools` looks through the tools that the user trusts and returns their arguments; `call_tool`
+calls one. Both stay the same whatever servers there are, so that the beginning of the model's
+requests does too. Whatever a server says of a tool, a call of it needs approval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from kogniterm.errors import ToolError
+from kogniterm.protocols import Tool
+from kogniterm.text.language import stems_of
+from kogniterm.text.spelling import meant
+from kogniterm.text.visible import clean, one_line
+from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.mcp.call_results import check_arguments
+from kogniterm.tools.mcp.server_config import ServerConfig
+from kogniterm.tools.mcp.server_values import ServerTool
+from kogniterm.tools.plugins import MAX_LINE, Plugin
+from kogniterm.types import EffectClass, Observation, ToolSpec
+
+FIND, CALL = "find_tools", "call_tool"
+MOST_FOUND = 8
+MAX_SCHEMA = 20_000
+"""Characters of a tool's arguments as the model gets them; more are left to the server."""
+_LONGEST = 64
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class CallPort(Protocol):
+    """Calls a tool of a server that was approved."""
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, Any]) -> Observation:
+        """Return the observation. Raises `ToolError`."""
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return the name of a server's tool here: mcp__SERVER__TOOL, at most 64 characters."""
+    name = f"mcp__{_NAME.sub('_', server)}__{_NAME.sub('_', tool)}"
+    if len(name) <= _LONGEST and name == f"mcp__{server}__{tool}":
+        return name
+    mark = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{name[: _LONGEST - 7]}_{mark}"
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool of a server: every call of it leaves the graph to be approved."""
+
+    config: ServerConfig
+    own: ServerTool
+    port: CallPort
+
+    @property
+    def spec(self) -> ToolSpec:
+        schema = dict(self.own.schema)
+        if len(json.dumps(schema, default=str)) > MAX_SCHEMA or schema.get("type") != "object":
+            schema = {"type": "object"}
+        name = tool_name(self.config.name, self.own.name)
+        return ToolSpec(name, clean(self.own.description) or name, schema, effect="external")
+
+    def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_arguments(self.spec.name, self.own.schema, dict(arguments))
+        return dict(arguments)
+
+    def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
+        return "external"
+
+    def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the call, and the server's own words as the purpose."""
+        given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        line = one_line(clean(f"{self.config.name}: {self.own.name}({given})"), MAX_LINE)
+        return line, one_line(clean(self.own.description.split("\n\n")[0]), 300)
+
+    def detail(self, arguments: Mapping[str, Any]) -> str:
+        text = json.dumps(dict(arguments), ensure_ascii=False, indent=1, default=str)
+        return clean(text) if len(text) > MAX_LINE else ""
+
+    def hosts(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        host = urlsplit(self.config.url).hostname if self.config.url else None
+        return (host,) if host else ()
+
+    async def run(self, arguments: Mapping[str, Any]) -> Observation:
+        return await self.port.call(self.config.name, self.own.name, arguments)
+
+
+def as_plugin(tool: McpTool) -> Plugin:
+    """Return the tool with where it is from, as policy and screens know tools of others."""
+    return Plugin(tool, tool.config.name, "", "external", server=tool.config.name)
+
+
+# --- finding and calling --------------------------------------------------------------------------
+
+
+class FindArguments(Arguments):
+    """A search for tools."""
+
+    query: str = Field(max_length=500)
+
+
+class CallArguments(Arguments):
+    """A call of a tool that was found."""
+
+    tool: str = Field(max_length=200)
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ServersPort(Protocol):
+    """The servers of a session, as the tools see them."""
+
+    def tools(self) -> Sequence[McpTool]:
+        """Return the tools that the user trusts now."""
+
+    def waiting(self) -> Sequence[str]:
+        """Return a line about each server that is configured and cannot be used yet."""
+
+
+def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
+    """Return the tool that finds tools of MCP servers by what they do."""
+
+    async def run(arguments: FindArguments) -> str:
+        known = servers.tools()
+        found = ranked(arguments.query, known)[:MOST_FOUND]
+        parts = [_described(tool) for tool in found]
+        if len(known) > len(found):
+            names = ", ".join(tool.spec.name for tool in known if tool not in found)
+            parts.append(f"Others: {one_line(names, 3_000)}")
+        parts += servers.waiting()
+        return "\n".join(parts) or "There are no tools of MCP servers."
+
+    return SchemaTool(FIND, FindArguments, run)
+
+
+def ranked(query: str, tools: Sequence[McpTool]) -> list[McpTool]:
+    """Return the tools that hold words of `query`, those with more and rarer ones first."""
+    wanted = set(stems_of(query))
+    words = [set(stems_of(_words(tool))) for tool in tools]
+    if not wanted:
+        return list(tools)
+    rare = {term: 1 / (1 + sum(term in one for one in words)) for term in wanted}
+    scores = [sum(rare[term] for term in wanted & one) for one in words]
+    order = sorted(range(len(tools)), key=lambda at: -scores[at])
+    return [tools[at] for at in order if scores[at] > 0]
+
+
+def _words(tool: McpTool) -> str:
+    spoken = re.sub(r"([a-z])([A-Z])|[_\W]+", r"\1 \2", f"{tool.config.name} {tool.own.name}")
+    names = " ".join(map(str, tool.own.schema.get("properties", {})))
+    return f"{spoken} {tool.own.description} {names}"
+
+
+def _described(tool: McpTool) -> str:
+    spec = tool.spec
+    schema = json.dumps(spec.parameters, ensure_ascii=False, separators=(",", ":"), default=str)
+    return f"{spec.name}: {one_line(spec.description, 600)}\narguments: {schema}"
+
+
+def call_tool() -> SchemaTool[CallArguments]:
+    """Return the tool that calls another; see `target_of`, which takes its place."""
+
+    async def run(arguments: CallArguments) -> str:
+        raise ToolError("There is no tool {name}.", name=arguments.tool)
+
+    return SchemaTool(CALL, CallArguments, run, effect="external")
+
+
+def target_of(
+    arguments: Mapping[str, Any], caller: Tool, known: Mapping[str, Tool]
+) -> tuple[Tool, Mapping[str, Any]]:
+    """Return the tool that a `call_tool` call means, and its arguments. Raises `ToolError`."""
+    checked = caller.check(arguments)
+    name = str(checked["tool"])
+    if name in known:
+        return known[name], checked["arguments"]
+    near = meant(name, sorted(known))
+    if near:
+        raise ToolError("There is no tool {name}; did you mean {near}?", name=name, near=near)
+    raise ToolError("There is no tool {name}; use find_tools to find one.", name=name)

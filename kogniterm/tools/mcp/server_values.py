@@ -1,0 +1,130 @@
+"""The values of MCP servers as KogniTerm keeps them: tools, prompts, resources, and results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kogniterm.types import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool as its server describes it. The last fields are claims of the server, not facts."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return its definition as text, for the user and for comparing."""
+        told = {
+            "description": self.description,
+            "arguments": self.schema,
+            "read_only": self.read_only,
+            "destructive": self.destructive,
+            "idempotent": self.idempotent,
+        }
+        return json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False)
+
+    @classmethod
+    def of(cls, name: str, text: str) -> ServerTool:
+        """Return the tool whose definition is `text`. Raises `ValueError` for another text."""
+        told = json.loads(text)
+        return cls(
+            name, str(told["description"]), dict(told["arguments"]),
+            read_only=bool(told["read_only"]), destructive=bool(told["destructive"]),
+            idempotent=bool(told["idempotent"]),
+        )  # fmt: skip
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Return whether the server says that a second call of it changes nothing more."""
+        return self.read_only or self.idempotent
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPrompt:
+    """A prompt of a server; `arguments` are names, each with whether it is required."""
+
+    name: str
+    description: str
+    arguments: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerResource:
+    """A resource of a server that can be attached as `@SERVER:URI`."""
+
+    uri: str
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The tools, prompts and resources of a server, and how long they hold (in seconds)."""
+
+    tools: tuple[ServerTool, ...] = ()
+    prompts: tuple[ServerPrompt, ...] = ()
+    resources: tuple[ServerResource, ...] = ()
+    title: str = ""
+    valid_for: float = 0.0
+
+    def tool(self, name: str) -> ServerTool | None:
+        """Return the tool called `name`."""
+        return next((one for one in self.tools if one.name == name), None)
+
+
+FieldKind = Literal["text", "number", "integer", "boolean", "list"]
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of a form that a server asks the user to fill in; `choices` are allowed values."""
+
+    name: str
+    title: str
+    kind: FieldKind = "text"
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerQuestion:
+    """A question of a server for the user: a form, or an address to open."""
+
+    server: str
+    message: str
+    fields: tuple[FormField, ...] = ()
+    url: str = ""
+
+
+Answers = Mapping[str, str | int | float | bool | list[str]]
+Elicit = Callable[[ServerQuestion], Awaitable[Answers | None]]
+"""Asks the user; returns None where they decline or nobody is there."""
+
+Progress = Callable[[str], None]
+"""Takes what a server tells of a call that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """The result of a call; `failed` where the server says that the tool could not do it."""
+
+    observation: Observation
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptText:
+    """A prompt that a server filled in."""
+
+    text: str
+    description: str = ""

@@ -1,0 +1,128 @@
+"""MCP over the pipes of a local server: a JSON message a line, within bounds.
+
+The SDK's own transport starts the process itself, reads lines of any length and decodes strictly.
+Here the runtime starts it, in the sandbox; a line that is too long or not JSON ends the connection
+with a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kogniterm.text.visible import clean, one_line
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+MAX_MESSAGE = 16 * 1024 * 1024
+"""Bytes of one message; a longer one ends the connection."""
+MAX_NOISE = 200
+"""Lines that are no messages (banners of `npx`, forgotten prints) before a server is given up."""
+_COMPLAINT = 400
+
+
+class ServerPipes(Protocol):
+    """A running server, as the transport uses it."""
+
+    async def read(self) -> bytes:
+        """Return the next piece of its output; empty at its end."""
+
+    async def write(self, data: bytes) -> None:
+        """Write to its input. Raises OSError when it is gone."""
+
+    async def end(self) -> None:
+        """End it with all that it started."""
+
+    @property
+    def complaints(self) -> bytes:
+        """Return the end of what it wrote to its standard error."""
+
+
+class PipeProblem:
+    """The reason why a connection over pipes ended, once it has; `ended` is set then."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self.text = ""
+        self.ended = ended
+
+
+@asynccontextmanager
+async def over_pipes(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[TransportStreams]:
+    """Yield the streams that the SDK reads and writes; `problem` tells why they ended."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        async with incoming:
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                async for message in _messages(pipes, problem):
+                    await incoming.send(message)
+        problem.ended.set()
+
+    async def write() -> None:
+        async with outgoing:
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    await pipes.write(text.encode() + b"\n")
+                except OSError:
+                    # The session sees the end of the connection, and no request waits forever.
+                    await incoming.aclose()
+                    return
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        try:
+            yield received, sent
+        finally:
+            with anyio.CancelScope(shield=True):
+                await pipes.end()
+            for stream in (received, sent):
+                stream.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[Any]:
+    from mcp.shared.message import SessionMessage
+    from mcp_types.jsonrpc import jsonrpc_message_adapter
+
+    noise = 0
+    async for line in _lines(pipes, problem):
+        try:
+            yield SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            noise += 1
+            if noise > MAX_NOISE or line[:1] in (b"{", b"["):
+                problem.text = f"it wrote what is no MCP message: {shown(line)}"
+                return
+
+
+async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[bytes]:
+    buffer = bytearray()
+    searched = 0
+    while piece := await pipes.read():
+        buffer += piece
+        while (end := buffer.find(b"\n", searched)) >= 0:
+            line, searched = bytes(buffer[:end]).strip(), 0
+            del buffer[: end + 1]
+            if line:
+                yield line
+        searched = len(buffer)
+        if searched > MAX_MESSAGE:
+            problem.text = f"it wrote a message of more than {MAX_MESSAGE // 1024**2} MB"
+            return
+    told = shown(pipes.complaints)
+    problem.text = f"it ended; its last words: {told}" if told else "it ended"
+
+
+def shown(data: bytes) -> str:
+    """Return the end of what a server wrote, as one harmless line."""
+    text = clean(data.decode("utf-8", "replace")).strip()
+    return one_line(text[-_COMPLAINT:], _COMPLAINT)

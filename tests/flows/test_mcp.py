@@ -1,0 +1,348 @@
+"""MCP servers in whole turns: real servers of the official SDK, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from kogniterm.runtime.session import LiveSession
+from kogniterm.types import UserInput
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.program import replayed
+from tests.support.forge import Forge
+
+SERVER = str(Path(__file__).parents[1] / "support" / "mcp_demo" / "demo_server.py")
+
+
+def configure(flow: Flow, *arguments: str, **fields: Any) -> Path:
+    """Configure the server `demo` for the user; return the file of its calls."""
+    calls = flow.folder / "calls"
+    entry = {"command": sys.executable, "args": [SERVER, str(calls), *arguments], **fields}
+    file = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "mcp.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"mcpServers": {"demo": entry}}))
+    return calls
+
+
+async def trust(session: LiveSession, name: str = "demo") -> None:
+    assert session.servers is not None
+    server = session.servers.find(name)
+    session.servers.trust(server, await session.servers.list_anew(server))
+    await session.servers.stop(server)
+
+
+async def trusted(flow: Flow, *arguments: str, **fields: Any) -> Path:
+    """Configure and trust the server in a session of its own; return the file of its calls."""
+    calls = configure(flow, *arguments, **fields)
+    session = flow.open()
+    await trust(session)
+    await session.finish()
+    flow.close()
+    calls.write_text("")
+    return calls
+
+
+def call(tool: str, arguments: str = "{}") -> str:
+    return f"{{calls: [{{tool: {tool}, arguments: {arguments}}}]}}"
+
+
+def script(*replies: str) -> str:
+    return "replies:\n" + "".join(f"  - {one}\n" for one in (*replies, "{text: Done.}"))
+
+
+async def test_a_tool_is_called_once_after_approval_and_starts_its_server_then(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(script(call("mcp__demo__add", "{a: 1, b: 2}")), decisions=[yes])
+    calls = await trusted(flow, "many")
+    flow = make_flow(
+        script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}")),
+        decisions=[yes],
+    )
+    session = flow.open()
+    assert calls.read_text() == ""
+    answer = await flow.run()
+    assert answer.stop == "done"
+    assert calls.read_text() == "started\nadd 1 2\n"
+    assert flow.user is not None
+    ((request, report, _verdict),) = flow.user.asked
+    assert (request.tool, request.effect) == ("mcp__demo__add", "external")
+    assert request.command == "demo: add(a=1, b=2)"
+    assert str(report.reasons[0]) == ("Calls the MCP server demo, which KogniTerm cannot inspect.")
+    (message,) = [m for m in session.state.messages if m.type == "tool"]
+    assert message.name == "call_tool"
+    assert "3" in message.text
+
+
+async def test_few_tools_are_offered_directly_and_many_are_found(make_flow: MakeFlow) -> None:
+    flow = make_flow(script(call("find_tools", "{query: look up a record 17}")), mcp_direct_tools=4)
+    await trusted(flow, "many")
+    session = flow.open()
+    offered = {tool.name for tool in session.context.offered_tools()}
+    assert {"find_tools", "call_tool"} <= offered
+    assert not any(name.startswith("mcp__") for name in offered)
+    await flow.run()
+    found = next(text for text in flow.shown if "arguments:" in text)
+    assert found.index("mcp__demo__lookup_17") < found.index("Others:")
+    assert '"text"' in found
+    flow.close()
+    few = make_flow(mcp_direct_tools=100)
+    session = few.open()
+    offered = {tool.name for tool in session.context.offered_tools()}
+    assert {"find_tools", "call_tool", "mcp__demo__add"} <= offered
+
+
+async def test_nothing_is_offered_without_servers(make_flow: MakeFlow) -> None:
+    session = make_flow().open()
+    offered = {tool.name for tool in session.context.offered_tools()}
+    assert offered.isdisjoint({"find_tools", "call_tool"})
+
+
+async def test_an_untrusted_server_is_not_started(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(
+            call("find_tools", "{query: add}"),
+            call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}"),
+        ),
+        decisions=[yes],
+    )
+    calls = configure(flow)
+    session = flow.open()
+    assert [str(one) for one in session.notices if "MCP" in str(one)] == [
+        "MCP servers not used until you trust them (/mcp trust NAME): demo."
+    ]
+    await flow.run()
+    assert not calls.exists()
+    assert any("not trusted yet" in text for text in flow.shown)
+
+
+async def test_a_changed_launch_needs_trust_again(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    await trusted(flow)
+    configure(flow, "changed")
+    session = flow.open()
+    assert session.servers is not None
+    assert session.servers.find("demo").state == "changed"
+    assert session.servers.tools() == []
+    flow.close()
+    configure(flow, env={"DEMO": "1"})
+    session = flow.open()
+    assert session.servers is not None
+    assert session.servers.find("demo").state == "changed"
+
+
+async def test_a_changed_tool_is_asked_about_with_its_diff(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    link = tmp_path / "server.py"
+    link.write_text(Path(SERVER).read_text())
+    flow = make_flow(script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}")),
+                     decisions=[yes])  # fmt: skip
+    calls = flow.folder / "calls"
+    file = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "mcp.json"
+    file.parent.mkdir(parents=True)
+    entry = {"command": sys.executable, "args": [str(link), str(calls)]}
+    file.write_text(json.dumps({"mcpServers": {"demo": entry}}))
+    session = flow.open()
+    await trust(session)
+    link.write_text(link.read_text().replace('VARIANT == "changed"', "True"))
+    calls.write_text("")
+    await flow.run()  # nobody answers the question of a server here
+    assert "add" not in calls.read_text()
+    assert any("the definition of add changed" in text for text in flow.shown)
+
+    asked: list[list[str]] = []
+
+    async def ask(question: Any, answers: Any) -> str:
+        asked.append([str(one) for one in question])
+        return str(answers[0])
+
+    again = make_flow(script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}")),
+                      decisions=[yes])  # fmt: skip
+    session = again.open()
+    assert again.user is not None
+    await session.run(UserInput("go"), approver=again.user, sink=again.tell, ask=ask)
+    assert "add 1 2" in calls.read_text()
+    (lines,) = asked
+    assert lines[0] == "The MCP server demo has changed its tool add since you trusted it."
+    assert any(line.startswith("+") and "evil.example" in line for line in lines)
+    assert any(line.startswith("-") and "Add two numbers." in line for line in lines)
+
+
+async def test_a_call_whose_server_dies_is_unknown_and_not_repeated(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__pay_and_die"), call("mcp__demo__pay_and_die")),
+        decisions=[yes, no("check first")],
+        mcp_direct_tools=100,
+    )
+    calls = await trusted(flow)
+    flow.open()
+    await flow.run()
+    assert calls.read_text().count("pay_and_die") == 1
+    assert any("may or may not have been carried out" in text for text in flow.shown)
+    assert flow.user is not None
+    _request, _report, verdict = flow.user.asked[1]
+    assert any("outcome" in str(reason) for reason in verdict.reasons)
+
+
+async def test_a_read_only_call_is_repeated_once(make_flow: MakeFlow) -> None:
+    flow = make_flow(script(call("mcp__demo__look_and_die")), decisions=[yes], mcp_direct_tools=100)
+    calls = await trusted(flow)
+    flow.open()
+    await flow.run()
+    assert calls.read_text().count("look_and_die") == 2
+    assert any("looked" in text for text in flow.shown)
+
+
+async def test_a_hanging_call_ends_after_its_time(make_flow: MakeFlow) -> None:
+    flow = make_flow(script(call("mcp__demo__hang")), decisions=[yes], mcp_direct_tools=100)
+    await trusted(flow, timeout=0.5)
+    flow.open()
+    await flow.run()
+    assert any("no answer within" in text for text in flow.shown)
+
+
+async def test_results_are_foreign_bounded_and_harmless(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__escapes"), call("mcp__demo__big", "{size: 5000000}")),
+        decisions=[yes, yes],
+        mcp_direct_tools=100,
+    )
+    await trusted(flow)
+    flow.open()
+    await flow.run()
+    text = next(text for text in flow.shown if "hello" in text)
+    assert "\x1b" not in text
+    assert text.startswith('<untrusted source="MCP server demo, tool escapes">')
+    assert text.count("</untrusted>") == 1
+    big = next(text for text in flow.shown if "xxxx" in text)
+    assert len(big) < 100_000
+
+
+async def test_an_endless_result_ends_the_connection(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__big", "{size: 20000000}"), call("mcp__demo__big", "{size: 3}")),
+        decisions=[yes, yes],
+        mcp_direct_tools=100,
+    )
+    await trusted(flow)
+    flow.open()
+    await flow.run()
+    assert any("more than 16 MB" in text for text in flow.shown)
+    assert any("xxx" in text for text in flow.shown)
+
+
+async def test_a_server_gets_its_own_variables_only(make_flow: MakeFlow) -> None:
+    flow = make_flow(script(call("mcp__demo__environment")), decisions=[yes], mcp_direct_tools=100)
+    flow.environ |= {"DEMO_VALUE": "forty-two", "OTHER_SECRET": "x"}
+    await trusted(flow, env={"DEMO": "${DEMO_VALUE}"})
+    flow.open()
+    await flow.run()
+    text = next(text for text in flow.shown if "DEMO=" in text)
+    assert "DEMO=forty-two" in text
+    assert "OTHER_SECRET" not in text
+    assert "DEMO_VALUE" not in text
+
+
+async def test_the_user_answers_a_form_of_a_server(make_flow: MakeFlow) -> None:
+    flow = make_flow(script(call("mcp__demo__book")), decisions=[yes], mcp_direct_tools=100)
+    await trusted(flow)
+    session = flow.open()
+    said = iter(["Ada", "many", "3"])
+    asked: list[str] = []
+
+    async def ask(question: Any, answers: Any) -> str:
+        asked.append(" ".join(str(one) for one in question))
+        return next(said)
+
+    assert flow.user is not None
+    await session.run(UserInput("go"), approver=flow.user, sink=flow.tell, ask=ask)
+    assert any("booked 3 for Ada" in text for text in flow.shown)
+    assert "The MCP server demo asks: Whose booking is it?" in asked[0]
+    assert "many does not fit here." in asked[2]
+
+
+async def test_a_form_is_declined_where_nobody_is(make_flow: MakeFlow) -> None:
+    flow = make_flow(script(call("mcp__demo__book")), decisions=[yes], mcp_direct_tools=100)
+    await trusted(flow)
+    flow.open()
+    await flow.run()
+    assert any("not booked: decline" in text for text in flow.shown)
+
+
+async def test_a_permission_covers_calls_of_one_tool(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__add", "{a: 1, b: 2}"), call("mcp__demo__add", "{a: 3, b: 4}"),
+               call("mcp__demo__big", "{size: 3}")),
+        decisions=[yes, no("not this one")],
+        mcp_direct_tools=100,
+    )  # fmt: skip
+    calls = await trusted(flow)
+    session = flow.open()
+    assert flow.user is not None
+    grant = flow.user.decisions[0]
+
+    def granting(request: Any) -> Any:
+        _request, report, _verdict = flow.user.asked[-1]  # type: ignore[union-attr]
+        (offer,) = session.policy.offers(request, report, str(flow.folder))
+        assert str(offer.label) == "calls of mcp__demo__add (demo)"
+        session.grant(report, offer)
+        return grant(request)
+
+    flow.user.decisions[0] = granting
+    await flow.run()
+    assert calls.read_text().count("add") == 2
+    assert [request.tool for request, _r, _v in flow.user.asked] == [
+        "mcp__demo__add", "mcp__demo__big",
+    ]  # fmt: skip
+
+
+async def test_a_rule_switches_a_tool_of_a_server_off(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}")),
+        decisions=[yes],
+    )
+    calls = await trusted(flow)
+    policy = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "policy.toml"
+    policy.write_text('[[rule]]\ndecision = "deny"\ntool = "mcp__demo__add"\nreason = "no sums"\n')
+    flow.open()
+    await flow.run()
+    assert "add" not in calls.read_text()
+    assert any("no sums" in text for text in flow.shown)
+
+
+async def test_plan_mode_calls_nothing(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}")),
+        decisions=[],
+        approval_mode="plan",
+    )
+    calls = await trusted(flow)
+    flow.open()
+    await flow.run()
+    assert calls.read_text() == ""
+
+
+async def test_a_session_with_calls_is_replayed_without_its_server(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(
+        script(
+            call("find_tools", "{query: add numbers}"),
+            call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}"),
+        ),
+        decisions=[yes],
+    )
+    calls = await trusted(flow)
+    flow.open()
+    await flow.run()
+    assert flow.session is not None
+    await flow.session.finish()
+    flow.close()
+    calls.write_text("")
+    status, report = replayed(forge, flow)
+    assert report == {"turns": 1, "commands": 0, "divergence": None}
+    assert status == 0
+    assert calls.read_text() == ""
