@@ -363,6 +363,7 @@ _DECIDERS = {
     "person": "the user",
     "unattended": "policy, as no user is present",
     events.BY_KOGNITERM: "KogniTerm",
+    events.BY_HOOK: "a hook of the user",
     events.BY_PROGRAM: "the program that runs you",
 }
 """Deciders as the model reads them; others by the name they have in the journal."""

@@ -179,8 +179,11 @@ def withdrawn(command: str, changed: str) -> Decision:
 
 
 def _decided(request: ActionRequest, verdict: Verdict) -> Decision:
+    last = verdict.trace[-1] if verdict.trace else None
+    of_hook = last is not None and last.matched and last.origin.startswith("hook ")
+    by = events.BY_HOOK if of_hook else "policy"
     if verdict.kind == "deny":
-        decision = Decision("reject", request.command, "policy", reasons=verdict.reasons)
+        decision = Decision("reject", request.command, by, reasons=verdict.reasons)
         return replace(decision, reason=str(decision.why))
-    by = f"lease {verdict.lease_id}" if verdict.lease_id else "policy"
+    by = f"lease {verdict.lease_id}" if verdict.lease_id else by
     return Decision("approve", request.command, by)

@@ -36,6 +36,7 @@ _DECIDERS = {
     "person": Phrase("the user"),
     "policy": Phrase("your rules"),
     events.BY_KOGNITERM: Phrase("KogniTerm"),
+    events.BY_HOOK: Phrase("a hook"),
     events.BY_PROGRAM: Phrase("the program that ran KogniTerm"),
     "unattended": Phrase("KogniTerm (no user available)"),
     "start check": Phrase("the check before execution"),

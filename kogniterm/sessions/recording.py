@@ -313,7 +313,7 @@ def _copied_turns(records: Iterable[Record]) -> set[int]:
 def _automatic(decision: Decision) -> bool:
     """Return whether nobody was asked for `decision`."""
     by = decision.by
-    return by in ("policy", events.BY_KOGNITERM) or by.startswith("lease ")
+    return by in ("policy", events.BY_KOGNITERM, events.BY_HOOK) or by.startswith("lease ")
 
 
 def _take(turn: TurnRecording, body: RecordBody, started: set[str]) -> None:

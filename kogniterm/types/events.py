@@ -33,6 +33,8 @@ START_CHECK = "start check"
 BY_KOGNITERM = "kogniterm"
 """The `by` of a decision that needs neither a rule nor the user: an action is refused because only
 a plan was requested, or a plan is approved because it changes nothing."""
+BY_HOOK = "hook"
+"""The `by` of a decision that a hook made; the trace of the verdict names the hook."""
 BY_PROGRAM = "program"
 """The `by` of a decision by the program that runs the agent as a library."""
 

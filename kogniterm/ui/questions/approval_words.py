@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kogniterm.text.visible import cut
 from kogniterm.types import ApprovalMode, Effect, Phrase, Verdict
-from kogniterm.types.events import BY_KOGNITERM
+from kogniterm.types.events import BY_HOOK, BY_KOGNITERM
 from kogniterm.ui.locale import _
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def refused_text(verdict: Verdict) -> str:
     origin = next(
         (one.origin for one in verdict.trace if one.matched and one.decision == "deny"), ""
     )
+    if origin.startswith("hook "):
+        return _("Refused by a hook:")
     return {
         "": _("Refused:"),
         "floor": _("Refused by a hard limit:"),
@@ -114,6 +116,7 @@ def decider_text(who: str) -> str:
         "person": _("you"),
         "policy": _("your rules"),
         BY_KOGNITERM: "KogniTerm",
+        BY_HOOK: _("a hook"),
         "unattended": _("KogniTerm (no user available)"),
         "start check": _("the check before execution"),
     }.get(who, who)

@@ -193,8 +193,9 @@ class Hooks:
             return None
         self._continued[agent] = count + 1
         why = "\n".join(quoted(event, Quote(said.name, str(one))) for one in said.reasons)
-        for reason in said.reasons:
-            sink(events.Notice(reason))
+        words = "; ".join(str(one.values.get("words", "")) for one in said.reasons)
+        values: dict[str, object] = {"name": said.name, "words": words}
+        sink(events.Notice(Phrase("The hook {name} keeps the model at work: {words}", values)))
         return prompts.text("hooks.go_on", why=why)
 
     # --- the session ----------------------------------------------------------------------------

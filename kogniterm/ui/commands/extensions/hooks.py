@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer
     from kogniterm.runtime.extensions.hooks.hook_service import PastRun
 
-COMMAND_WIDTH = 40
+COMMAND_WIDTH = 28
 
 
 def hooks(repl: Repl, argument: str) -> None:
