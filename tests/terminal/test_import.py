@@ -183,7 +183,13 @@ def test_what_was_imported_works_in_the_next_session(
     open_terminal: OpenTerminal, user: User
 ) -> None:
     terminal = at_home(open_terminal, user, "claude", columns=120)
+    script = "#!/bin/sh\necho the guard was asked >&2\ntouch ~/written\nexit 2\n"
+    put(terminal.home, ".claude/guard.sh", script).chmod(0o755)
     assert terminal.run("kogniterm import claude --yes > import.txt")[0] == 0
+    screen = (terminal.folder / "import.txt").read_text()
+    assert "Hooks run in the sandbox, without network." in screen
+    assert "the guard was asked" in terminal.run("kogniterm hooks test PreToolUse Bash")[1]
+    assert not (terminal.home / "written").exists()
     assert "pdf" in terminal.run("kogniterm skills list")[1]
     script = """replies:
   - {when: {last_contains: "Look at the branch"}, text: "The branch is fine."}

@@ -259,19 +259,19 @@ class _Planner:
         if file is None:
             return
         with_references, secrets = referenced(self.found.servers, self.environ)
-        there, own = referenced(_as_servers(file.entries), self.environ)
-        self.redactor.know(one.value for one in own)
+        there, others = referenced(_as_servers(file.entries), self.environ)
+        self.redactor.know(one.value for one in others)
         shown = {one.name: one.entry for one in there}
         for literal, server in zip(self.found.servers, with_references, strict=True):
             name, known = server.name, file.entries.get(server.name)
-            same = known in (dict(server.entry), dict(literal.entry)) or (
-                name in shown and dict(shown[name]) == dict(server.entry)
-            )
+            own = _own_keys(known)
+            wanted = {**server.entry, **own}
+            same = known in (wanted, {**literal.entry, **own}) or shown.get(name) == wanted
             state = self._state(exists=known is not None, same=same)
             before = _pretty({name: shown[name]}) if name in shown else ""
-            self._add("mcp", name, state, file.path, before, _pretty({name: server.entry}))
+            self._add("mcp", name, state, file.path, before, _pretty({name: wanted}))
             if state in WRITTEN:
-                file.entries[name] = dict(literal.entry if self.literal else server.entry)
+                file.entries[name] = {**literal.entry, **own} if self.literal else wanted
                 file.changed = True
                 self.secrets += [one for one in secrets if one.server == name]
         self._finish(file)
@@ -283,17 +283,18 @@ class _Planner:
         for hook in self.found.hooks:
             groups = file.entries.setdefault(hook.event, [])
             known = _known_hook(groups, hook)
-            state = self._state(exists=known is not None, same=known == dict(hook.entry))
+            wanted = {**hook.entry, **_own_keys(known)}
+            state = self._state(exists=known is not None, same=known == wanted)
             before = _hook_text(hook, known) if known is not None else ""
             name = f"{hook.event} {hook.matcher}".strip()
-            self._add("hooks", name, state, file.path, before, _hook_text(hook, hook.entry))
+            self._add("hooks", name, state, file.path, before, _hook_text(hook, wanted))
             if state == "new" and isinstance(groups, list):
                 matcher = {"matcher": hook.matcher} if hook.matcher else {}
                 groups.append({**matcher, "hooks": [dict(hook.entry)]})
                 file.changed = True
             elif state == "replace" and known is not None:
                 known.clear()
-                known.update(hook.entry)
+                known.update(wanted)
                 file.changed = True
         if file.changed and self._are_hooks(file):
             self._finish(file)
@@ -510,6 +511,12 @@ def _as_servers(entries: Mapping[str, Any]) -> list[ForeignServer]:
 
 def _pretty(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _own_keys(entry: object) -> dict[str, Any]:
+    """Return what the user added to an imported entry that only KogniTerm knows."""
+    known = entry if isinstance(entry, dict) else {}
+    return {key: known[key] for key in ("network", "sandbox", "insecure") if key in known}
 
 
 def _known_hook(groups: object, hook: ForeignHook) -> dict[str, Any] | None:

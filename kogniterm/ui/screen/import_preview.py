@@ -70,14 +70,7 @@ class ImportPreview:
             for told in found.left_out:
                 self.line(f"- {translate(told)}")
         about = [*_about(found, agent, place), *_variables(plan.secrets)]
-        names = {one.name for one in plan.changes if one.kind == "mcp" and one.written}
-        if any(one.name in names and "command" in one.entry for one in found.servers):
-            about.append(
-                _(
-                    "MCP servers of this machine run in the sandbox, without network: "
-                    'add "network": true to those that need it.'
-                )
-            )
+        about += _in_sandbox(found, plan)
         if about:
             self.line("")
         for line in about:
@@ -155,6 +148,21 @@ def _about(found: Found, agent: ForeignAgent, place: Place) -> Iterator[str]:
     if place.project is not None and agent.in_place:
         yield _("Read without an import once you trust the folder: {names}.").format(
             names=agent.in_place
+        )
+
+
+def _in_sandbox(found: Found, plan: ImportPlan) -> Iterator[str]:
+    """Yield what may not work as it did there, because it runs in the sandbox here."""
+    names = {(one.kind, one.name) for one in plan.changes if one.written}
+    if any(("mcp", one.name) in names and "command" in one.entry for one in found.servers):
+        yield _(
+            "MCP servers of this machine run in the sandbox, without network: "
+            'add "network": true to those that need it.'
+        )
+    if any(kind == "hooks" for kind, _name in names):
+        yield _(
+            "Hooks run in the sandbox, without network. Try them with kogniterm hooks test EVENT; "
+            'add "sandbox": false to those that need more.'
         )
 
 

@@ -219,6 +219,26 @@ def test_what_differs_is_shown_and_kept_unless_it_is_to_be_replaced(home: Path) 
     assert states(importer.plan()) == {"same"}
 
 
+def test_what_the_user_added_for_kogniterm_is_no_difference_and_stays(home: Path) -> None:
+    HOMES["claude"](home)
+    importer = Importer(home, "claude")
+    importer.run()
+    servers = importer.servers()
+    servers["github"]["network"] = True
+    importer.config("mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    hooks = json.loads(importer.config("hooks.json").read_text())
+    hooks["hooks"]["PreToolUse"][0]["hooks"][0]["sandbox"] = False
+    importer.config("hooks.json").write_text(json.dumps(hooks))
+    assert states(importer.plan()) == {"same"}
+    state = json.loads((home / ".claude.json").read_text())
+    state["mcpServers"]["github"]["args"] = ["other"]
+    (home / ".claude.json").write_text(json.dumps(state))
+    assert [one.name for one in importer.plan().changes if one.state == "different"] == ["github"]
+    importer.run(replace=True)
+    assert importer.servers()["github"]["args"] == ["other"]
+    assert importer.servers()["github"]["network"] is True
+
+
 def test_instructions_change_only_between_their_marks(home: Path) -> None:
     HOMES["claude"](home)
     importer = Importer(home, "claude")
