@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, Protocol, get_args
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, get_args
 
 from kogniterm.cli.options import (
     TASK,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Ask, Recover
 
+T = TypeVar("T")
 
 OUTPUT = Argument(
     "--output",
@@ -258,7 +259,7 @@ async def drive(
 
     turn = asyncio.ensure_future(running)
     received: list[int] = []
-    with _stop_on_signals(turn, received):
+    with stop_on_signals(turn, received):
         try:
             answer = await turn
         except asyncio.CancelledError:
@@ -275,7 +276,8 @@ async def drive(
 
 
 @contextlib.contextmanager
-def _stop_on_signals(turn: asyncio.Future[Answer], received: list[int]) -> Iterator[None]:
+def stop_on_signals(turn: asyncio.Future[T], received: list[int]) -> Iterator[None]:
+    """Cancel `turn` at INT, TERM and HUP, and add the signal's number to `received`."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Signing in to MCP servers: nothing is opened before the answer, and the tokens are private."""
+"""MCP: signing in asks before it opens anything, and a shell can speak to KogniTerm's server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.mcp_peers import AuthorizationServer, start_peer
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import ARMED_SECONDS, anew, put
+from tests.support.typing_user import ARMED_SECONDS, anew, put, scripted
 from tests.terminal.conftest import OpenTerminal
 
 TOKENS = ".local/share/kogniterm/mcp/tokens"
@@ -142,3 +142,40 @@ def test_wrong_names_and_runs_without_a_terminal(
         terminal.start(command)
         terminal.until(said)
         terminal.status()
+
+
+def test_a_shell_speaks_to_the_server_through_pipes(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=160)
+    script = "replies: [{when: {last_contains: make}, run: touch made}, {text: Done with it.}]"
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "shell", "version": "1"},
+    }
+    call = {"name": "run_task", "arguments": {"task": "make it"}}
+    messages = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": call},
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages)
+    put(terminal.folder, "in.jsonl", lines)
+    model = scripted(terminal, script)
+    # The client leaves once the answer to its call has come.
+    terminal.start(
+        "mkfifo answers; { cat in.jsonl; grep -q '\"id\":2' answers; } | "
+        f"kogniterm mcp serve --model {model} | tee answers out.jsonl >/dev/null"
+    )
+    terminal.until((terminal.folder / "out.jsonl").exists)
+    assert terminal.status() == 0
+    answers = [json.loads(one) for one in (terminal.folder / "out.jsonl").read_text().splitlines()]
+    (result,) = [one["result"] for one in answers if one.get("id") == 2]
+    assert result["structuredContent"]["stop"] == "refused"
+    assert "No user is available to approve this" in result["content"][0]["text"]
+    assert not (terminal.folder / "made").exists()
+
+    terminal.start("kogniterm mcp serve")
+    terminal.until("is started by another agent")
+    assert terminal.status() == 2

@@ -19,10 +19,11 @@ from kogniterm.cli.options import (
     add_actions,
     folder_of,
     here,
+    session_wanted,
     settings_of,
 )
 from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use, visible, write_report
-from kogniterm.errors import ToolError, UsageError
+from kogniterm.errors import EXIT_DONE, ToolError, UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
 
@@ -191,7 +192,7 @@ def _confirm(question: str, lines: Sequence[str]) -> None:
 
 
 def _login(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.mcp_sign_in import remote_server, sign_in_to
+    from kogniterm.runtime.use_cases.mcp.mcp_sign_in import remote_server, sign_in_to
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("kogniterm mcp login needs a terminal: it asks before it signs in.")
@@ -207,12 +208,48 @@ def _login(args: argparse.Namespace) -> Report:
 
 
 def _logout(args: argparse.Namespace) -> Report:
-    from kogniterm.runtime.use_cases.mcp_sign_in import remote_server, sign_out_of
+    from kogniterm.runtime.use_cases.mcp.mcp_sign_in import remote_server, sign_out_of
 
     paths = paths_in_use()
     was = sign_out_of(paths, remote_server(paths, Path(here()), args.server))
     line = _("Signed out of {name}.") if was else _("You were not signed in to {name}.")
     return Report({"server": args.server, "signed_out": was}, [line.format(name=args.server)])
+
+
+def _serve(args: argparse.Namespace) -> Report:
+    from kogniterm.cli.run import stop_on_signals
+    from kogniterm.runtime.use_cases.mcp.mcp_serve import serve
+
+    if sys.stdin.isatty():
+        raise UsageError(
+            "kogniterm mcp serve is started by another agent, which speaks MCP on its standard "
+            "input; add it to that agent's MCP servers."
+        )
+    if session_wanted(args) is not None:
+        raise UsageError("kogniterm mcp serve opens a new session for each task.")
+    roots = _served_folders(args)
+    settings = settings_of(args)
+    received: list[int] = []
+
+    async def until_stopped() -> None:
+        serving = asyncio.ensure_future(serve(settings, paths_in_use(), roots, translate))
+        with stop_on_signals(serving, received):
+            await asyncio.wait({serving})
+        if not serving.cancelled():
+            serving.result()
+
+    asyncio.run(until_stopped())
+    return Report(printed=True, status=128 + received[0] if received else EXIT_DONE)
+
+
+def _served_folders(args: argparse.Namespace) -> list[Path]:
+    """Return the folders that tasks may work in, resolved. Raises `UsageError`."""
+    from kogniterm.host.safe_files import resolved
+
+    return [
+        resolved(Path(folder_of(argparse.Namespace(cwd=name))))
+        for name in args.folder or [getattr(args, "cwd", None)]
+    ]
 
 
 class _TerminalFront:
@@ -340,4 +377,8 @@ ACTIONS = (
            ("kogniterm mcp login linear",)),
     Action("logout", "Delete the sign-in to an MCP server", _logout, (_SERVER, JSON),
            ("kogniterm mcp logout linear",)),
+    Action("serve", "Be an MCP server for another agent, on standard input and output", _serve, (
+        Argument("--folder", "Folders that tasks may work in, instead of the current one", "FOLDER",
+                 nargs="+"),),
+        ("kogniterm mcp serve --folder ~/project",), session_options=True),
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""MCP: signing in to servers, and being one for other agents."""

@@ -1,0 +1,329 @@
+"""Run tasks for other agents: each is a turn of a session of its own, as in `kogniterm run`.
+
+What a user would be asked goes to the client as a form, with everything the question at the
+terminal shows in words. A client without forms gets the answers of a run without a user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kogniterm import prompts
+from kogniterm.approval import Unattended
+from kogniterm.errors import UsageError
+from kogniterm.host.identity import account_name
+from kogniterm.host.safe_files import resolved
+from kogniterm.runtime.build import open_session, open_user_store
+from kogniterm.storage.folders import named
+from kogniterm.text.redact import redact
+from kogniterm.text.visible import clean, one_line, render
+from kogniterm.tools.mcp.serving import (
+    RECALL,
+    RUN_TASK,
+    SEARCH_SESSIONS,
+    Done,
+    Form,
+    Step,
+    ToolText,
+    serve_stdio,
+)
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    Decision,
+    Phrase,
+    Plan,
+    PlanReview,
+    RiskReport,
+    UserInput,
+    Verdict,
+    events,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.paths import Paths
+    from kogniterm.protocols import Approver
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_ports import Question
+    from kogniterm.settings import Settings
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[Phrase], str]
+"""Puts a sentence into the user's language."""
+
+_WORD = "yes"
+"""The word that approves a dangerous command; the form for others has a choice."""
+_MOST_HITS = 200
+"""Turns that are looked at; those of other folders are left out."""
+_MOST_TEXT = 20_000
+"""Characters of the detail of a question, such as a diff; the rest is in the journal."""
+
+
+async def serve(settings: Settings, paths: Paths, roots: Sequence[Path], say: Say) -> None:
+    """Serve on standard input and output until the client leaves. `roots`: resolved folders."""
+    await serve_stdio(_Server(settings, paths, tuple(roots), say), _texts())
+
+
+def _texts() -> Mapping[str, ToolText]:
+    """Return the descriptions of the tools from prompts/served.md."""
+    named_texts = {
+        RUN_TASK: ("task", "folder"),
+        SEARCH_SESSIONS: ("query", "limit"),
+        RECALL: ("query", "limit"),
+    }
+    return {
+        name: ToolText(
+            prompts.text(f"served.{name}"),
+            {one: prompts.text(f"served.{name}_{one}") for one in arguments},
+        )
+        for name, arguments in named_texts.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    settings: Settings
+    paths: Paths
+    roots: tuple[Path, ...]
+    say: Say
+
+    async def run_task(self, task: str, folder: str, *, asks: bool) -> _Task:
+        """Begin `task`. Raises `KognitermError`."""
+        workspace = self._folder(folder)
+        session = open_session(self.settings, folder=str(workspace))
+        return _Task(session, UserInput(task, source="run"), self.say, asks=asks)
+
+    async def search_sessions(self, query: str, limit: int) -> Done:
+        """Return the turns in sessions of the served folders."""
+        store, _notices = open_user_store(self.settings, self.paths)
+        try:
+            hits = store.search(query, limit=_MOST_HITS)
+        finally:
+            store.close()
+        shown = [
+            {
+                "session": hit.session_id,
+                "turn": hit.turn,
+                "title": redact(info.title),
+                "folder": info.folder,
+                "excerpt": redact(hit.excerpt),
+            }
+            for info, hit in hits
+            if self._is_served(Path(info.folder))
+        ][:limit]
+        lines = [f"{one['session']} turn {one['turn']}: {one['excerpt']}" for one in shown]
+        return Done({"found": shown}, "\n".join(lines) or self.say(Phrase("Nothing was found.")))
+
+    async def recall(self, query: str, limit: int) -> Done:
+        """Return the memories for the first served folder."""
+        if self.settings.memory == "off":
+            raise UsageError("Memory is off in this server.")
+        from kogniterm.memory import open_memory
+        from kogniterm.memory.project.project_profile import project_root
+
+        url = self.settings.database_url
+        with open_memory(
+            url.get_secret_value() if url is not None else self.paths.database,
+            user=account_name(),
+            project=str(project_root(self.roots[0])),
+            redact=redact,
+            key_file=self.paths.data / "memory-key",
+            heads=self.paths.data,
+        ) as memory:
+            hits = memory.search(query, limit)
+        shown = [{"id": hit.label, "text": redact(hit.text)} for hit in hits]
+        lines = [f"{one['id']}: {one['text']}" for one in shown]
+        return Done({"found": shown}, "\n".join(lines) or self.say(Phrase("Nothing was found.")))
+
+    def _folder(self, name: str) -> Path:
+        """Return the folder of a task, which the user let this server work in."""
+        try:
+            found = resolved(named(self.roots[0], name)) if name else self.roots[0]
+        except (OSError, ValueError):
+            found = Path()
+        if not self._is_served(found):
+            raise UsageError(
+                "{folder} is not in a folder that this server was started for ({roots}).",
+                folder=one_line(name),
+                roots=", ".join(map(str, self.roots)),
+            )
+        if not found.is_dir():
+            raise UsageError("{folder} is not a folder.", folder=found)
+        return found
+
+    def _is_served(self, folder: Path) -> bool:
+        return any(folder.is_relative_to(root) for root in self.roots)
+
+
+class _Task:
+    """One turn at work, and the queue of what its client gets."""
+
+    def __init__(self, session: LiveSession, given: UserInput, say: Say, *, asks: bool) -> None:
+        self._session = session
+        self._say = say
+        self._found: asyncio.Queue[Form | Step | Done] = asyncio.Queue()
+        self._answer: asyncio.Future[Mapping[str, Any] | None] | None = None
+        self._commands: list[dict[str, object]] = []
+        approver: Approver = _FormApprover(self._ask, say, session) if asks else Unattended()
+        for notice in session.notices:
+            self._tell(say(notice))
+        running = session.run(
+            given,
+            approver=approver,
+            sink=self._take,
+            ask=self._question if asks else None,
+        )
+        self._turn = asyncio.ensure_future(running)
+        self._end = asyncio.ensure_future(self._finish())
+
+    async def next(self) -> Form | Step | Done:
+        """Return what comes next."""
+        return await self._found.get()
+
+    def answer(self, values: Mapping[str, Any] | None) -> None:
+        """Answer the last form."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(values)
+
+    async def stop(self) -> None:
+        """Stop the turn; the session is closed when this returns."""
+        self._turn.cancel()
+        await asyncio.shield(self._end)
+
+    async def _finish(self) -> None:
+        """Wait for the end of the turn, whatever it is, and release the session."""
+        session, failure = self._session, None
+        answer = Answer("", "interrupted", 130)
+        try:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({self._turn})
+                failure = self._turn.exception()
+                if failure is None:
+                    answer = self._turn.result()
+            left = await asyncio.to_thread(session.end_jobs)
+            if left:
+                self._take(events.JobsLeft(left))
+            await session.finish()
+        finally:
+            session.close()
+        if failure is not None:
+            log.error("a task of an MCP client failed", exc_info=failure)
+            text = redact(str(failure) or type(failure).__name__)
+            self._found.put_nowait(Done({"stop": "failed", "error": text}, text, failed=True))
+            return
+        self._found.put_nowait(self._done(answer))
+
+    def _done(self, answer: Answer) -> Done:
+        reason = self._say(answer.reason) if answer.reason is not None else ""
+        text = redact(clean(answer.text))
+        data = {
+            "session": self._session.id,
+            "folder": self._session.folder,
+            "answer": text,
+            "stop": answer.stop,
+            "exit_code": answer.exit_code,
+            "reason": redact(reason),
+            "refused_by": answer.refused_by,
+            "verified": list(answer.verified),
+            "not_verified": list(answer.not_verified),
+            "commands": self._commands,
+        }
+        shown = "\n\n".join(part for part in (text, redact(reason)) if part) or answer.stop
+        return Done(data, shown, failed=answer.stop != "done")
+
+    def _take(self, event: events.Event) -> None:
+        """Turn an event into a line for the client; most of them have none."""
+        if isinstance(event, events.CommandStarted):
+            self._tell(f"$ {event.command}")
+        elif isinstance(event, events.CommandEnded):
+            shown = redact(clean(event.result.command))
+            self._commands.append({"command": shown, "exit_code": event.result.exit_code})
+        elif isinstance(event, events.ToolRan):
+            self._tell(event.name)
+        elif isinstance(event, events.PlanChanged):
+            open_steps = [one for one in event.plan.walk() if one.open]
+            self._tell(open_steps[0].what if open_steps else event.plan.goal)
+        elif isinstance(event, events.Notice):
+            self._tell(self._say(event.text))
+
+    def _tell(self, text: str) -> None:
+        self._found.put_nowait(Step(one_line(redact(text))))
+
+    async def _ask(self, form: Form) -> Mapping[str, Any] | None:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._found.put_nowait(form)
+        return await self._answer
+
+    async def _question(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
+        """Ask a question of the model, or one of KogniTerm."""
+        words = [question] if isinstance(question, str) else list(map(self._say, question))
+        offered = {str(one): one if isinstance(one, str) else self._say(one) for one in answers}
+        lines = [*words, *(f"- {shown}" for shown in offered.values())]
+        form = Form(clean("\n".join(lines)), {"answer": {"type": "string"}}, ("answer",))
+        values = await self._ask(form)
+        said = str(values.get("answer", "")).strip() if values is not None else ""
+        return next((one for one, shown in offered.items() if shown == said), said) or None
+
+
+@dataclass(frozen=True, slots=True)
+class _FormApprover:
+    """Asks the client about each action that policy neither allows nor denies."""
+
+    ask: Callable[[Form], Any]
+    say: Say
+    session: LiveSession
+
+    async def decide(
+        self, request: ActionRequest, report: RiskReport, verdict: Verdict
+    ) -> Decision:
+        """Ask about `request`: the whole command, why it is asked about, and where it would run."""
+        say, danger = self.say, report.label == "dangerous"
+        lines = [say(Phrase("KogniTerm asks to run this:")), "", render(request.command), ""]
+        lines.append(say(Phrase("Folder: {folder}", {"folder": self.session.executor.cwd})))
+        if request.purpose:
+            lines.append(say(Phrase("Purpose: {why}", {"why": one_line(request.purpose)})))
+        if request.hosts:
+            lines.append(say(Phrase("Contacts: {hosts}", {"hosts": ", ".join(request.hosts)})))
+        once = dict.fromkeys(say(one) for one in (*report.reasons, *verdict.reasons))
+        lines += [f"- {reason}" for reason in once]
+        if request.detail:
+            lines += ["", render(request.detail[:_MOST_TEXT])]
+            if len(request.detail) > _MOST_TEXT:
+                lines.append(say(Phrase("(not shown in full)")))
+        values = await self.ask(_approval("\n".join(lines), say, danger=danger))
+        if values is None:
+            return Decision("reject", request.command, events.BY_PROGRAM)
+        approved = values.get("decision") == (_WORD if danger else "approve")
+        reason = one_line(str(values.get("reason", "")), 500)
+        if approved:
+            return Decision("approve", request.command, events.BY_PROGRAM)
+        return Decision("reject", request.command, events.BY_PROGRAM, reason)
+
+    async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
+        """Ask whether the plan may start."""
+        del previous
+        lines = [self.say(Phrase("KogniTerm asks to start this plan:")), "", plan.goal]
+        lines += [f"{one.id}. {one.what}" for one in plan.walk()]
+        values = await self.ask(_approval(render("\n".join(lines)), self.say, danger=False))
+        approved = values is not None and values.get("decision") == "approve"
+        reason = one_line(str((values or {}).get("reason", "")), 500)
+        return PlanReview("approve" if approved else "reject", plan, events.BY_PROGRAM, reason)
+
+
+def _approval(message: str, say: Say, *, danger: bool) -> Form:
+    """Return the form of an approval; a dangerous command needs a typed word."""
+    if danger:
+        told = say(Phrase("Dangerous. Type {word} to approve.", {"word": _WORD}))
+        decision: dict[str, Any] = {"type": "string", "description": told}
+    else:
+        decision = {"type": "string", "enum": ["approve", "reject"]}
+    why = say(Phrase("Reason for a rejection"))
+    reason = {"type": "string", "description": why}
+    return Form(message, {"decision": decision, "reason": reason}, ("decision",))
