@@ -36,6 +36,7 @@ from kogniterm.agent.messages import (
     drop_old_images,
     image_block,
     note,
+    observed_images,
     told_to_plan,
     with_text,
 )
@@ -48,6 +49,7 @@ from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.servers.mcp_servers import NamedResource
 from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.services.memory_service import MemoryService, preference_of
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
@@ -91,6 +93,8 @@ class ContextService:
     nested: NestedInstructions = field(default_factory=NestedInstructions)
     agents: SessionAgents = field(default_factory=SessionAgents)
     hooks: Hooks = field(default_factory=Hooks)
+    resources: Sequence[NamedResource] = ()
+    """Resources of MCP servers that the input names, until it is journaled."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -116,8 +120,13 @@ class ContextService:
             self.journal.redact,
             model,
         )
-        told = "\n\n".join(filter(None, (found.text, self.hooks.take_context())))
-        files = replace(found, text=told)
+        of_servers = self._take_resources()
+        told = (found.text, of_servers.text, self.hooks.take_context())
+        files = Attached(
+            "\n\n".join(filter(None, told)),
+            (*found.images, *of_servers.images),
+            (*found.notices, *of_servers.notices),
+        )
         if self.memory is None:
             return files
         news = self.memory.set_preferences(user_input)
@@ -131,6 +140,22 @@ class ContextService:
             notices = (*notices, notice)
         text = "\n\n".join(filter(None, texts))
         return replace(files, text=text, notices=notices, news=news)
+
+    def _take_resources(self) -> Attached:
+        """Return the resources that the input names, as data, within the limits of files."""
+        named, self.resources = self.resources, ()
+        info = self.modes.model.info
+        texts, images, notices = list[str](), list[ImageBlock](), list[Phrase]()
+        for one in named:
+            if one.found is None:
+                values = {"name": one.name, "why": one.problem}
+                notices.append(Phrase("@{name} could not be read: {why}", values))
+                continue
+            text, shown = observed_images(one.found, info)
+            limit = observation_limit(info.context_window)
+            texts.append(compaction.clip(self.journal.redact(text), limit))
+            images += shown
+        return Attached("\n\n".join(texts), tuple(images), tuple(notices))
 
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""

@@ -144,6 +144,7 @@ class LiveSession:
         self.asker.ask_now = ask
         if self.servers is not None:
             self.servers.attend(ServerQuestions(self.asker) if ask is not None else None)
+            self.servers.progress = lambda tool, text: sink(events.ActionProgress(tool, text))
         await self.hooks.begin(sink, resumed=bool(self.state.turn))
         if user_input is not None:
             why = await self.hooks.input_given(user_input, sink)
@@ -163,6 +164,8 @@ class LiveSession:
         if user_input is not None and not self.state.open_turn:
             self.context.offer_skills(self.skills.catalogue())
         self.context.agents.models.clear()
+        if user_input is not None and self.servers is not None:
+            self.context.resources = await self.servers.read_named(user_input.text)
         io = TurnIO(approver, sink, terminal, recover, at_limit, at_prompt)
         given = user_input or self.state.open_input
         if given is not None and given.beyond_model:

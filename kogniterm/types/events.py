@@ -188,6 +188,14 @@ class CommandEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionProgress:
+    """The progress that an MCP server reports of a call of its `tool`, in its own words."""
+
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionEnded:
     """The end of an approved action that is not a command.
 
@@ -247,6 +255,7 @@ Event = (
     | CommandDone
     | KeyboardLent
     | CommandEnded
+    | ActionProgress
     | ActionEnded
     | Notice
     | JobsLeft

@@ -7,8 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from kogniterm.errors import UsageError
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import UserInput
+from kogniterm.types.events import ActionProgress, Notice
+from kogniterm.ui.commands.registry import prompt_commands
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
@@ -346,3 +351,53 @@ async def test_a_session_with_calls_is_replayed_without_its_server(
     assert report == {"turns": 1, "commands": 0, "divergence": None}
     assert status == 0
     assert calls.read_text() == ""
+
+
+async def test_a_resource_that_the_user_names_is_attached(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Read.}, {text: Again.}]", decisions=[])
+    await trusted(flow)
+    flow.open()
+    await flow.run("what does @demo:memo://hello, say? and mail a@demo:x")
+    assert "the memo says hello" in flow.shown[0]
+    assert '<untrusted source="MCP server demo, resource memo://hello">' in flow.shown[0]
+    await flow.run("and @demo:memo://nothing?")
+    assert any("@demo:memo://nothing could not be read" in str(n.text) for n in flow.of(Notice))
+
+
+async def test_progress_and_a_picture_reach_the_user_and_the_model(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        script(call("mcp__demo__count", "{to: 2}"), call("mcp__demo__picture")),
+        decisions=[yes, yes],
+        mcp_direct_tools=100,
+    )
+    await trusted(flow)
+    flow.open()
+    await flow.run()
+    told = [(event.tool, event.text) for event in flow.of(ActionProgress)]
+    assert told == [("mcp__demo__count", "50% step 1"), ("mcp__demo__count", "100% step 2")]
+    assert any("PNG image, 4x4 pixels" in text for text in flow.shown)
+
+
+async def test_a_prompt_of_a_server_is_a_slash_command(make_flow: MakeFlow) -> None:
+    flow = make_flow()
+    await trusted(flow)
+    session = flow.open()
+    commands = {one.name: one for one in prompt_commands(session)}
+    assert commands["demo:review"].arguments == "CODE"
+    sent: list[UserInput] = []
+
+    class Repl:
+        def __init__(self) -> None:
+            self.session = session
+
+        def ask_model(self, given: UserInput) -> None:
+            sent.append(given)
+
+    done = commands["demo:review"].run(Repl(), "the parser of dates")
+    assert done is not None
+    await done
+    assert sent[0].text == "Please review the parser of dates carefully."
+    failed = commands["demo:review"].run(Repl(), "")
+    assert failed is not None
+    with pytest.raises(UsageError, match="needs: code"):
+        await failed

@@ -203,6 +203,7 @@ class LineCompleter(Completer):
         if word.startswith("@"):
             if word == before:
                 yield from self._agent_completions(word[1:])
+            yield from self._resource_completions(word[1:])
             yield from self._job_completions(word[1:])
             if self._files is not None:
                 yield from _file_completions(word[1:], self._files())
@@ -216,6 +217,13 @@ class LineCompleter(Completer):
             if name.startswith(typed.lower()) and agent.off is None:
                 meta = one_line(agent.description, 60)
                 yield Completion(f"@{name} ", -len(typed) - 1, f"@{name}", meta)
+
+    def _resource_completions(self, typed: str) -> Iterable[Completion]:
+        """Yield the resources of MCP servers, once the name of a server is typed."""
+        servers = self._repl.session.servers if self._repl.opened and typed else None
+        for name, about in servers.resource_names() if servers is not None else ():
+            if name.lower().startswith(typed.lower()):
+                yield Completion(f"@{name} ", -len(typed) - 1, f"@{name}", one_line(about, 60))
 
     def _job_completions(self, typed: str) -> Iterable[Completion]:
         jobs = self._repl.session.executor.jobs() if self._repl.opened else ()

@@ -207,6 +207,7 @@ class ScreenSink:
             ev.CommandDone: self._command_done,
             ev.KeyboardLent: self._keyboard_lent,
             ev.CommandEnded: self._command_ended,
+            ev.ActionProgress: self._action_progress,
             ev.ActionEnded: self._action_ended,
             ev.Notice: self._notice,
             ev.JobsLeft: self._jobs_left,
@@ -413,6 +414,10 @@ class ScreenSink:
             self._held.append(drawn)
         else:
             self.surface.commit(drawn)
+
+    def _action_progress(self, event: ev.ActionProgress) -> None:
+        self._status.now(one_line(f"{event.tool}: {event.text}", 100))
+        self.surface.refresh()
 
     def _action_ended(self, event: ev.ActionEnded) -> None:
         if event.tool == "ask_user" and not event.failed:

@@ -8,6 +8,7 @@ changed since the user trusted it, is shown and asked about before it is called.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,9 +40,21 @@ from kogniterm.types import Observation, Phrase
 
 ServerState = Literal["off", "new", "changed", "ready", "running", "failed"]
 MAX_FILE = 1024 * 1024
+MOST_RESOURCES = 10
+"""Resources that one input may attach."""
+_NAMED = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9][\w.-]*):(\S+)")
 
 AskChange = Callable[[ServerConfig, Sequence[ServerTool], Sequence[str]], Awaitable[bool]]
 """Ask the user to trust tools of a server; gets the tools, and a diff of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedResource:
+    """A resource that an input names as @SERVER:URI: what it holds, or why it cannot be read."""
+
+    name: str
+    found: Observation | None = None
+    problem: str = ""
 
 
 class Attendant(Protocol):
@@ -323,6 +336,31 @@ class McpServers:
     async def read_resource(self, server: str, uri: str) -> Observation:
         """Return a resource of a trusted server. Raises `ToolError`."""
         return await self._connection(self._usable(server)).read_resource(uri)
+
+    async def read_named(self, text: str) -> list[NamedResource]:
+        """Return the resources of trusted servers that the user's words name, each once."""
+        named = dict.fromkeys(
+            (server, uri.rstrip(".,;:!?)]}\"'"))
+            for server, uri in _NAMED.findall(text)
+            if server in self.servers
+        )
+        found = []
+        for server, uri in list(named)[:MOST_RESOURCES]:
+            name = f"{server}:{uri}"
+            try:
+                found.append(NamedResource(name, await self.read_resource(server, uri)))
+            except ToolError as error:
+                found.append(NamedResource(name, problem=str(error)))
+        return found
+
+    def resource_names(self) -> list[tuple[str, str]]:
+        """Return each known resource as an input names it, with its title."""
+        return [
+            (f"{server.config.name}:{one.uri}", one.description or one.name)
+            for server in self.servers.values()
+            if server.usable
+            for one in server.record.listing.resources
+        ]
 
     async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> PromptText:
         """Return a prompt of a trusted server. Raises `ToolError`."""
