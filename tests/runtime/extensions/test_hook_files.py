@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.errors import SettingsError, UsageError
+from kogniterm.errors import SettingsError, ToolError, UsageError
 from kogniterm.execution.process.confined_program import ProgramResult
 from kogniterm.runtime.extensions.hooks.hook_files import (
     MAX_TIMEOUT,
@@ -18,9 +18,11 @@ from kogniterm.runtime.extensions.hooks.hook_files import (
     read_hooks,
     user_hooks,
 )
+from kogniterm.runtime.extensions.hooks.hook_inputs import with_input
 from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer, HookPlace, answer_of, run_hook
 from kogniterm.runtime.extensions.hooks.hook_service import combined
 from kogniterm.runtime.trust.project_places import discover
+from kogniterm.types import ActionRequest
 
 
 def read(data: object, *, own: bool = True) -> HookSet:
@@ -185,3 +187,9 @@ async def test_without_a_sandbox_a_project_hook_does_not_run(tmp_path: Path) -> 
     leaves = Hook("PreToolUse", f"touch {made}", "hooks.json", own=True, sandboxed=False)
     assert (await run_hook(leaves, {}, place)).failure is None
     assert made.exists()
+
+
+def test_a_change_that_cannot_be_made_is_an_error() -> None:
+    request = ActionRequest("1", "c", "mcp__a__b", "a: b()", arguments={}, effect="external")
+    with pytest.raises(ToolError, match="mcp__a__b cannot be changed"):
+        with_input(request, {"x": 1}, {})

@@ -59,7 +59,8 @@ def with_input(
         return replace(request, command=command, arguments=_with_command(request, command))
     tool = tools.get(request.tool)
     if tool is None:
-        return request
+        # Running it as it was would ignore what the hook wants.
+        raise ToolError("the input of {name} cannot be changed", name=request.tool)
     names = {theirs: ours for ours, theirs in _FIELDS.get(request.tool, {}).items()}
     given = {names.get(name, name): value for name, value in updated.items()}
     checked = tool.check({**request.arguments, **given})
