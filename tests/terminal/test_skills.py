@@ -75,6 +75,9 @@ def test_a_skill_of_another_agent_is_accepted_used_and_pinned(
     terminal.until("Skill release-notes accepted.")
     with turn_end(terminal):
         say(terminal, "write the notes")
+        terminal.until("commands that begin with git log")
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("2\r")  # no; it is not asked again
         answer(terminal, "commits.sh", "y")
         terminal.until("The notes are written.")
     say(terminal, "/skills")
