@@ -413,7 +413,8 @@ from kogniterm.approval import Unattended
 from kogniterm.runtime.build import open_session
 from kogniterm.types import UserInput
 
-loaded = settings.load({"model": "scripted:" + sys.argv[2], "sandbox": "off"}, environ=settings.environment())
+environ = settings.environment()
+loaded = settings.load({"model": "scripted:" + sys.argv[2], "sandbox": "off"}, environ=environ)
 session = open_session(loaded, folder=sys.argv[1])
 
 async def turn():

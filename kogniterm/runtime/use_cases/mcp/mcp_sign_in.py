@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.errors import UnusableValueError, UsageError, why
+from kogniterm.errors import UnusableValueError, UsageError
+from kogniterm.runtime.extensions.servers.mcp_servers import configured
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.settings import environment
 from kogniterm.text.spelling import meant
-from kogniterm.tools.mcp.server_config import ServerConfig, parse_servers
+from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
 
 if TYPE_CHECKING:
@@ -22,9 +23,14 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
 
     Raises `UsageError` when there is none, or when it is a program of this machine.
     """
-    servers = _servers(paths, folder)
+    files, _told = trusted_files(TrustStore(paths.trust_file), folder)
+    of_project = next((one.text for one in files if one.kind == "mcp"), None)
+    listed = configured(paths.extensions.mcp_servers, of_project)
+    servers = {one.name: one for one in listed.servers}
     found = servers.get(name)
     if found is None:
+        for problem in listed.problems:  # the server may be in what cannot be read
+            raise UsageError("{problem}", problem=problem)
         near = meant(name, tuple(servers))
         if near:
             raise UsageError(
@@ -46,26 +52,6 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
         raise UsageError(
             "MCP server {name} cannot be used: {why}.", name=name, why=error.text
         ) from error
-
-
-def _servers(paths: Paths, folder: Path) -> dict[str, ServerConfig]:
-    texts = [
-        (file.name, file.text, True)
-        for file in trusted_files(TrustStore(paths.trust_file), folder)[0]
-        if file.kind == "mcp"
-    ]
-    own = paths.extensions.mcp_servers
-    try:
-        texts.append((str(own), own.read_text("utf-8", "replace"), False))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise UsageError("{file} cannot be read: {why}.", file=own, why=why(error)) from error
-    return {
-        server.name: server
-        for origin, text, of_project in texts
-        for server in parse_servers(text, origin, of_project=of_project).servers
-    }
 
 
 async def sign_in_to(
