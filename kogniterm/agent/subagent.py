@@ -157,8 +157,9 @@ def parse_task(
     unknown = set(arguments) - {"task", "tools", "tokens", "step", "agent"}
     if unknown:
         raise ToolError(
-            "Unknown arguments for delegate: {names}; use task, tools, tokens and step.",
+            "Unknown arguments for delegate: {names}; use {known}.",
             names=", ".join(sorted(unknown)),
+            known=", ".join(("task", "tools", "tokens", "step", *(["agent"] if named else []))),
         )
     agent = _named(arguments, step, named)
     kind = arguments.get("tools") or ANY if agent is not None else kind_of(arguments, step)

@@ -231,3 +231,15 @@ async def test_agents_lists_and_shows_them(keeping: MakeFlow) -> None:
     assert "Write every note into notes.txt." in told
     with pytest.raises(UsageError, match="no sub-agent nobody"):
         await repl.type("/agents show nobody")
+
+
+async def test_a_wrong_call_is_told_what_there_is(keeping: MakeFlow) -> None:
+    script = """replies:
+  - {calls: [{tool: delegate, arguments: {task: x, subagent_type: keeper}}]}
+  - {calls: [{tool: delegate, arguments: {task: x, agent: nobody}}]}
+  - {text: "Understood."}
+"""
+    flow = keeping(script)
+    assert (await flow.run("go")).text == "Understood."
+    assert "subagent_type; use task, tools, tokens, step, agent." in flow.shown[2]
+    assert "There is no sub-agent nobody; use one of: keeper, read" in flow.shown[4]
