@@ -27,6 +27,7 @@ from kogniterm.agent.plan.plan_steps import ACTING, EDITING, READING, RUNNING, T
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
+    CALL_TOOL,
     ActionRequest,
     AgentState,
     NodeUpdate,
@@ -300,9 +301,8 @@ class SubAgent:
         return pending
 
     def _context(self) -> ThinkContext:
-        tools: dict[str, Tool] = {
-            name: self.context.tools[name] for name in self.task.tools if name in self.context.tools
-        }
+        found = ((name, self._tool(name)) for name in self.task.tools)
+        tools = {name: tool for name, tool in found if tool is not None}
         acting, step = self.task.acting, self.task.step
         planned = acting and self.context.plan_mode != "never"
         system = prompts.text(f"subagent.{'acting' if acting else 'reading'}")
@@ -327,6 +327,16 @@ class SubAgent:
             named={},
             writes=step.writes if step is not None else (),
         )
+
+    def _tool(self, name: str) -> Tool | None:
+        """Return a tool of the session, also one that is only found and called by its name."""
+        if name in self.context.tools:
+            return self.context.tools[name]
+        try:
+            target = self.context.redirect(CALL_TOOL, {"tool": name})
+        except ToolError:
+            return None
+        return target[0] if target is not None else None
 
     async def _may_continue(self, agent: str) -> Phrase | None:
         stop = await self.context.may_continue(agent)

@@ -130,7 +130,7 @@ def assemble(
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
     known = _tools(known, given, written, executor, asker, forgetting, modes, skills, servers)
-    hooks = Hooks(hook_service, known.tools)
+    hooks = Hooks(hook_service)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written)
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)

@@ -7,7 +7,9 @@ template with named values. The user interface translates the template, everybod
 
 from kogniterm.types.actions import (
     APPROVAL_MODES,
+    CALL_TOOL,
     CHANGING_KINDS,
+    FIND_TOOLS,
     MODE_NAMES,
     RISK_LABELS,
     ActionRequest,
@@ -76,7 +78,9 @@ from kogniterm.types.turn_values import (
 
 __all__ = [
     "APPROVAL_MODES",
+    "CALL_TOOL",
     "CHANGING_KINDS",
+    "FIND_TOOLS",
     "MODE_NAMES",
     "RISK_LABELS",
     "UNUSABLE",

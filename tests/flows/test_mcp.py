@@ -450,3 +450,30 @@ async def test_ten_servers_cost_a_session_nothing_until_one_is_called(
     assert done.stderr == ""
     assert done.stdout.split() == ["Hello.", "10", "False"]
     assert calls.read_text() == ""
+
+
+async def test_hooks_and_sub_agents_meet_tools_that_are_only_found(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        "replies:\n"
+        "  - calls: [{tool: delegate, arguments: {agent: adder, task: add them}}]\n"
+        "  - calls: [{tool: mcp__demo__add, arguments: {a: 1, b: 2}}]\n"
+        "  - {text: The sub-agent is done.}\n"
+        "  - calls:\n"
+        "    - {tool: call_tool, arguments: {tool: mcp__demo__add, arguments: {a: 5, b: 6}}}\n"
+        "  - {text: Done.}\n",
+        decisions=[yes, yes],
+    )
+    calls = await trusted(flow, "many")
+    config = Path(flow.environ["KOGNITERM_CONFIG_DIR"])
+    (config / "agents").mkdir()
+    (config / "agents" / "adder.md").write_text(
+        "---\nname: adder\ndescription: Adds\ntools: mcp__demo__add\n---\nAdd.\n"
+    )
+    guard = """grep -q '"a": *5' && echo no fives >&2 && exit 2; exit 0"""
+    hook = {"matcher": "mcp__demo__.*", "hooks": [{"type": "command", "command": guard}]}
+    (config / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [hook]}}))
+    flow.open()
+    await flow.run()
+    assert "add 1 2" in calls.read_text()
+    assert "add 5 6" not in calls.read_text()
+    assert any("no fives" in text for text in flow.shown)

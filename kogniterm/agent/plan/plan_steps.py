@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kogniterm.errors import ToolError
-from kogniterm.types import Evidence, Plan, PlanStep, StepStatus
+from kogniterm.types import CALL_TOOL, FIND_TOOLS, Evidence, Plan, PlanStep, StepStatus
 
 READING = ("read_file", "find_files", "search_text", "read_output", "recall_history")
 EDITING = ("edit_file", "write_file")
 RUNNING = ("execute_command", "jobs")
+OF_SERVERS = (FIND_TOOLS, CALL_TOOL)
 TOOL_SETS: Mapping[str, tuple[str, ...]] = {
     "read": READING,
     "search": ("find_files", "search_text", "read_file"),
     "edit": (*READING, *EDITING),
-    "run": (*READING, *EDITING, *RUNNING),
+    "run": (*READING, *EDITING, *RUNNING, *OF_SERVERS),
 }
 """Tools of the session that each kind of sub-agent may use."""
 

@@ -69,8 +69,9 @@ from kogniterm.sessions.records import (
     Record,
     RecordBody,
 )
-from kogniterm.tools.mcp.server_tools import CALL, target_of
+from kogniterm.tools.mcp.server_tools import target_of
 from kogniterm.types import (
+    CALL_TOOL,
     ActionRequest,
     Answer,
     CommandResult,
@@ -673,7 +674,9 @@ class RecordedContext:
     def _redirect(
         self, name: str, arguments: Mapping[str, Any]
     ) -> tuple[Tool, Mapping[str, Any]] | None:
-        return target_of(arguments, self.tools[CALL], self.tools) if name == CALL else None
+        return (
+            target_of(arguments, self.tools[CALL_TOOL], self.tools) if name == CALL_TOOL else None
+        )
 
     def think_context(self, io: TurnIO, count: TurnCount) -> ThinkContext:
         del count

@@ -162,7 +162,7 @@ async def _replay(
         for name, tool in {**tools, **past}.items()
     }
     modes, budget = SessionModes(RecordedModel(model, player)), Budget()
-    policy, hooks = RecordedPolicy(player), Hooks(RecordedHooks(player), offered)
+    policy, hooks = RecordedPolicy(player), Hooks(RecordedHooks(player), offered.get)
     services = TurnServices(
         written,
         Gate(written, policy, modes, executor, hooks=hooks),

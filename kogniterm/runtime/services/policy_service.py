@@ -93,8 +93,8 @@ class PolicyService:
     """The file that answers commands, where none runs."""
     plugin_of: Callable[[str], Plugin | None] = lambda name: None
     """Finds a tool of another package or of an MCP server by its name."""
-    tools: Mapping[str, Tool] = field(default_factory=dict)
-    """All tools of the session."""
+    tool_of: Callable[[str], Tool | None] = lambda name: None
+    """Finds a tool of the session by its name."""
     _granted: int = 0
 
     @property
@@ -292,7 +292,7 @@ class PolicyService:
 
     def runs_inside(self, request: ActionRequest) -> bool:
         """Return whether only a rule or a hook took this call out of the graph."""
-        tool = self.tools.get(request.tool)
+        tool = self.tool_of(request.tool)
         if request.effect != "read" or tool is None:
             return False
         try:

@@ -20,15 +20,15 @@ from kogniterm.runtime.extensions.tool_names import meant_tool
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import Settings
-from kogniterm.tools.mcp.server_tools import CALL, FIND, McpTool, as_plugin, target_of
+from kogniterm.tools.mcp.server_tools import McpTool, as_plugin, target_of
 from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
-from kogniterm.types import ActionRequest, Phrase, ToolSpec
+from kogniterm.types import CALL_TOOL, FIND_TOOLS, ActionRequest, Phrase, ToolSpec
 
 GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP)
 """The tools that the graph itself answers."""
 MEMORY_TOOLS = ("recall", "remember", "forget")
-SERVER_TOOLS = (FIND, CALL)
+SERVER_TOOLS = (FIND_TOOLS, CALL_TOOL)
 """The tools that find and call those of MCP servers."""
 
 
@@ -178,7 +178,8 @@ class ToolService:
     servers: McpServers | None = None
 
     def __post_init__(self) -> None:
-        self.policy.plugin_of, self.policy.tools = self._plugin, self.known.tools
+        self.policy.plugin_of, self.policy.tool_of = self._plugin, self.find
+        self.hooks.tool_of = self.find
 
     def _plugin(self, name: str) -> Plugin | None:
         """Return the tool of another package or of an MCP server called `name`."""
@@ -191,9 +192,13 @@ class ToolService:
         tools = self.servers.tools() if self.servers is not None else ()
         return {tool.spec.name: tool for tool in tools}
 
+    def find(self, name: str) -> Tool | None:
+        """Return the tool called `name`, also one of an MCP server that is not offered directly."""
+        return self.known.tools.get(name) or self._of_servers().get(name)
+
     def runnable(self, name: str) -> Tool:
         """Return the tool that an approved request names. Raises `ToolError`."""
-        found = self.known.tools.get(name) or self._of_servers().get(name)
+        found = self.find(name)
         if found is None:
             raise ToolError("There is no tool {name} any more.", name=name)
         return found
@@ -201,9 +206,9 @@ class ToolService:
     def redirect(
         self, name: str, arguments: Mapping[str, Any]
     ) -> tuple[Tool, Mapping[str, Any]] | None:
-        if name != CALL:
+        if name != CALL_TOOL:
             return None
-        return target_of(arguments, self.known.tools[CALL], self._of_servers())
+        return target_of(arguments, self.known.tools[CALL_TOOL], self._of_servers())
 
     @property
     def offered(self) -> Mapping[str, Tool]:

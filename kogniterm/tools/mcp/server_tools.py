@@ -27,9 +27,8 @@ from kogniterm.tools.mcp.call_results import check_arguments
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import ServerTool
 from kogniterm.tools.plugins import MAX_LINE, Plugin
-from kogniterm.types import EffectClass, Observation, ToolSpec
+from kogniterm.types import CALL_TOOL, FIND_TOOLS, EffectClass, Observation, ToolSpec
 
-FIND, CALL = "find_tools", "call_tool"
 MOST_FOUND = 8
 MAX_SCHEMA = 20_000
 """Characters of a tool's arguments as the model gets them; more are left to the server."""
@@ -138,7 +137,7 @@ def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
         parts += servers.waiting()
         return "\n".join(parts) or "There are no tools of MCP servers."
 
-    return SchemaTool(FIND, FindArguments, run)
+    return SchemaTool(FIND_TOOLS, FindArguments, run)
 
 
 def ranked(query: str, tools: Sequence[McpTool]) -> list[McpTool]:
@@ -171,7 +170,7 @@ def call_tool() -> SchemaTool[CallArguments]:
     async def run(arguments: CallArguments) -> str:
         raise ToolError("There is no tool {name}.", name=arguments.tool)
 
-    return SchemaTool(CALL, CallArguments, run, effect="external")
+    return SchemaTool(CALL_TOOL, CallArguments, run, effect="external")
 
 
 def target_of(

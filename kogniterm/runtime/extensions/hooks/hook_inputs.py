@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,7 @@ def tool_input(request: ActionRequest) -> dict[str, Any]:
 
 
 def with_input(
-    request: ActionRequest, updated: Mapping[str, Any], tools: Mapping[str, Tool]
+    request: ActionRequest, updated: Mapping[str, Any], tool_of: Callable[[str], Tool | None]
 ) -> ActionRequest:
     """Return the request with the input that a hook gave it. Raises `ToolError` for a wrong one.
 
@@ -57,7 +57,7 @@ def with_input(
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             raise ToolError("command is not a shell command")
         return replace(request, command=command, arguments=_with_command(request, command))
-    tool = tools.get(request.tool)
+    tool = tool_of(request.tool)
     if tool is None:
         # Running it as it was would ignore what the hook wants.
         raise ToolError("the input of {name} cannot be changed", name=request.tool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,10 +60,10 @@ def stopped(why: Phrase) -> RefusedError:
 
 @dataclass(slots=True)
 class Hooks:
-    """The hooks of a session, where they run; `tools` are those whose input they can change."""
+    """The hooks of a session, where they run; `tool_of` finds the tools whose input they change."""
 
     runner: HookRunner = field(default_factory=NoHooks)
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    tool_of: Callable[[str], Tool | None] = lambda name: None
     _beside: dict[str, list[str]] = field(default_factory=dict)
     """Notes for the model that come with the result of a request."""
     _context: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Hooks:
             return request, said
         values: dict[str, object] = {"name": said.updated_by}
         try:
-            changed = with_input(request, said.updated, self.tools)
+            changed = with_input(request, said.updated, self.tool_of)
         except ToolError as error:
             wrong = Phrase("The hook {name} gave this call input it cannot have: {why}",
                            {**values, "why": error.text})  # fmt: skip
