@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.extensions.servers.mcp_servers import configured
 from kogniterm.runtime.session import LiveSession
+from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.types import UserInput
 from kogniterm.types.events import ActionProgress, Notice
 from kogniterm.ui.commands.registry import prompt_commands
@@ -477,3 +479,14 @@ async def test_hooks_and_sub_agents_meet_tools_that_are_only_found(make_flow: Ma
     assert "add 1 2" in calls.read_text()
     assert "add 5 6" not in calls.read_text()
     assert any("no fives" in text for text in flow.shown)
+
+
+def test_trust_of_a_projects_server_is_for_that_project(tmp_path: Path) -> None:
+    entry = {"command": sys.executable, "args": ["server.py", "calls"]}
+    text = json.dumps({"mcpServers": {"demo": entry}})
+    one = configured(tmp_path / "no", text, tmp_path / "one").servers[0]
+    other = configured(tmp_path / "no", text, tmp_path / "other").servers[0]
+    records = ServerRecords(tmp_path / "records")
+    records.write(one, ServerRecord(one.launch))
+    assert records.read(one).launches(one)
+    assert not records.read(other).launches(other)

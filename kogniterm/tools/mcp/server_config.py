@@ -194,6 +194,9 @@ def parse_server(
     reader.check_names(remote=bool(url))
     if url and not re.match(r"https?://[^\s/]", url):
         raise UnusableValueError("its url must begin with https:// or http://")
+    if "/" in command and command[0] not in "/~" and not (of_project or reader.text("cwd")):
+        # It would be another program in each folder, of whoever wrote that.
+        raise UnusableValueError("its command must be a name, or a path that begins with /")
     sandbox = reader.flag("sandbox", default=True)
     if of_project and not sandbox:
         raise UnusableValueError("only your own mcp.json may let a server run outside the sandbox")

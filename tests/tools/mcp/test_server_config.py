@@ -42,6 +42,7 @@ def test_local_and_remote_servers_in_the_shared_shape() -> None:
         ("a", {}, "either a command or a url"),
         ("a", {"command": "x", "url": "https://x.example"}, "either a command or a url"),
         ("a", {"url": "file:///etc/passwd"}, "must begin with https"),
+        ("a", {"command": "./x"}, "a path that begins with /"),
         ("a", {"command": "x", "args": "y"}, "args must be a list"),
         ("a", {"command": "x", "env": {"A": ["b"]}}, "env must be an object of texts"),
         ("a", {"command": "x", "timeout": True}, "timeout must be a number"),

@@ -105,7 +105,7 @@ def _add(args: argparse.Namespace) -> Report:
 
 
 def _file(args: argparse.Namespace) -> tuple[Path, bool]:
-    from kogniterm.runtime.extensions.servers.server_setup import PROJECT_FILE
+    from kogniterm.runtime.extensions.servers.mcp_servers import PROJECT_FILE
 
     if args.project:
         return Path(folder_of(args)) / PROJECT_FILE, True

@@ -40,6 +40,7 @@ from kogniterm.types import Observation, Phrase
 
 ServerState = Literal["off", "new", "changed", "ready", "running", "failed"]
 MAX_FILE = 1024 * 1024
+PROJECT_FILE = ".mcp.json"
 MOST_RESOURCES = 10
 """Resources that one input may attach."""
 _NAMED = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9][\w.-]*):(\S+)")
@@ -69,14 +70,14 @@ class Attendant(Protocol):
         """Return the answers to a question of a server; None where the user declines."""
 
 
-def configured(user_file: Path, project_text: str | None) -> Servers:
-    """Return the servers of the user's file, then those of a trusted project's `.mcp.json`.
+def configured(user_file: Path, project_text: str | None, folder: Path | str) -> Servers:
+    """Return the servers of the user's file, then those of the trusted `.mcp.json` of `folder`.
 
     The user's entry counts where both have a name.
     """
     files = [_of_user(user_file)]
     if project_text is not None:
-        files.append(parse_servers(project_text, ".mcp.json", of_project=True))
+        files.append(parse_servers(project_text, str(Path(folder) / PROJECT_FILE), of_project=True))
     known: dict[str, ServerConfig] = {}
     for one in files:
         for server in one.servers:

@@ -39,7 +39,7 @@ class Surroundings:
 def open_servers(paths: Paths, place: Surroundings) -> McpServers:
     """Return the servers of a folder; none is started."""
     places = paths.extensions
-    found = configured(places.mcp_servers, place.project_text)
+    found = configured(places.mcp_servers, place.project_text, place.workspace)
     starter = ServerStarter(
         place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -118,10 +119,14 @@ class ServerStarter:
         state = self._state(config)
         private_folder(state)
         # Its own folder is below the cache, which is otherwise closed.
-        closed = (one for one in self.bounds.closed if not state.is_relative_to(one))
+        closed = [one for one in self.bounds.closed if not state.is_relative_to(one)]
+        for folder in (state, self.states):
+            closed += [str(one) for one in folder.parent.iterdir() if one != folder]
         return replace(
             self.bounds, network=config.network, writable=(str(state),), closed=tuple(closed)
         )
 
     def _state(self, config: ServerConfig) -> Path:
-        return self.states / re.sub(r"[^A-Za-z0-9_.-]", "_", config.name)
+        """Return the folder of a server; another project's server of that name has another."""
+        place = hashlib.sha256(config.origin.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return self.states / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', config.name)}-{place}"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
     from kogniterm.settings import Settings
 
-PROJECT_FILE = ".mcp.json"
-
 
 @asynccontextmanager
 async def servers_of_folder(
