@@ -56,10 +56,12 @@ def test_code_fills_in_exactly_the_variables_of_each_text() -> None:
 def test_every_text_is_used() -> None:
     words = "\n".join(module.text for module in Tree(ROOT))
     loose = {name for name in TEXTS if f'"{name}"' not in words and f"'{name}'" not in words}
-    # Asked for by the kind of sub-agent or sandbox, by the name of the tool, and by the value of
-    # the preference (tests/memory/test_preferences.py).
+    # Asked for by the kind of sub-agent or sandbox, by the name of the tool, also of those served
+    # to other agents, and by the value of the preference (tests/memory/test_preferences.py).
     kinds = {"subagent.reading", "subagent.acting", "sandbox.bubblewrap", "sandbox.landlock"}
-    assert loose - kinds == {name for name in loose if name.startswith(("tools.", "preferences."))}
+    kinds |= {"plan_steps.hand_over", "plan_steps.hand_over_named"}
+    by_name = ("tools.", "preferences.", "served.")
+    assert loose - kinds == {name for name in loose if name.startswith(by_name)}
 
 
 def test_each_tool_has_its_description() -> None:

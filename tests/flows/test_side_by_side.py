@@ -388,7 +388,12 @@ def fetching(make_flow: MakeFlow, tool: Fetch) -> Flow:
     rules.parent.mkdir(parents=True)
     rules.write_text('[[rule]]\ndecision = "allow"\ntool = "web_fetch"\n')
     runner = flow.open().runner
-    runner.tools = {**runner.tools, "web_fetch": tool}  # type: ignore[dict-item]  # run is enough
+    find = runner.tool_of
+
+    def found(name: str) -> Any:  # of the tool, run is enough
+        return tool if name == "web_fetch" else find(name)
+
+    runner.tool_of = found
     return flow
 
 

@@ -16,6 +16,8 @@ from kogniterm.approval.policy.leases import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import KognitermError
 from kogniterm.paths import ExtensionPaths
+from kogniterm.runtime.extensions.hooks.hook_points import Hooks
+from kogniterm.runtime.extensions.session_agents import SessionAgents
 from kogniterm.runtime.turn_journal import Steering
 from kogniterm.sessions.records import Record
 from kogniterm.types import (
@@ -97,6 +99,7 @@ class PlayedJournal:
 @dataclass
 class PlayedContext:
     used_tokens: int = 0
+    agents: SessionAgents = field(default_factory=SessionAgents)
 
     def offered_tools(self) -> tuple[ToolSpec, ...]:
         return (ToolSpec("read_file", "Read a file.", {}),)
@@ -191,6 +194,8 @@ class PlayedSession:
     policy: PlayedPolicy = field(default_factory=PlayedPolicy)
     archive: PlayedArchive = field(default_factory=PlayedArchive)
     skills: PlayedSkills = field(default_factory=PlayedSkills)
+    servers: None = None
+    hooks: Hooks = field(default_factory=Hooks)
     granted: list[tuple[str, bool]] = field(default_factory=list)
     refuses_to_save: bool = False
     modes: PlayedModes = field(default_factory=PlayedModes)
@@ -249,7 +254,7 @@ class PlayedSession:
         lease = Lease("p1", "exact", report, self.folder, self.folder)
         return Permission(lease, "1:2", date(2026, 1, 2))
 
-    async def finish(self) -> None:
+    async def finish(self, reason: str = "other") -> None:
         pass
 
     def close(self) -> None:

@@ -192,4 +192,4 @@ async def test_without_a_sandbox_a_project_hook_does_not_run(tmp_path: Path) -> 
 def test_a_change_that_cannot_be_made_is_an_error() -> None:
     request = ActionRequest("1", "c", "mcp__a__b", "a: b()", arguments={}, effect="external")
     with pytest.raises(ToolError, match="mcp__a__b cannot be changed"):
-        with_input(request, {"x": 1}, {})
+        with_input(request, {"x": 1}, lambda name: None)

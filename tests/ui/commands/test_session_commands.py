@@ -351,7 +351,7 @@ async def test_own_commands_are_listed_completed_and_sent() -> None:
     text = "---\ndescription: Review a branch\narguments: BRANCH\n---\nReview $1."
 
     def opened(played: PlayedSession) -> Opened:
-        played.archive.commands = (("review.md", text),)
+        played.archive.commands = ((".kogniterm/commands/review.md", text),)
         return Opened(played)  # type: ignore[arg-type]  # its face
 
     with keyboard() as keys:

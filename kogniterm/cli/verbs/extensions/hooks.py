@@ -110,13 +110,12 @@ def _answer_json(answer: HookAnswer) -> dict[str, object]:
 _FOLDER = Argument("--cwd", "Folder of the session", "FOLDER", short="-C")
 ACTIONS = (
     Action("list", mark("List your hooks and those of a trusted folder"), _list, (_FOLDER,),
-           ("kogniterm hooks",)),
+           ("kogniterm hooks list",)),
     Action("test", mark("Run the hooks of an event with a sample input, and show their answers"),
            _test,
            (Argument("event", "Event, for example PreToolUse", "EVENT"),
             Argument("tool", "Tool of the sample, for example Bash or Edit", "TOOL", nargs="?"),
             Argument("--input", "Input of the tool, as a JSON object", "JSON"),
             _FOLDER),
-           ("kogniterm hooks test PreToolUse Bash",
-            """kogniterm hooks test PreToolUse --input '{"command": "make"}'""")),
+           ("kogniterm hooks test PreToolUse Bash",)),
 )  # fmt: skip
