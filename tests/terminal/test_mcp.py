@@ -55,6 +55,7 @@ def add(terminal: RealTerminal, *arguments: str) -> None:
     agree(terminal, "Start this server? [yes/no]")
     agree(terminal, "Trust these tools? [yes/no]")
     terminal.until("MCP server demo is trusted")
+    assert terminal.status() == 0
 
 
 CALLS = """replies:

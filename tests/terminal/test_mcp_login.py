@@ -166,7 +166,7 @@ def test_a_shell_speaks_to_the_server_through_pipes(
     # The client leaves once the answer to its call has come.
     terminal.start(
         "mkfifo answers; { cat in.jsonl; grep -q '\"id\":2' answers; } | "
-        f"kogniterm mcp serve --model {model} | tee answers out.jsonl >/dev/null"
+        f"kogniterm mcp serve --model {model} | tee out.jsonl answers >/dev/null"
     )
     terminal.until((terminal.folder / "out.jsonl").exists)
     assert terminal.status() == 0
