@@ -164,12 +164,11 @@ def test_a_shell_speaks_to_the_server_through_pipes(
     put(terminal.folder, "in.jsonl", lines)
     model = scripted(terminal, script)
     # The client leaves once the answer to its call has come.
-    terminal.start(
+    status, _shown = terminal.run(
         "mkfifo answers; { cat in.jsonl; grep -q '\"id\":2' answers; } | "
         f"kogniterm mcp serve --model {model} | tee out.jsonl answers >/dev/null"
     )
-    terminal.until((terminal.folder / "out.jsonl").exists)
-    assert terminal.status() == 0
+    assert status == 0
     answers = [json.loads(one) for one in (terminal.folder / "out.jsonl").read_text().splitlines()]
     (result,) = [one["result"] for one in answers if one.get("id") == 2]
     assert result["structuredContent"]["stop"] == "refused"
