@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.support.programs import needs
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     ARMED_SECONDS,
@@ -56,6 +57,7 @@ SCRIPT = """replies:
 """
 
 
+@needs("git")
 def test_a_skill_of_another_agent_is_accepted_used_and_pinned(
     open_terminal: OpenTerminal, user: User
 ) -> None:

@@ -21,7 +21,7 @@ ENV = {"PATH": os.defpath}
 
 
 async def started(script: str, folder: Path, sandbox: Sandbox | None = None) -> ConfinedProgram:
-    temporary = folder / "tmp"
+    temporary = folder.with_name(f"{folder.name}-tmp")
     temporary.mkdir(exist_ok=True)
     argv = ["/bin/sh", "-c", script]
     return await ConfinedProgram.start(
@@ -105,7 +105,10 @@ async def test_in_the_sandbox_only_the_workspace_is_written(tmp_path: Path) -> N
     if found.kind == "none":
         pytest.skip("no sandbox works here")
     box = Sandbox(found.kind, str(work), str(outside), program=found.program)
-    script = f"echo x > inside; echo x > {outside}/file; echo done"
+    script = (
+        f"echo x > inside; echo x > {outside}/file; "
+        "file=${TMPDIR:-/tmp}/f; echo done > $file; cat $file"
+    )
     program = await started(script, work, box)
     done = await program.communicate(b"", limit=1000, seconds=60)
     assert b"done" in done.output
