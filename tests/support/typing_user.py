@@ -126,6 +126,14 @@ def turn_end(terminal: RealTerminal) -> Iterator[None]:
         yield
 
 
+def choose(terminal: RealTerminal, question: str, key: str = "y") -> None:
+    """Answer one of KogniTerm's own questions by a key, once it was looked at."""
+    terminal.until(lambda: question in flat(terminal.text) and "[y]" in terminal.text)
+    terminal.pause(ARMED_SECONDS)
+    terminal.send(key)
+    terminal.pause(ARMED_SECONDS)
+
+
 @contextmanager
 def anew(terminal: RealTerminal, text: str) -> Iterator[None]:
     """Wait, after the block, for `text` to appear once more."""

@@ -10,6 +10,7 @@ from tests.support.typing_user import (
     ARMED_SECONDS,
     answer,
     asked,
+    choose,
     flat,
     leave,
     open_prompt,
@@ -27,14 +28,6 @@ SERVER = Path(__file__).parents[1] / "support" / "mcp_demo" / "demo_server.py"
 def install(terminal: RealTerminal) -> Path:
     """Put the server into the workspace; return it."""
     return put(terminal.folder, "server.py", SERVER.read_bytes())
-
-
-def choose(terminal: RealTerminal, question: str, key: str = "y") -> None:
-    """Answer one of KogniTerm's own questions by a key, once it was looked at."""
-    terminal.until(lambda: question in flat(terminal.text) and "[y]" in terminal.text)
-    terminal.pause(ARMED_SECONDS)
-    terminal.send(key)
-    terminal.pause(ARMED_SECONDS)
 
 
 def agree(terminal: RealTerminal, question: str) -> None:

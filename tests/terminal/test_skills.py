@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 from tests.support.programs import needs
-from tests.support.real_terminal import RealTerminal, User
+from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
     anew,
     answer,
     asked,
-    flat,
+    choose,
     leave,
     open_prompt,
     put,
@@ -33,14 +33,6 @@ def install(folder: Path, place: str, name: str = "release-notes") -> Path:
         if file.is_file():
             put(folder, f"{place}/{name}/{file.relative_to(source)}", file.read_bytes())
     return folder / place / name
-
-
-def choose(terminal: RealTerminal, question: str, key: str = "y") -> None:
-    """Answer one of KogniTerm's own questions by a key, once it was looked at."""
-    terminal.until(lambda: question in flat(terminal.text) and "[y]" in terminal.text)
-    terminal.pause(ARMED_SECONDS)
-    terminal.send(key)
-    terminal.pause(ARMED_SECONDS)
 
 
 SCRIPT = """replies:

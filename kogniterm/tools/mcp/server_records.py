@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class ServerRecord:
     @property
     def tools(self) -> tuple[ServerTool, ...]:
         """Return the tools as the user trusts them, whatever the server says now."""
-        return tuple(ServerTool.of(name, text) for name, text in self.trusted.items())
+        return tuple(_defined(name, text) for name, text in self.trusted.items())
 
     def trusts(self, tool: ServerTool) -> bool:
         """Return whether the user trusts the tool as it is defined here."""
@@ -96,6 +97,12 @@ class ServerRecords:
     def _file(self, config: ServerConfig) -> Path:
         place = f"{config.origin}\0{config.name}".encode("utf-8", "surrogatepass")
         return self._folder / f"{hashlib.sha256(place).hexdigest()[:32]}.json"
+
+
+@lru_cache(maxsize=2_000)
+def _defined(name: str, text: str) -> ServerTool:
+    """Return the tool of a definition; a session asks for all of them at every call."""
+    return ServerTool.of(name, text)
 
 
 def _plain(listing: Listing) -> dict[str, Any]:
