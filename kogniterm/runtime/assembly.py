@@ -358,9 +358,8 @@ def _servers(
 ) -> McpServers:
     """Return the session's MCP servers, of which none is started."""
     bounds = None if given.settings.sandbox == "off" else policy.bounds
-    of_project = next((one.text for one in project if one.kind == "mcp"), None)
     place = Surroundings(
-        policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, of_project
+        policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, project
     )
     return open_servers(given.paths, place)
 

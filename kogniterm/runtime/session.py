@@ -143,7 +143,7 @@ class LiveSession:
         prompts.use(self.prompts)
         self.asker.ask_now = ask
         if self.servers is not None:
-            self.servers.attend(ServerQuestions(self.asker) if ask is not None else None)
+            self.servers.attendant = ServerQuestions(self.asker) if ask is not None else None
             self.servers.progress = lambda tool, text: sink(events.ActionProgress(tool, text))
         await self.hooks.begin(sink, resumed=bool(self.state.turn))
         if user_input is not None:

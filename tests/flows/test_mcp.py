@@ -14,6 +14,7 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.servers.mcp_servers import configured
 from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.types import UserInput
 from kogniterm.types.events import ActionProgress, Notice
@@ -484,8 +485,9 @@ async def test_hooks_and_sub_agents_meet_tools_that_are_only_found(make_flow: Ma
 def test_trust_of_a_projects_server_is_for_that_project(tmp_path: Path) -> None:
     entry = {"command": sys.executable, "args": ["server.py", "calls"]}
     text = json.dumps({"mcpServers": {"demo": entry}})
-    one = configured(tmp_path / "no", text, tmp_path / "one").servers[0]
-    other = configured(tmp_path / "no", text, tmp_path / "other").servers[0]
+    project = [ProjectFile(".mcp.json", "mcp", "", text)]
+    one = configured(tmp_path / "no", project, tmp_path / "one").servers[0]
+    other = configured(tmp_path / "no", project, tmp_path / "other").servers[0]
     records = ServerRecords(tmp_path / "records")
     records.write(one, ServerRecord(one.launch))
     assert records.read(one).launches(one)

@@ -98,8 +98,7 @@ def _direct(servers: McpServers, most: int, taken: set[str]) -> dict[str, Plugin
     tools = servers.tools()
     if len(tools) > most:
         return {}
-    made = (as_plugin(tool) for tool in tools)
-    return {one.tool.spec.name: one for one in made if one.tool.spec.name not in taken}
+    return {one.name: as_plugin(one) for one in tools if one.name not in taken}
 
 
 def _notes(settings: Settings) -> dict[str, Phrase]:
@@ -190,7 +189,7 @@ class ToolService:
 
     def _of_servers(self) -> dict[str, McpTool]:
         tools = self.servers.tools() if self.servers is not None else ()
-        return {tool.spec.name: tool for tool in tools}
+        return {tool.name: tool for tool in tools}
 
     def find(self, name: str) -> Tool | None:
         """Return the tool called `name`, also one of an MCP server that is not offered directly."""

@@ -23,6 +23,7 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpRefusedError,
     McpUnreachableError,
     failure_of,
+    first_error,
     lost,
 )
 from kogniterm.tools.mcp.server_config import ServerConfig
@@ -48,9 +49,7 @@ log = logging.getLogger(__name__)
 
 StartServer = Callable[[ServerConfig], Awaitable[ServerPipes]]
 """Starts a local server, whose variables are filled in. Raises `KognitermError`."""
-OpenRemote = Callable[
-    [ServerConfig, Elicit | None], "AbstractAsyncContextManager[TransportStreams]"
-]
+OpenRemote = Callable[[ServerConfig], "AbstractAsyncContextManager[TransportStreams]"]
 """Opens the streams of a remote server, whose variables are filled in."""
 T = TypeVar("T")
 
@@ -156,12 +155,10 @@ class Connection:
     def _streams(self) -> AbstractAsyncContextManager[TransportStreams]:
         if self.config.local:
             return _Local(self)
-        return self.open_remote(self.config, self.elicit)
+        return self.open_remote(self.config)
 
     def _start_error(self, error: BaseException) -> ToolError:
-        first = error
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
+        first = first_error(error)
         if isinstance(first, ToolError):
             return first
         if not self.config.local:
@@ -381,8 +378,6 @@ def _client_info() -> Any:
 
 
 def _told(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
     return one_line(clean(str(error)), 400) or type(error).__name__
 
 

@@ -71,7 +71,7 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
-    error = _inner(error)
+    error = first_error(error)
     if isinstance(error, MCPError) and isinstance(error.data, McpError):
         error = error.data
     if isinstance(error, McpError):
@@ -91,7 +91,7 @@ def failure_of(error: BaseException, server: str, *, called: bool = False) -> Mc
     )
 
 
-def _inner(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """Return the first error of a group that tells more than that a task was cancelled."""
     while isinstance(error, BaseExceptionGroup):
         leaves = error.exceptions

@@ -7,7 +7,6 @@ entry is executed or resolved here: `${NAME}` is filled in when a server is star
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -95,12 +94,6 @@ class ServerConfig:
             "network": self.network,
             "sandbox": self.sandbox,
         }
-
-    @property
-    def digest(self) -> str:
-        """Return the hash of what is trusted, by which its tools are kept."""
-        text = json.dumps([self.name, self.launch], sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def missing(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return the names of variables that it needs and `environ` does not have."""

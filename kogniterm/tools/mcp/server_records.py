@@ -23,13 +23,12 @@ MAX_FILE = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServerRecord:
-    """One server as it was when the user trusted it. `fetched` is when it was listed last."""
+    """One server: how the user trusts it to be started, which tools, and what it offered last."""
 
     launch: Mapping[str, Any] = field(default_factory=dict)
     trusted: Mapping[str, str] = field(default_factory=dict)
     """The texts of the tools that the user trusts, by name."""
     listing: Listing = field(default_factory=Listing)
-    fetched: float = 0.0
 
     def launches(self, config: ServerConfig) -> bool:
         """Return whether the user trusts the server to be started as it is configured now."""
@@ -66,9 +65,7 @@ class ServerRecords:
             if file.stat().st_size > MAX_FILE:
                 return ServerRecord()
             data = json.loads(file.read_text(encoding="utf-8"))
-            record = ServerRecord(
-                data["launch"], data["trusted"], _listing(data["listing"]), float(data["fetched"])
-            )
+            record = ServerRecord(data["launch"], data["trusted"], _listing(data["listing"]))
             assert len(record.tools) == len(record.trusted)  # or one cannot be read
             return record
         except (OSError, ValueError, TypeError, KeyError):
@@ -83,16 +80,8 @@ class ServerRecords:
             "launch": dict(record.launch),
             "trusted": dict(record.trusted),
             "listing": _plain(record.listing),
-            "fetched": record.fetched,
         }
         write_private(self._file(config), json.dumps(data, ensure_ascii=False).encode())
-
-    def forget(self, config: ServerConfig) -> bool:
-        """Remove what is kept of a server; return whether there was anything."""
-        file = self._file(config)
-        known = file.exists()
-        file.unlink(missing_ok=True)
-        return known
 
     def _file(self, config: ServerConfig) -> Path:
         place = f"{config.origin}\0{config.name}".encode("utf-8", "surrogatepass")

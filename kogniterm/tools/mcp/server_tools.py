@@ -61,15 +61,20 @@ class McpTool:
     port: CallPort
 
     @property
+    def name(self) -> str:
+        """Return its name in a session, which its `spec` has too."""
+        return tool_name(self.config.name, self.own.name)
+
+    @property
     def spec(self) -> ToolSpec:
         schema = dict(self.own.schema)
         if len(json.dumps(schema, default=str)) > MAX_SCHEMA or schema.get("type") != "object":
             schema = {"type": "object"}
-        name = tool_name(self.config.name, self.own.name)
-        return ToolSpec(name, clean(self.own.description) or name, schema, effect="external")
+        told = clean(self.own.description) or self.name
+        return ToolSpec(self.name, told, schema, effect="external")
 
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        check_arguments(self.spec.name, self.own.schema, dict(arguments))
+        check_arguments(self.name, self.own.schema, dict(arguments))
         return dict(arguments)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
@@ -132,7 +137,7 @@ def find_tools(servers: ServersPort) -> SchemaTool[FindArguments]:
         found = ranked(arguments.query, known)[:MOST_FOUND]
         parts = [_described(tool) for tool in found]
         if len(known) > len(found):
-            names = ", ".join(tool.spec.name for tool in known if tool not in found)
+            names = ", ".join(tool.name for tool in known if tool not in found)
             parts.append(f"Others: {one_line(names, 3_000)}")
         parts += servers.waiting()
         return "\n".join(parts) or "There are no tools of MCP servers."

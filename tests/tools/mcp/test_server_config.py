@@ -94,14 +94,14 @@ def test_values_are_not_filled_in_twice_and_not_printed() -> None:
 
 def test_trust_is_of_the_launch_and_not_of_values() -> None:
     one = parse_server("a", {"command": "x", "env": {"T": "1"}})
-    assert one.digest == parse_server("a", {"command": "x", "env": {"T": "2"}}).digest
+    assert one.launch == parse_server("a", {"command": "x", "env": {"T": "2"}}).launch
     for other in (
         {"command": "y", "env": {"T": "1"}},
         {"command": "x", "args": ["z"], "env": {"T": "1"}},
         {"command": "x", "env": {"U": "1"}},
         {"command": "x", "env": {"T": "1"}, "network": True},
     ):
-        assert parse_server("a", other).digest != one.digest
+        assert parse_server("a", other).launch != one.launch
 
 
 def test_a_project_may_not_leave_the_sandbox() -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_store import difference
 from kogniterm.text.spelling import meant
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
@@ -30,7 +31,6 @@ from kogniterm.tools.mcp.server_records import ServerRecord, ServerRecords
 from kogniterm.tools.mcp.server_tools import McpTool, tool_name
 from kogniterm.tools.mcp.server_values import (
     Answers,
-    Elicit,
     Listing,
     PromptText,
     ServerQuestion,
@@ -45,9 +45,6 @@ MOST_RESOURCES = 10
 """Resources that one input may attach."""
 _NAMED = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9][\w.-]*):(\S+)")
 
-AskChange = Callable[[ServerConfig, Sequence[ServerTool], Sequence[str]], Awaitable[bool]]
-"""Ask the user to trust tools of a server; gets the tools, and a diff of each."""
-
 
 @dataclass(frozen=True, slots=True)
 class NamedResource:
@@ -61,23 +58,24 @@ class NamedResource:
 class Attendant(Protocol):
     """A user who answers the questions of servers, and questions about them."""
 
-    async def trust_tools(
-        self, config: ServerConfig, tools: Sequence[ServerTool], diffs: Sequence[str]
-    ) -> bool:
-        """Ask whether to trust tools whose definition is new or changed."""
+    async def trust_tool(self, config: ServerConfig, tool: ServerTool, diff: str) -> bool:
+        """Ask whether to trust a tool whose definition is new or changed, as the diff shows."""
 
     async def answer(self, question: ServerQuestion) -> Answers | None:
         """Return the answers to a question of a server; None where the user declines."""
 
 
-def configured(user_file: Path, project_text: str | None, folder: Path | str) -> Servers:
-    """Return the servers of the user's file, then those of the trusted `.mcp.json` of `folder`.
+def configured(user_file: Path, project: Iterable[ProjectFile], folder: Path | str) -> Servers:
+    """Return the servers of the user's file, then those of `project`, trusted files of `folder`.
 
     The user's entry counts where both have a name.
     """
     files = [_of_user(user_file)]
-    if project_text is not None:
-        files.append(parse_servers(project_text, str(Path(folder) / PROJECT_FILE), of_project=True))
+    files += [
+        parse_servers(one.text, str(Path(folder) / one.name), of_project=True)
+        for one in project
+        if one.kind == "mcp"
+    ]
     known: dict[str, ServerConfig] = {}
     for one in files:
         for server in one.servers:
@@ -146,8 +144,8 @@ class McpServers:
     """The servers of one session.
 
     `start` and `open_remote` reach a server whose variables are filled in from `environ`.
-    `ask_change` and `elicit` ask the user, and are None where nobody can be asked. `progress`
-    takes what a server tells of a call that runs.
+    `attendant` is None where nobody can be asked. `progress` takes what a server tells of a call
+    that runs.
     """
 
     servers: dict[str, Server]
@@ -156,13 +154,11 @@ class McpServers:
     open_remote: OpenRemote
     workspace: str
     environ: Mapping[str, str]
-    ask_change: AskChange | None = None
-    elicit: Elicit | None = None
+    attendant: Attendant | None = None
     progress: Callable[[str, str], None] = lambda server, text: None
     now: Callable[[], float] = time.time
     problems: tuple[Phrase, ...] = ()
     """The mistakes in the files of servers."""
-    _calls: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def of(
@@ -257,13 +253,8 @@ class McpServers:
 
     def trust(self, server: Server, listing: Listing) -> None:
         """Trust the launch of a server and all tools that it offers now."""
-        record = ServerRecord(server.config.launch, {}, listing, self.now())
+        record = ServerRecord(server.config.launch, {}, listing)
         self._keep(server, record.trusting(listing.tools))
-
-    def forget(self, server: Server) -> bool:
-        """Trust a server no more; return whether it was known."""
-        server.record = ServerRecord()
-        return self.records.forget(server.config)
 
     def _keep(self, server: Server, record: ServerRecord) -> None:
         server.record = record
@@ -278,7 +269,7 @@ class McpServers:
         stale = 0 < server.record.listing.valid_for < age
         if not server.checked or connection.changed or stale:
             listing = await self.list_anew(server)
-            self._keep(server, replace(server.record, listing=listing, fetched=self.now()))
+            self._keep(server, replace(server.record, listing=listing))
         tool = server.record.listing.tool(name)
         if tool is None or not server.config.offers(name):
             raise ToolError(
@@ -287,21 +278,20 @@ class McpServers:
                 name=name,
             )
         if not server.record.trusts(tool):
-            await self._ask(server, [tool])
+            await self._ask(server, tool)
         return tool
 
-    async def _ask(self, server: Server, tools: Sequence[ServerTool]) -> None:
-        diffs = [
-            difference(one.name, server.record.trusted.get(one.name, ""), one.text) for one in tools
-        ]
-        if self.ask_change is None or not await self.ask_change(server.config, tools, diffs):
+    async def _ask(self, server: Server, tool: ServerTool) -> None:
+        diff = difference(tool.name, server.record.trusted.get(tool.name, ""), tool.text)
+        user = self.attendant
+        if user is None or not await user.trust_tool(server.config, tool, diff):
             raise ToolError(
                 "Not called: the definition of {tool} changed, and the user has not trusted it "
                 "(/mcp trust {server}).",
-                tool=", ".join(one.name for one in tools),
+                tool=tool.name,
                 server=server.config.name,
             )
-        self._keep(server, server.record.trusting(tools))
+        self._keep(server, server.record.trusting([tool]))
 
     # --- calls ----------------------------------------------------------------------------------
 
@@ -388,16 +378,10 @@ class McpServers:
                     name=server.config.name,
                     why=error.text,
                 ) from error
-            server.connection = Connection(
-                config, self.start, self.open_remote, self.workspace, self.elicit
-            )
-        server.connection.elicit = self.elicit
+            server.connection = Connection(config, self.start, self.open_remote, self.workspace)
+        user = self.attendant
+        server.connection.elicit = user.answer if user is not None else None
         return server.connection
-
-    def attend(self, user: Attendant | None) -> None:
-        """Let a user answer the questions of servers from now on; None: nobody is there."""
-        self.ask_change = user.trust_tools if user is not None else None
-        self.elicit = user.answer if user is not None else None
 
     # --- their lives ----------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Any
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, configured
 from kogniterm.runtime.extensions.servers.server_process import ServerStarter
+from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.tools.mcp.connection import OpenRemote
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_records import ServerRecords
-from kogniterm.tools.mcp.server_values import Elicit
 
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
-    from kogniterm.tools.mcp.oauth import SignInFront
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The place of a session's servers: its folder, environment, sandbox and private /tmp.
 
-    `project_text` is the trusted `.mcp.json` of the folder, if any. `bounds` is None where the user
+    `project` are the trusted files of the folder. `bounds` is None where the user
     switched the sandbox off.
     """
 
@@ -33,13 +32,13 @@ class Surroundings:
     environ: Mapping[str, str]
     bounds: Sandbox | None
     temporary: Callable[[], str]
-    project_text: str | None = None
+    project: Sequence[ProjectFile] = ()
 
 
 def open_servers(paths: Paths, place: Surroundings) -> McpServers:
     """Return the servers of a folder; none is started."""
     places = paths.extensions
-    found = configured(places.mcp_servers, place.project_text, place.workspace)
+    found = configured(places.mcp_servers, place.project, place.workspace)
     starter = ServerStarter(
         place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
     )
@@ -48,10 +47,10 @@ def open_servers(paths: Paths, place: Surroundings) -> McpServers:
     return McpServers.of(found, records, starter.start, remote, place.workspace, place.environ)
 
 
-def open_remote(tokens: Path, front: SignInFront | None = None) -> OpenRemote:
+def open_remote(tokens: Path) -> OpenRemote:
     """Return what opens the streams of a remote server, signed in with the user's `tokens`.
 
-    Without a `front` nobody is there to sign in: a server that asks for it is refused.
+    A server that asks for a new sign-in is refused: `kogniterm mcp login` is for that.
     """
 
     @asynccontextmanager
@@ -63,7 +62,7 @@ def open_remote(tokens: Path, front: SignInFront | None = None) -> OpenRemote:
         signed = None
         if not any(name.lower() == "authorization" for name in config.headers):
             file = TokenFiles(tokens).of(config.url)
-            signed = SignIn(config.name, config.url, file, config.oauth, front)
+            signed = SignIn(config.name, config.url, file, config.oauth)
         opened = open_http(
             config.url,
             server=config.name,
@@ -74,8 +73,4 @@ def open_remote(tokens: Path, front: SignInFront | None = None) -> OpenRemote:
         async with opened as found:
             yield found
 
-    def opened(config: ServerConfig, elicit: Elicit | None) -> AbstractAsyncContextManager[Any]:
-        del elicit
-        return streams(config)
-
-    return opened
+    return streams

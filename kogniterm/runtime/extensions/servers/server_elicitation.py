@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kogniterm.runtime.turn_ports import AskPort
@@ -26,21 +25,16 @@ class ServerQuestions:
 
     asker: AskPort
 
-    async def trust_tools(
-        self, config: ServerConfig, tools: Sequence[ServerTool], diffs: Sequence[str]
-    ) -> bool:
-        for tool, diff in zip(tools, diffs, strict=True):
-            values = {"server": config.name, "tool": one_line(tool.name, 80)}
-            head = Phrase(
-                "The MCP server {server} has changed its tool {tool} since you trusted it.", values
-            )
-            lines = diff.splitlines()[2:]
-            shown = [_line(one) for one in lines[:MOST_LINES]]
-            if len(lines) > MOST_LINES:
-                shown.append(Phrase("… and {count} more lines", {"count": len(lines) - MOST_LINES}))
-            if await self.asker.ask([head, *shown], [TRUST, REFUSE]) != str(TRUST):
-                return False
-        return True
+    async def trust_tool(self, config: ServerConfig, tool: ServerTool, diff: str) -> bool:
+        values = {"server": config.name, "tool": one_line(tool.name, 80)}
+        head = Phrase(
+            "The MCP server {server} has changed its tool {tool} since you trusted it.", values
+        )
+        lines = diff.splitlines()[2:]
+        shown = [_line(one) for one in lines[:MOST_LINES]]
+        if len(lines) > MOST_LINES:
+            shown.append(Phrase("… and {count} more lines", {"count": len(lines) - MOST_LINES}))
+        return await self.asker.ask([head, *shown], [TRUST, REFUSE]) == str(TRUST)
 
     async def answer(self, question: ServerQuestion) -> Answers | None:
         asks = Phrase(

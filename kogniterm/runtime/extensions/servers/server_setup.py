@@ -45,10 +45,9 @@ async def servers_of_folder(
     from kogniterm.runtime.services.policy_service import open_sandbox
 
     files, told = trusted_files(TrustStore(paths.trust_file), Path(folder))
-    of_project = next((one.text for one in files if one.kind == "mcp"), None)
     bounds = None if settings.sandbox == "off" else open_sandbox(settings, paths, folder)[0]
     with tempfile.TemporaryDirectory(prefix="kogniterm-mcp-") as temporary:
-        place = Surroundings(folder, environment(), bounds, lambda: temporary, of_project)
+        place = Surroundings(folder, environment(), bounds, lambda: temporary, files)
         servers = open_servers(paths, place)
         servers.problems += told
         try:

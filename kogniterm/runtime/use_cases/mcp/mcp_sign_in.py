@@ -24,8 +24,7 @@ def remote_server(paths: Paths, folder: Path, name: str) -> ServerConfig:
     Raises `UsageError` when there is none, or when it is a program of this machine.
     """
     files, _told = trusted_files(TrustStore(paths.trust_file), folder)
-    of_project = next((one.text for one in files if one.kind == "mcp"), None)
-    listed = configured(paths.extensions.mcp_servers, of_project, folder)
+    listed = configured(paths.extensions.mcp_servers, files, folder)
     servers = {one.name: one for one in listed.servers}
     found = servers.get(name)
     if found is None:
