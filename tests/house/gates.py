@@ -27,12 +27,14 @@ SAME_NAME = ("kogniterm.cli.verbs", "kogniterm.ui.commands")
 """Modules named after the word that a user types, which may repeat."""
 
 ROOMS = ("models", "agent", "tools", "approval", "execution", "memory", "sessions")
+FACES = ("ui", "acp", "fleet")
+"""The ways into a session, for a terminal, an editor and a queue; they do not know each other."""
 BASE = ("settings", "prompts", "paths", "logs", "host")
 GROUND = ("storage", "text")
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("ui",),
+    FACES,
     ("runtime",),
     ROOMS,
     BASE,
@@ -96,6 +98,9 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "tree_sitter": ("kogniterm.approval",),
     "tree_sitter_bash": ("kogniterm.approval",),
     "argparse": ("kogniterm.cli",),
+    "acp": ("kogniterm.acp",),
+    "procrastinate": ("kogniterm.fleet",),
+    "opentelemetry": ("kogniterm.runtime.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
 }
 HEAVY = (
@@ -116,6 +121,9 @@ HEAVY = (
     "mcp",
     "mcp_types",
     "httpx2",
+    "acp",
+    "procrastinate",
+    "opentelemetry",
 )
 LIGHT_ROOTS = (
     "kogniterm.__main__",
@@ -167,7 +175,7 @@ def layers(tree: Tree) -> list[str]:
             if own == other:
                 continue
             left, right = _layer(own), _layer(other)
-            if right < left or (left == right and own in ROOMS):
+            if right < left or (left == right and own in (*ROOMS, *FACES)):
                 found.append(f"{module.at(item.line)}: {own or PACKAGE} may not import {other}")
     return found
 
