@@ -22,8 +22,8 @@ from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import Forge, until
 from tests.support.programs import missing_line, skip_in_need
 
-KEPT = {"LD_LIBRARY_PATH", "UPDATE_PATH", "UPDATE_SCREENS"}
-KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "COV")
+KEPT = {"LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS", "UPDATE_PATH", "UPDATE_SCREENS"}
+KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "NPM_CONFIG_", "COV")
 PINNED = {
     "LANG": "C.UTF-8",
     "TERM": "xterm-256color",
@@ -57,20 +57,22 @@ def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
     """Return the environment of all tests, based on `found`; `place` holds home and tmp.
 
     Python's programs come first on the path, so that `python3` in a command is this Python. The
-    weights stay where they were pulled to; nothing else of the user who runs the tests is seen.
-    What tests are given to write to is still where pytest would have put it.
+    weights and packages stay where they were fetched to; nothing else of the user who runs the
+    tests is seen. What tests are given to write to is still where pytest would have put it.
     """
     kept = {n: v for n, v in found.items() if n in KEPT or n.startswith(KEPT_PREFIXES)}
     here = str(Path(sys.executable).parent)
     folders = [folder for folder in found.get("PATH", os.defpath).split(":") if folder != here]
-    weights = (
-        {}
-        if "KOGNITERM_TEST_WEIGHTS" in found
-        else {"KOGNITERM_TEST_WEIGHTS": str(resolve(found).cache / "models")}
-    )
+    cache = resolve(found).cache
+    fetched = {
+        "KOGNITERM_TEST_WEIGHTS": str(cache / "models"),
+        "KOGNITERM_TEST_PACKAGES": str(cache / "test-packages"),
+        # npm reads which registry it is to use from the home that tests do not have.
+        "NPM_CONFIG_USERCONFIG": str(Path(found.get("HOME", "/nonexistent")) / ".npmrc"),
+    }
     root = {"PYTEST_DEBUG_TEMPROOT": found.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())}
     own = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp")}
-    return {**kept, **weights, **root, **PINNED, "PATH": ":".join([here, *folders]), **own}
+    return {**fetched, **kept, **root, **PINNED, "PATH": ":".join([here, *folders]), **own}
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,7 +20,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -40,7 +40,7 @@ _READY = re.compile(r"^\[ready (\d+)\]\$$")
 class RealTerminal:
     """An interactive bash on its own PTY, standing in `folder` with the home `home`.
 
-    Both folders are given to the ordinary user when `user` asks for one.
+    Both folders are given to the ordinary user when `user` asks for one, who can read `reachable`.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class RealTerminal:
         rows: int = 40,
         columns: int = 100,
         environment: Mapping[str, str] | None = None,
+        reachable: Sequence[Path] = (),
     ) -> None:
         self.raw = b""
         self._heard = time.monotonic()
@@ -62,7 +63,7 @@ class RealTerminal:
         given = _environment(home) | dict(environment or {})
         self.pid, self.master = pty.fork()
         if self.pid == 0:
-            _become_shell(folder, given, user)
+            _become_shell(folder, given, user, reachable)
         self.resize(rows, columns)
         self.until(self._at_prompt)
 
@@ -194,13 +195,15 @@ def _environment(home: Path) -> dict[str, str]:
     }
 
 
-def _become_shell(folder: Path, environment: Mapping[str, str], user: User) -> NoReturn:
+def _become_shell(
+    folder: Path, environment: Mapping[str, str], user: User, reachable: Sequence[Path]
+) -> NoReturn:
     """Become the user, then bash, in the forked child that leads a session on the PTY."""
     try:
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         if user == "ordinary":
-            become_ordinary()
+            become_ordinary(*reachable)
         os.chdir(folder)
         os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], dict(environment))
     except OSError as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.support.programs import needs
 from tests.support.real_terminal import RealTerminal, User
+from tests.support.registry_packages import SERVERS, node_modules
 from tests.support.typing_user import (
     ARMED_SECONDS,
     answer,
@@ -138,6 +140,44 @@ def test_nothing_of_a_project_starts_before_trust(open_terminal: OpenTerminal, u
     status, shown = terminal.run("kogniterm mcp trust demo --yes")
     assert (status, "is trusted" in shown) == (0, True), shown
     assert calls.exists()
+
+
+FILES = """replies:
+  - calls: [{tool: call_tool, arguments: {tool: mcp__files__write_file,
+      arguments: {path: notes.txt, content: "Buy milk.\\n"}}}]
+  - calls: [{tool: call_tool, arguments: {tool: mcp__files__read_text_file,
+      arguments: {path: /etc/hostname}}}]
+  - {when: {last_contains: "Access denied"}, text: "It keeps to the workspace."}
+  - {text: "Nothing more.", repeat: forever}
+"""
+
+
+@needs("node", "npm")
+def test_the_file_server_of_npm_works_after_approval(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    packages = node_modules(*SERVERS)
+    terminal = open_terminal(user=user, columns=100, rows=40, reachable=[packages])
+    server = packages / "@modelcontextprotocol" / "server-filesystem" / "dist" / "index.js"
+    status, shown = terminal.run(f"kogniterm mcp add files -- node {server} .")
+    assert status == 0, shown
+    terminal.start("kogniterm mcp trust files")
+    agree(terminal, "Start this server? [yes/no]")
+    terminal.until("list_allowed_directories")
+    agree(terminal, "Trust these tools? [yes/no]")
+    terminal.until("MCP server files is trusted")
+    assert terminal.status() == 0
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, FILES)}")
+    with turn_end(terminal):
+        say(terminal, "note the milk")
+        asked(terminal, "files: write_file")
+        assert not (terminal.folder / "notes.txt").exists()
+        answer(terminal, "files: write_file", "y")
+        answer(terminal, "files: read_text_file", "y")
+        terminal.until("It keeps to the workspace.")
+    assert (terminal.folder / "notes.txt").read_text() == "Buy milk.\n"
+    assert leave(terminal) == 0
+    assert running(str(server)) == []
 
 
 def test_mistakes_are_one_sentence_each(open_terminal: OpenTerminal, user: User) -> None:
