@@ -71,6 +71,10 @@ class Summary:
         self._notices: list[str] = []
         self._left: list[dict[str, Any]] = []
 
+    def begin(self, session_id: str, model: str, folder: str) -> None:
+        """Take note of the session, which a turn that goes on does not report."""
+        self._session_id, self._model, self._folder = session_id, model, folder
+
     def add(self, event: events.Event) -> None:
         """Take note of one event."""
         match event:
@@ -172,6 +176,10 @@ class JsonSink:
         self._redact = redact
         self._summary = Summary(redact)
         self._finished = False
+
+    def begin(self, session_id: str, model: str, folder: str) -> None:
+        """Take note of the session."""
+        self._summary.begin(session_id, model, folder)
 
     def __call__(self, event: events.Event) -> None:
         """Take one event."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Ask, Recover
+    from kogniterm.runtime.unattended.named_session import GivenBefore
 
 T = TypeVar("T")
 
@@ -52,6 +53,10 @@ OUTPUT = Argument(
     choices=("text", "json", "stream-json"),
     default="text",
 )
+SESSION_ID = Argument(
+    "--session", "ID of the session; without one of that ID, it is created", "ID",
+    field="session_id",
+)  # fmt: skip
 PLAN_ONLY = Argument("--plan-only", "Print a plan for --plan FILE, and do nothing")
 
 EXAMPLES = (
@@ -62,11 +67,15 @@ EXAMPLES = (
     Example('kogniterm run --output json "count the TODOs"', "For scripts"),
     Example('kogniterm run --plan-only "upgrade the site" > plan.yaml', "Plan first"),
     Example("kogniterm run --plan plan.yaml", "Run that plan"),
+    Example('kogniterm run --session report-7 "write the report"', "Can be repeated safely"),
 )
 
 
 class Sink(Protocol):
-    """A sink that also ends the task's output."""
+    """A sink that also begins and ends the task's output."""
+
+    def begin(self, session_id: str, model: str, folder: str) -> None:
+        """Take the session that the task runs in; a turn that goes on does not report it."""
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
@@ -96,7 +105,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "run",
-        [Argument(TASK, "What to do", "TASK", nargs="*"), OUTPUT, PLAN_ONLY],
+        [Argument(TASK, "What to do", "TASK", nargs="*"), OUTPUT, SESSION_ID, PLAN_ONLY],
         description=mark(
             "Do one task and exit. With a task, standard input is data for it; without one, or "
             "with -, standard input is the task."
@@ -141,6 +150,7 @@ def _with_output(
 
 
 def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
+    named_id = _named_session(args)
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
     folder = folder_of(args)
@@ -157,7 +167,8 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
 
-    session = open_session(settings, folder=folder, session_id=session_wanted(args))
+    wanted, create = named_id or session_wanted(args), named_id is not None
+    session = open_session(settings, folder=folder, session_id=wanted, create=create)
     session.modes.plans.only = args.plan_only
     try:
         if plan is not None:
@@ -168,6 +179,10 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not _is_piped(args):
             user_input = _called(session, user_input)
+        if create and user_input is not None:
+            user_input, ended = _unless_given(session, user_input)
+            if ended is not None:
+                return asyncio.run(drive(session, _again(session, ended, sink), sink))
         approver = front.approver(session) if front.approver else Unattended()
         running = session.run(
             user_input,
@@ -180,6 +195,39 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
         return asyncio.run(drive(session, running, sink))
     finally:
         session.close()
+
+
+def _named_session(args: argparse.Namespace) -> str | None:
+    """Return the ID that `--session` gives. Raises `UsageError`."""
+    if args.session_id is None:
+        return None
+    from kogniterm.runtime.unattended.named_session import session_id
+
+    other = session_wanted(args)
+    if other is not None:
+        option = "--continue" if other == "last" else "--resume"
+        raise UsageError(
+            "{option} cannot be combined with {other}.", option="--session", other=option
+        )
+    return session_id(args.session_id)
+
+
+def _unless_given(
+    session: LiveSession, user_input: UserInput
+) -> tuple[UserInput | None, GivenBefore | None]:
+    """Return the task to begin, None to continue it, and its end where it has ended before."""
+    from kogniterm.runtime.unattended.named_session import given_before
+
+    before = given_before(session.journal, user_input)
+    if before is None:
+        return user_input, None
+    return None, before if before.ended is not None else None
+
+
+async def _again(session: LiveSession, before: GivenBefore, sink: Sink) -> Answer:
+    from kogniterm.runtime.unattended.named_session import repeat_answer
+
+    return repeat_answer(session, before, sink)
 
 
 def _is_piped(args: argparse.Namespace) -> bool:
@@ -257,6 +305,7 @@ async def drive(
     """
     from kogniterm.types.events import JobsLeft
 
+    sink.begin(session.id, session.model.name, session.folder)
     turn = asyncio.ensure_future(running)
     received: list[int] = []
     with stop_on_signals(turn, received):
@@ -305,6 +354,11 @@ class Both:
 
     def __init__(self, first: Sink, second: Sink) -> None:
         self._sinks = (first, second)
+
+    def begin(self, session_id: str, model: str, folder: str) -> None:
+        """Pass the session on."""
+        for sink in self._sinks:
+            sink.begin(session_id, model, folder)
 
     def __call__(self, event: Event) -> None:
         """Pass one event on."""

@@ -88,6 +88,9 @@ class TextSink:
         self._reason: Phrase | None = None
         self._left: tuple[LeftRunning, ...] = ()
 
+    def begin(self, session_id: str, model: str, folder: str) -> None:
+        """Write nothing: the lines are about the task."""
+
     def __call__(self, event: events.Event) -> None:
         """Take one event."""
         match event:
@@ -266,6 +269,9 @@ class UserScreen:
             notify=self._display.user_needed,
             edit_text=self._edit_text,
         )
+
+    def begin(self, session_id: str, model: str, folder: str) -> None:
+        """Draw nothing: the screen is about the task."""
 
     def __call__(self, event: Event) -> None:
         """Draw one event."""

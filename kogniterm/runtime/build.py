@@ -78,12 +78,13 @@ def open_session(
     *,
     folder: str,
     session_id: str | None = None,
+    create: bool = False,
     environ: Mapping[str, str] | None = None,
     tools: Sequence[Callable[..., Any]] = (),
 ) -> LiveSession:
     """Open a session in `folder`: a new one, or the one called `session_id` ("last" too).
 
-    `tools` are functions of the program that runs the agent.
+    With `create` it is made where there is none. `tools` are functions of the calling program.
 
     Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
     """
@@ -111,11 +112,12 @@ def open_session(
     try:
         # A model that cannot be opened must not leave an empty session behind.
         with _with_hint(unread):
-            name = settings.model or (None if session_id else _default_model(options))
+            new = session_id is None or (create and store.info(session_id) is None)
+            name = settings.model or (_default_model(options) if new else None)
             model = open_model(name) if name else None
         if model is not None:
             _check_effort(settings, options, model.info)
-        journal = _open_journal(store, session_id, folder, name)
+        journal = _open_journal(store, session_id, folder, name, create=create)
         try:
             given = SessionInputs(
                 settings, paths, environ, account_name(), notices, own_prompts, commands, tools
@@ -176,10 +178,12 @@ def _effort_notices(options: ModelOptions, info: ModelInfo) -> tuple[Phrase, ...
 
 
 def _open_journal(
-    store: SessionStore, session_id: str | None, folder: str, model: str | None
+    store: SessionStore, session_id: str | None, folder: str, model: str | None, *, create: bool
 ) -> SessionJournal:
     if session_id is None:
         return store.create(folder=folder, model=model or "")
+    if create:
+        return store.open_or_create(session_id, folder=folder, model=model)
     if session_id == "last":
         session_id = store.find("last", folder=folder).id
     return store.open(session_id, model=model)

@@ -88,7 +88,7 @@ class SessionStore:
         self.anchor = Anchor(database)
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
-        """Create a session that works in `folder`."""
+        """Create a session that works in `folder`. Raises `UsageError` for an id in use."""
         new = session_id or new_id()
         self.add_row(new, folder=folder, model=model)
         journal = self._held(new, lambda: (SessionState(), ()))
@@ -128,6 +128,16 @@ class SessionStore:
         folder, before = journal.state.folder or info.folder, journal.state.model or info.model
         journal.append(SessionOpened(info.id, folder, self.version, model or before))
         return journal
+
+    def open_or_create(self, session_id: str, *, folder: str, model: str | None) -> SessionJournal:
+        """Open the session with exactly this id, or create it.
+
+        Of two processes that create it at once, one raises `SessionBusyError`.
+        """
+        if self.info(session_id) is None:
+            with suppress(UsageError):
+                return self.create(folder=folder, model=model or "", session_id=session_id)
+        return self.open(session_id, model=model)
 
     def hold(self, session_id: str) -> SessionJournal:
         """Take the lease of an existing session and return its journal; nothing is written."""

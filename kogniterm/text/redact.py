@@ -213,6 +213,11 @@ def holds_mark(text: str) -> bool:
     return _ANY_MARK.search(text) is not None
 
 
+def unnumbered(text: str) -> str:
+    """Return `text` with `[secret]` for each `[secret:n]`, to compare texts of two processes."""
+    return _MARK.sub("[secret]", text)
+
+
 def highest_mark(texts: Iterable[str]) -> int:
     """Return the highest n of all `[secret:n]` in `texts`; 0 without any."""
     return max((int(one[1]) for text in texts for one in _MARK.finditer(text)), default=0)

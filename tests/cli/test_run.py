@@ -403,3 +403,59 @@ def test_why_a_command_could_not_start_is_shown(shell: Shell) -> None:
     result = shell.run("run", "hello", "--model", model, *AUTO, environ=place)
     assert (result.stdout, result.returncode) == ("Done.\n", 0), result.stderr
     assert " cannot be written: no such file or folder.\n[not started, 0.0 s]" in result.stderr
+
+
+# --- a session with an ID of one's own ----------------------------------------------------------
+
+COUNT = "replies: [{run: 'echo x >>count'}, {text: Counted.}]"
+
+
+def test_a_named_session_does_the_same_task_once(shell: Shell) -> None:
+    """Killed at a boundary, finished, or repeated afterwards: the command runs once."""
+    model = shell.script(COUNT)
+    words = ["run", "--session", "job-7", "count", "--model", model, *AUTO]
+    started = shell.start(*words, environ={"KOGNITERM_FAULTS": "kill:before-intent"})
+    assert started.wait() == -signal.SIGKILL
+    shell.script("replies: [{text: Counted.}]")  # a new process reads its script from the start
+    other = shell.run("run", "--session", "job-7", "other", "--model", model, *AUTO)
+    assert (other.returncode, "in the middle of another task" in other.stderr) == (2, True)
+    results = [shell.run(*words, "--output", "json") for _ in range(2)]
+    finals = [result_of(result.stdout) for result in results]
+    assert [(one["answer"], one["session_id"]) for one in finals] == [("Counted.", "job-7")] * 2
+    assert (shell.project / "count").read_text() == "x\n"
+    assert "ended before" in finals[1]["notices"][0]
+    assert finals[1]["usage"]["calls"] == 0
+    # Another task is the next turn of the same session.
+    more = shell.script("replies: [{expect: {any_contains: Counted.}, text: More.}]")
+    later = shell.run("run", "--session", "job-7", "more", "--model", more, *AUTO)
+    assert later.stdout == "More.\n", later.stderr
+
+
+def test_a_failed_task_of_a_named_session_keeps_its_status(shell: Shell) -> None:
+    model = shell.script("replies: [{run: touch x}, {text: No.}]")
+    words = ["run", "--session", "s", "go", "--model", model, "--plan", "never"]
+    assert [shell.run(*words).returncode for _ in range(2)] == [3, 3]
+
+
+def test_a_named_session_that_is_open_elsewhere_is_refused(shell: Shell) -> None:
+    model = shell.script("replies: [{run: 'touch begun; sleep 600'}]")
+    words = ["run", "--session", "one", "wait", "--model", model, *AUTO]
+    first = shell.start(*words)
+    until((shell.project / "begun").exists)
+    second = shell.run(*words, fresh=True)
+    assert second.returncode == 1
+    assert "Session one is open in another terminal" in second.stderr
+    os.kill(first.pid, signal.SIGTERM)
+    assert first.wait() == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("name", ["last", "A", "a/b", "..", "-", "a-", "x" * 65, "a b"])
+def test_an_id_that_cannot_be_one_is_refused(shell: Shell, name: str) -> None:
+    result = shell.run("run", f"--session={name}", "x", "--model", shell.script(GREET))
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "cannot be the ID of a session" in result.stderr
+
+
+def test_a_named_session_is_not_another_one_too(shell: Shell) -> None:
+    result = shell.run("run", "--session=a", "--continue", "x", "--model", shell.script(GREET))
+    assert "--session cannot be combined with --continue." in result.stderr

@@ -231,3 +231,24 @@ def test_a_killed_recipe_continues_at_its_next_node(
     assert leave(terminal) == 0
     grown = (terminal.folder / "grown").read_text().split()
     assert grown == ["one", "two", "two", "Good."]
+
+
+def test_a_start_repeated_with_the_same_id_does_the_task_once(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, SCRIPT)
+    killer = "while ! [ -e begun ]; do sleep 0.05; done; sleep 0.3; kill -9 $(cat pid)"
+    run = f"kogniterm run -y --no-sandbox --session job-7 --model {model} start"
+    put(terminal.folder, "die.sh", f"echo $$ > pid; ({killer}) & exec {run}")
+    assert terminal.run("bash die.sh")[0] == 137
+    terminal.until(lambda: not running(NAP))
+    # The same line again goes on with the task, and once more only shows how it ended.
+    for _ in range(2):
+        status, shown = terminal.run(f"{run} < /dev/null")
+        assert (status, "I checked: it had begun." in shown) == (3, True), shown
+    assert "This task has ended before" in shown
+    assert (terminal.folder / "begun").read_text() == "x\n"
+    status, shown = terminal.run(f"{run.replace('start', 'more')} < /dev/null")
+    assert (status, "All right." in shown) == (0, True), shown
+    assert terminal.run("kogniterm sessions list")[1].count("job-7") == 1

@@ -41,6 +41,7 @@ _KINDS: Mapping[str, Kind] = {
     "session": "sessions",
     "sessions": "sessions",
     "resume": "sessions",
+    "session_id": "sessions",
     "model": "models",
     "plan": "file",
 }

@@ -100,11 +100,7 @@ class Threads:
         store, model = session.archive.store, session.modes.model.info.name
         session_id = _id(store.database.user, session.folder, name)
         known = store.info(session_id) is not None
-        opened = (
-            store.open(session_id, model=model)
-            if known
-            else store.create(folder=session.folder, model=model, session_id=session_id)
-        )
+        opened = store.open_or_create(session_id, folder=session.folder, model=model)
         journal = TurnJournal(opened, session.journal.secrets, session.clock)
         if not known:
             journal.record(Note.TITLE.record(journal.redact(f"thread {name}")))

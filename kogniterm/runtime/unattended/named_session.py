@@ -1,0 +1,94 @@
+"""A session whose ID the caller chose, made by the first call and continued by later ones.
+
+A program that starts tasks must be able to repeat a start of which it does not know the end, and
+the same task must not be done twice by that. So a task that the session was given before is not
+begun again: an interrupted one continues, and of a finished one the answer is returned.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError
+from kogniterm.sessions.records import InputReceived, TurnEnded
+from kogniterm.sessions.store import LAST
+from kogniterm.text.redact import unnumbered
+from kogniterm.types import Answer, Phrase, UserInput, events
+
+if TYPE_CHECKING:
+    from kogniterm.protocols import EventSink
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_journal import TurnJournal
+
+_SESSION_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+"""An ID is also the name of a folder, and is typed: no case, no dots, no separators."""
+
+
+def session_id(text: str) -> str:
+    """Return `text` as the ID of a session. Raises `UsageError` where it cannot be one."""
+    if text == LAST or not _SESSION_ID.fullmatch(text):
+        raise UsageError(
+            "{value} cannot be the ID of a session. Use up to 64 lower-case letters, digits and "
+            "hyphens, not beginning or ending with a hyphen, and not the word last.",
+            value=text,
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBefore:
+    """A turn that was given the same task; `ended` is its end, None while it is open."""
+
+    turn: int
+    ended: TurnEnded | None
+
+    @property
+    def answer(self) -> Answer:
+        """Return the answer of a turn that has ended."""
+        assert self.ended is not None
+        done = self.ended.exit_code == 0
+        reason = None if done else Phrase("The task ended before ({stop}).", self._values)
+        stop = self.ended.stop
+        return Answer(self.ended.answer, stop, self.ended.exit_code, reason)  # type: ignore[arg-type]  # the records hold it as it was given
+
+    @property
+    def _values(self) -> dict[str, object]:
+        return {"stop": self.ended.stop if self.ended is not None else ""}
+
+
+def given_before(journal: TurnJournal, task: UserInput) -> GivenBefore | None:
+    """Return the last turn that was given `task`, or None.
+
+    Raises `UsageError` while a turn with another task is open.
+    """
+    state, wanted = journal.state, _key(journal.redact_input(task))
+    found: GivenBefore | None = None
+    for record in state.conversation(journal.records()):
+        match record.body:
+            case InputReceived(turn=turn, input=given) if _key(given) == wanted:
+                found = GivenBefore(turn, None)
+            case TurnEnded(turn=turn) as ended if found is not None and found.turn == turn:
+                found = GivenBefore(turn, ended)
+    if state.open_turn and (found is None or found.turn != state.turn):
+        raise UsageError(
+            "Session {session} is in the middle of another task. Continue that one first: "
+            "kogniterm run --resume {session}",
+            session=state.session_id,
+        )
+    return found
+
+
+def _key(task: UserInput) -> tuple[str, str]:
+    """Return what makes two tasks the same; secrets have other numbers in each process."""
+    return unnumbered(task.typed), unnumbered(task.data or "")
+
+
+def repeat_answer(session: LiveSession, before: GivenBefore, sink: EventSink) -> Answer:
+    """Report the answer of a task that has ended before; nothing is run or recorded."""
+    sink(events.TurnStarted(session.id, before.turn, session.model.name, session.executor.cwd))
+    sink(events.Notice(Phrase("This task has ended before; its answer is shown again.")))
+    answer = before.answer
+    sink(events.TurnEnded(answer))
+    return answer
