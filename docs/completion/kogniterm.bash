@@ -61,7 +61,7 @@ _kogniterm() {
         /sessions/delete:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/fork:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/export:--lang) _kogniterm_offer 'auto en es'; return ;;
-        /sessions/export:--format) _kogniterm_offer 'jsonl markdown'; return ;;
+        /sessions/export:--format) _kogniterm_offer 'jsonl markdown atif'; return ;;
         /sessions/report:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/import:--lang) _kogniterm_offer 'auto en es'; return ;;
         /replay:--lang) _kogniterm_offer 'auto en es'; return ;;

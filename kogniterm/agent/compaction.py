@@ -23,7 +23,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent.messages import (
-    NOTE,
     drop_old_images,
     image_tokens,
     is_input,
@@ -33,6 +32,7 @@ from kogniterm.agent.messages import (
 )
 from kogniterm.errors import ContextOverflowError
 from kogniterm.types import ModelInfo, Plan, ToolSpec
+from kogniterm.types.turn_values import NOTE
 
 CHARS_PER_TOKEN = 3.0
 """Below the 3.5 to 4.5 that tokenizers reach on code and prose, so estimates err upwards."""

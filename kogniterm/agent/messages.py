@@ -31,6 +31,7 @@ from kogniterm.types import (
     Waiting,
     events,
 )
+from kogniterm.types.turn_values import NOTE
 
 ImageBlock = Mapping[str, Any]
 
@@ -165,9 +166,6 @@ GIVEN_PLAN = "create_plan.given_plan"
 """Names of prompts that are looked for in a history later."""
 
 ONLY_A_PLAN = Phrase("only a plan was requested; add this action to the plan instead.")
-
-NOTE = "kogniterm_note"
-"""Marks a human message that the user did not write: a hint, a repair, a command they ran."""
 
 
 def note(text: str, images: Sequence[ImageBlock] = ()) -> HumanMessage:

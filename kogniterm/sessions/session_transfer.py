@@ -351,26 +351,27 @@ def _rechained(
             plain = json.loads(row.payload)
         except ValueError:
             continue
-        payload = codec.dumps(_redacted(plain, redact))
+        payload = codec.dumps(redacted(plain, redact, _KEPT))
         new = chained(row.kind, payload, seq, row.time, last, request_id=row.request_id)
         seq, last = new.seq, new.hash
         yield new
 
 
-def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
+def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key: str = "") -> Any:
+    """Return JSON values with every text redacted; single words under the keys `kept` stay."""
     if is_image(value):
         # An image may show secrets that no rule can find.
         return {"type": "text", "text": "[an image is left out here]"}
     if isinstance(value, str):
-        return value if key in _KEPT and _WORD.fullmatch(value) else redact(value)
+        return value if key in kept and _WORD.fullmatch(value) else redact(value)
     if isinstance(value, dict):
         # Only the names of files are keys that a user, model or program chose.
         return {
-            redact(name) if "/" in name else name: _redacted(item, redact, name)
+            redact(name) if "/" in name else name: redacted(item, redact, kept, name)
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [_redacted(item, redact, key) for item in value]
+        return [redacted(item, redact, kept, key) for item in value]
     return value
 
 

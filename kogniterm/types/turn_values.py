@@ -197,6 +197,9 @@ class Answer:
     refused_by: str = ""
 
 
+NOTE = "kogniterm_note"
+"""Marks a human message that the user did not write: a hint, a repair, a command they ran."""
+
 RECIPE_NODE = "recipe"
 """The node of what a recipe adds; with an `agent` it is the exchange of one of its model nodes."""
 

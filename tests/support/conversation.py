@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import (
+    Compacted,
     Decided,
     InputReceived,
     Intent,
@@ -14,6 +17,7 @@ from kogniterm.sessions.records import (
     Outcome,
     RecordBody,
     Requested,
+    Rewound,
     TurnEnded,
 )
 from kogniterm.types import (
@@ -21,11 +25,15 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     NodeUpdate,
+    Phrase,
+    Plan,
+    PlanStep,
     RiskReport,
     Usage,
     UserInput,
     Verdict,
 )
+from kogniterm.types.turn_values import NOTE
 
 RECORDS_PER_TURN = 9
 
@@ -104,3 +112,57 @@ def write(journal: Journal, bodies: list[RecordBody]) -> None:
     """Append all records."""
     for body in bodies:
         journal.append(body)
+
+
+SECRET = "ghp_" + "q8Zr2LxV0nTb5KcY7mWs4PdJ1hGf3AeR9uXi"
+
+
+def eventful_session(journal: Journal) -> None:
+    """Write a session in which everything happens that an export has to tell.
+
+    Turn 1 runs a command with a plan, turn 2 a sub-agent, turn 3 is refused an action, calls a tool
+    that does not exist and is compacted, turn 4 is taken back, and turn 5 breaks off in a command.
+    """
+    plan = Plan("Count", (PlanStep("s1", "List the files", status="active"),))
+    first = command_turn(1)
+    thinking = [
+        {"type": "thinking", "thinking": "A listing shows it."},
+        {"type": "text", "text": f"I list them with {SECRET}."},
+    ]
+    said = AIMessage(thinking, tool_calls=first[1].update.messages[0].tool_calls)  # type: ignore[union-attr]
+    first[1] = NodeRan(replace(first[1].update, messages=(said,), plan=plan))  # type: ignore[union-attr]
+    write(journal, first)
+    write(journal, agent_turn(2))
+    write(journal, _refused_turn(3))
+    write(journal, [Compacted((HumanMessage("So far: files"),), plan, turn=3, summary="So far: "
+                              "files", usage=Usage(500, 50, 0, 1))])  # fmt: skip
+    seq = journal.state.seq + 1
+    write(journal, command_turn(4, "Delete them", "rm -rf build"))
+    write(journal, [Rewound(4, seq, (HumanMessage("So far: files"),), plan)])
+    write(journal, command_turn(5, "Try again", "sleep 60")[:6])
+
+
+def _refused_turn(turn: int) -> list[RecordBody]:
+    asked, invalid = "Clean up", {"name": "edit_file", "args": '{"path"', "error": "cut"}
+    request = ActionRequest(f"r{turn}", "c3", "execute_command", "rm -rf ~", "to clean")
+    call = {"name": "execute_command", "args": {"command": "rm -rf ~"}, "id": "c3"}
+    unknown = {"name": "plan_it", "args": {"kind": SECRET}, "id": "c4"}
+    said = AIMessage("", tool_calls=[call, unknown], invalid_tool_calls=[
+        {**invalid, "id": "c5", "type": "invalid_tool_call"}])  # fmt: skip
+    hint = HumanMessage("Reply again.", additional_kwargs={NOTE: True})
+    bad = ToolMessage("There is no tool plan_it.", tool_call_id="c4", status="error",
+                      artifact={"malformed": True})  # fmt: skip
+    refusal = ToolMessage("Refused: not this.", tool_call_id="c3", status="error")
+    return [
+        InputReceived(turn, UserInput(asked, line="/clean"), HumanMessage(asked)),
+        NodeRan(NodeUpdate("decide_action", (said,), usage=Usage(100, 10, 40, 1, 20))),
+        NodeRan(NodeUpdate("execute_tool", (bad,), pending=(request,))),
+        Requested(request, "/home/ana/project", "e" * 64),
+        Judged(
+            request.id, RiskReport("rm -rf ~", "dangerous"), Verdict("ask", (Phrase("Deletes."),))
+        ),
+        Decided(request.id, Decision("reject", "rm -rf ~", "person", "not this")),
+        Outcome(request.id, "refused", refusal),
+        NodeRan(NodeUpdate("decide_action", (hint,))),
+        TurnEnded(turn, "refused", 3, ""),
+    ]

@@ -41,6 +41,7 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
         f"{sessions} fork 'The notes' --turn 1",
         f"{sessions} export 'The notes' --to one.jsonl",
         f"{sessions} export 'The notes' --format markdown --to one.md",
+        f"{sessions} export 'The notes' --format atif --to one.json",
         f"{sessions} report 'The notes' --to report.json",
         f"{sessions} import one.jsonl --as-new",
         f"{sessions} import report.json --as-new",
@@ -53,6 +54,9 @@ def test_a_session_is_found_read_carried_elsewhere_and_deleted(
         assert status == 0, shown
     assert "The run is the same as the record." in shown
     assert "They speak of a pelícan." in (terminal.folder / "one.md").read_text()
+    steps_of_it = json.loads((terminal.folder / "one.json").read_text())["steps"]
+    assert steps_of_it[0]["message"] == "what do the notes say?"
+    assert steps_of_it[-1]["message"] == "They speak of a pelícan."
     stamp = (terminal.folder / "stamp.txt").read_text()
     _, shown = terminal.run("kogniterm replay 'The notes' --live; kogniterm storage check")
     assert (terminal.folder / "stamp.txt").read_text() == stamp

@@ -185,11 +185,12 @@ ACTIONS = (
         ("kogniterm sessions fork last --turn 3",)),
     Action("export", "Write a session to a file", _export, (
         SESSION_NAME,
-        Argument("--format", "jsonl (can be imported) or markdown (for reading)", "FORMAT",
-                 choices=("jsonl", "markdown"), default="jsonl"),
+        Argument("--format", "jsonl (can be imported), markdown (for reading) or atif (for Harbor)",
+                 "FORMAT", choices=("jsonl", "markdown", "atif"), default="jsonl"),
         TO_FILE),
         ("kogniterm sessions export last --to session.jsonl",
-         "kogniterm sessions export last --format markdown")),
+         "kogniterm sessions export last --format markdown",
+         "kogniterm sessions export last --format atif --to trajectory.json")),
     Action("report", "Write a bug report: one file, with secrets replaced", _report, (
         SESSION_NAME, TO_FILE), ("kogniterm sessions report last --to report.jsonl",)),
     Action("import", "Import an exported session", _import, (

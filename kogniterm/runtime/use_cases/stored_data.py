@@ -26,16 +26,26 @@ if TYPE_CHECKING:
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types import Phrase
 
-ExportFormat = Literal["jsonl", "markdown"]
+ExportFormat = Literal["jsonl", "markdown", "atif"]
 
 
 def export_parts(
     store: SessionStore, reference: str, form: ExportFormat, translate: Callable[[Phrase], str]
 ) -> Iterable[str]:
-    """Yield the text of an export; Markdown is for reading, JSON Lines can be imported again."""
+    """Yield the text of an export.
+
+    Markdown is for reading, JSON Lines can be imported again, and ATIF is for programs that compare
+    agents. Raises `UsageError` for what cannot be exported.
+    """
     from kogniterm.sessions.readable_export import markdown
     from kogniterm.sessions.session_transfer import export_lines
 
+    if form == "atif":
+        from kogniterm.models.catalog import cost_of
+        from kogniterm.sessions.atif_export import trajectory
+        from kogniterm.text.redact import redact
+
+        return trajectory(store, reference, redact=redact, price=cost_of)
     if form == "markdown":
         return markdown(store, reference, translate)
     return (f"{line}\n" for line in export_lines(store, reference))
