@@ -36,6 +36,7 @@ TAMED = (
     "mcp",
     "ollama",
     "openai",
+    "opentelemetry",
     "prompt_toolkit",
     "psycopg",
     "urllib3",

@@ -29,6 +29,7 @@ from kogniterm.agent.messages import (
     steering_message,
     unanswered_calls,
 )
+from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.evaluate import open_steps_text, steps_left_open
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.replies import (
@@ -265,9 +266,8 @@ def _plan_missing(
 async def _stream(context: ThinkContext, request: ModelRequest) -> Reply:
     """Run one model call, passing its events on as they come."""
     write = get_stream_writer()
-    write(request.purpose)
     reply: Reply | None = None
-    async for event in context.model.stream(request):
+    async for event in ask(context.model, request, write):
         if isinstance(event, AnswerDelta | ThoughtDelta):
             event = replace(event, text=whole(event.text))
         write(event)
@@ -357,7 +357,7 @@ async def think(
     """Run the graph until it answers or waits for an action.
 
     Yields node updates to be journaled, model events as they stream, tools that ran inside, and
-    the purpose (a string) of each model call as it begins. Cancel the task to stop it.
+    each model call as it begins. Cancel the task to stop it.
     """
     state: GraphState = {"messages": list(messages), "plan": plan, "pending": []}
     config = {"recursion_limit": RECURSION_LIMIT}

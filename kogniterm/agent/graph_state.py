@@ -18,7 +18,9 @@ from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,
     AgentState,
+    ModelAsked,
     ModelEvent,
+    ModelFailed,
     NodeUpdate,
     Phrase,
     Plan,
@@ -103,7 +105,7 @@ class NamedAgent:
     off: Phrase | None = None
 
 
-Item = NodeUpdate | ModelEvent | ToolRan | str
+Item = NodeUpdate | ModelEvent | ToolRan | ModelAsked | ModelFailed
 """An event of a run of the graph: see `graph.think`."""
 
 Think = Callable[[Sequence[BaseMessage], Plan | None, "ThinkContext"], AsyncIterator[Item]]

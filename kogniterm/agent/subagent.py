@@ -30,6 +30,8 @@ from kogniterm.types import (
     CALL_TOOL,
     ActionRequest,
     AgentState,
+    ModelAsked,
+    ModelFailed,
     NodeUpdate,
     Phrase,
     PlanStep,
@@ -369,7 +371,7 @@ class SubAgent:
             self.write(item)
         elif isinstance(item, ToolRan):
             self.write(replace(item, agent=self.key))
-        elif isinstance(item, str):
+        elif isinstance(item, ModelAsked | ModelFailed):
             self.write(item)
 
 

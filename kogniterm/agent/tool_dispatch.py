@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -81,6 +82,7 @@ class AnsweredCall:
     judged: Mapping[str, str] | None = None
     images: tuple[ImageBlock, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
 
 
 def offered_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
@@ -341,7 +343,11 @@ async def run_group(
     """
 
     async def answered(call: Call, known: AnsweredCall | None) -> AnsweredCall:
-        return known or await _run_inside(call, plan, messages, context)
+        if known is not None:
+            return known
+        began = time.monotonic()
+        ran = await _run_inside(call, plan, messages, context)
+        return replace(ran, seconds=time.monotonic() - began)
 
     running = [asyncio.create_task(one) for one in map(answered, calls, settled)]
     try:
@@ -469,9 +475,15 @@ def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessag
     text = context.clean(ran.text)
     failed = ran.status != "ok"
     malformed = ran.status in ("malformed", "refused")
-    get_stream_writer()(ToolRan(call["name"], arguments, text, failed, malformed=malformed))
+    call_id = str(call["id"])
+    get_stream_writer()(
+        ToolRan(
+            call["name"], arguments, text, failed,
+            malformed=malformed, call_id=call_id, seconds=ran.seconds,
+        )
+    )  # fmt: skip
     return tool_message(
-        str(call["id"]),
+        call_id,
         call["name"],
         text,
         failed=failed,

@@ -78,7 +78,7 @@ class Summary:
     def add(self, event: events.Event) -> None:
         """Take note of one event."""
         match event:
-            case events.TurnStarted():
+            case events.TurnStarted() | events.TurnResumed():
                 self._session_id = event.session_id
                 self._model, self._folder = event.model, event.folder
             case events.ModelAnswered():

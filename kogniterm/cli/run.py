@@ -318,9 +318,10 @@ async def drive(
         sink(JobsLeft(left))
     sink.finish(answer)
     await session.finish()
-    if session.memory is not None:
-        for line in session.memory.waiting_lines():
-            sys.stderr.write(translate(line) + "\n")
+    waiting = session.memory.waiting_lines() if session.memory is not None else []
+    unsent = session.telemetry.problem() if session.telemetry is not None else None
+    for line in (*waiting, *([unsent] if unsent is not None else [])):
+        sys.stderr.write(translate(line) + "\n")
     return 128 + received[0] if received else answer.exit_code
 
 

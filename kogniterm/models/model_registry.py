@@ -154,6 +154,7 @@ def info_of(provider: Provider, argument: str, options: ModelOptions) -> ModelIn
         efforts=efforts,
         effort=options.effort if options.effort in efforts else "",
         search_host=_search_host(provider, argument, options),
+        server=_server(options.base_urls.get(provider.name) or provider.url),
     )
 
 
@@ -169,12 +170,17 @@ def no_such_effort(info: ModelInfo, effort: str) -> UsageError:
     )
 
 
+def _server(url: str) -> str:
+    """Return the host of an address, with the port if it names one, and nothing else of it."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
 def _search_host(provider: Provider, argument: str, options: ModelOptions) -> str:
     """Return the host at which a model's provider searches the web; "" where it does not."""
     own = options.base_urls.get(provider.name)
     if not searches(provider.name, argument) or (own and provider.name != "google_genai"):
         return ""  # a compatible service need not have the search of the one it imitates
-    return urlsplit(own or provider.url).netloc.rpartition("@")[2]
+    return _server(own or provider.url)
 
 
 def _require_package(provider: Provider) -> None:

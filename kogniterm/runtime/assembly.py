@@ -54,6 +54,11 @@ from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session import LiveSession
+from kogniterm.runtime.telemetry.telemetry_session import (
+    Telemetry,
+    missing_packages,
+    not_installed,
+)
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_store import (
@@ -68,6 +73,7 @@ from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
+from kogniterm.settings.telemetry_variables import telemetry_variables
 from kogniterm.text.redact import Redactor, highest_mark, redact
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import Answer, ApprovalMode, CommandResult, Phrase, UserInput
@@ -116,7 +122,7 @@ def assemble(
     clock, workspace = SystemClock(), Path(state.folder)
     modes = _modes(settings, state, model or open_model(state.model))
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
-    written = TurnJournal(journal, _redactor(settings, state), clock)
+    written = TurnJournal(journal, _redactor(given, state), clock)
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
@@ -144,9 +150,7 @@ def assemble(
         ),
         context=_context(written, modes, memory, tools, project, agents, hooks),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
-        executor=executor,
-        policy=policy,
-        undo=undo,
+        executor=executor, policy=policy, undo=undo,
         forgetting=forgetting,
         archive=archive,
         asker=asker,
@@ -157,13 +161,29 @@ def assemble(
         tools=tools,
         skills=skills,
         servers=servers,
+        telemetry=_telemetry(given, written),
         prompts=texts,
         notices=(*given.notices, *_found(journal, modes.approval), *told, *of_prompts,
                  *too_much(project), *known.notices, *agents.notices, *hook_service.notices,
-                 *_told_of_script(given, written)),
+                 *_told_of_script(given, written), *_told_of_telemetry(given)),
     )  # fmt: skip
     _keep_modes(session)
     return session
+
+
+def _telemetry(given: SessionInputs, journal: TurnJournal) -> Telemetry | None:
+    """Return what observes the session; None where it was not asked for, or is not installed."""
+    variables = telemetry_variables(given.environ)
+    usable = variables.on and not missing_packages()
+    return Telemetry(variables, journal) if usable else None
+
+
+def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
+    """Yield notices about telemetry that was asked for and cannot be sent."""
+    variables = telemetry_variables(given.environ)
+    yield from variables.problems
+    if variables.on and missing_packages():
+        yield not_installed()
 
 
 def _skills(
@@ -249,7 +269,7 @@ def _hooks(
         return policy.executor.cwd, str(temporary)
 
     surroundings = HookSurroundings(
-        settings, given.paths, journal.state.folder, given.environ, known_secrets(settings),
+        settings, given.paths, journal.state.folder, given.environ, _known_secrets(given),
         folders, policy.bounds,
     )  # fmt: skip
     enabled = given.commands is None
@@ -492,10 +512,15 @@ def _secret(value: SecretStr | None) -> str | None:
     return value.get_secret_value() if value is not None else None
 
 
-def _redactor(settings: Settings, state: SessionState) -> Redactor:
+def _redactor(given: SessionInputs, state: SessionState) -> Redactor:
     """Return what replaces secrets; placeholders of earlier processes get no new meaning."""
     before = highest_mark(message.text for message in state.messages)
-    return Redactor(known_secrets(settings), after=before)
+    return Redactor(_known_secrets(given), after=before)
+
+
+def _known_secrets(given: SessionInputs) -> tuple[str, ...]:
+    """Return every secret of the settings, and those for a collector in the environment."""
+    return (*known_secrets(given.settings), *telemetry_variables(given.environ).secrets)
 
 
 def _environment_hash(environ: Mapping[str, str]) -> str:

@@ -116,6 +116,7 @@ class Gate:
                 decision = _decided(request, verdict)
             else:
                 if io.attended:
+                    io.sink(events.ApprovalAsked(request.id))
                     self.hooks.notify(request, io.sink)
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)

@@ -34,6 +34,7 @@ from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService
 from kogniterm.runtime.services.undo_service import UndoService
 from kogniterm.runtime.session_plans import use_mode
+from kogniterm.runtime.telemetry.telemetry_session import Telemetry
 from kogniterm.runtime.turn import TurnServices, run_turn
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
@@ -80,6 +81,8 @@ class LiveSession:
     beside: SideBySide | None = None
     memory: MemoryService | None = None
     servers: McpServers | None = None
+    telemetry: Telemetry | None = None
+    """Observes the turns; None where the environment asks for none."""
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, which a session keeps."""
     notices: tuple[Phrase, ...] = ()
@@ -137,6 +140,8 @@ class LiveSession:
         """
         if self.services.only_plans or self.modes.in_plan_mode:
             self._require_planning()
+        if self.telemetry is not None:
+            sink = self.telemetry.watching(sink)
         money = (self.budget.limits.dollars, self.budget.session.dollars)
         if money != (None, None) and self.budget.price(Usage()) is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
@@ -294,6 +299,8 @@ class LiveSession:
             await self.servers.close()
         self.archive.expire()
         await self.open_model.close()
+        if self.telemetry is not None:
+            await self.telemetry.finish()
 
     def close(self) -> None:
         """End what still runs and release the session for others. Safe to call twice."""
@@ -301,6 +308,8 @@ class LiveSession:
             return
         self._closed = True
         self.executor.close()
+        if self.telemetry is not None:
+            self.telemetry.end()
         if self.memory is not None:
             self.memory.close()
         self.journal.journal.close()

@@ -103,6 +103,7 @@ async def run_turn(
         elif not journal.state.open_turn:
             return nothing_open(io, count)
         else:
+            _resume(services, io)
             count.refused += [(one.why, one.by) for one in journal.state.refused]
         answer = await first(services, io, count) if first is not None else None
         if answer is None:
@@ -118,6 +119,13 @@ async def run_turn(
         cancel_open(journal, "the turn ended early")
         answer = failed(error, count)
     return end_turn(journal, count.timed(answer), io)
+
+
+def _resume(services: TurnServices, io: TurnIO) -> None:
+    """Report that a turn which an earlier process left open is worked on again."""
+    state, name = services.journal.state, services.modes.model.info.name
+    cwd = services.runner.executor.cwd
+    io.sink(events.TurnResumed(state.session_id, state.turn, name, cwd))
 
 
 def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
@@ -139,7 +147,7 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     if given is not None:
         journal.record(NodeRan(NodeUpdate("create_plan", plan=given)))
     name, cwd = modes.model.info.name, services.runner.executor.cwd
-    io.sink(events.TurnStarted(journal.state.session_id, turn, name, cwd))
+    io.sink(events.TurnStarted(journal.state.session_id, turn, name, cwd, clean.text))
     for notice in beside.notices:
         io.sink(events.Notice(notice, "warning"))
     for news in beside.news:

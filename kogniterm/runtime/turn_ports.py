@@ -25,7 +25,9 @@ from kogniterm.types import (
     Decision,
     LimitChoice,
     LimitReached,
+    ModelAsked,
     ModelEvent,
+    ModelFailed,
     ModelRequest,
     Phrase,
     Plan,
@@ -105,21 +107,40 @@ class AskPort:
         return await self.ask_now(question, answers)
 
 
-def relay(item: ModelEvent | ToolRan | str, sink: EventSink, count: TurnCount) -> None:
-    """Count a report of the graph and pass it to `sink` as an event.
-
-    A string is the purpose of the model call that begins.
-    """
-    if isinstance(item, str):
-        count.begin_call(item)
-        sink(events.ModelCalled(item, count.steps))
+def relay(
+    item: ModelEvent | ToolRan | ModelAsked | ModelFailed, sink: EventSink, count: TurnCount
+) -> None:
+    """Count a report of the graph and pass it to `sink` as an event."""
+    if isinstance(item, ModelAsked):
+        count.begin_call(item.purpose)
+        sink(
+            events.ModelCalled(
+                item.purpose, count.steps, item.id, item.agent, item.model, item.server, item.effort
+            )
+        )
         sink(events.BudgetUsed(count.budget.shown()))
     elif isinstance(item, Reply):
         count.add_usage(item.usage)
-        sink(events.ModelAnswered(count.purpose, item.usage, count.usage))
+        sink(answered(item, count))
         sink(events.BudgetUsed(count.budget.shown()))
     else:
         sink(item)
+
+
+def answered(reply: Reply, count: TurnCount) -> events.ModelAnswered:
+    """Return the end of a model call as an event."""
+    message, asked = reply.message, reply.asked
+    return events.ModelAnswered(
+        asked.purpose if asked is not None else count.purpose,
+        reply.usage,
+        count.usage,
+        call=asked.id if asked is not None else "",
+        response_id=message.id or "",
+        response_model=str(message.response_metadata.get("model_name") or ""),
+        finish_reason=reply.finish_reason,
+        first_seconds=reply.first,
+        tools=tuple(call["name"] for call in message.tool_calls),
+    )
 
 
 # --- the modes of a session -----------------------------------------------------------------------

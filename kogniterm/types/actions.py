@@ -106,6 +106,7 @@ class ToolRan:
     """A run of an effect-free tool inside the graph; `agent` is the sub-agent that called it.
 
     A `malformed` call did not run: the observation tells the model what is wrong with it.
+    `call_id` is the model's tool call id, and `seconds` how long it ran.
     """
 
     name: str
@@ -114,6 +115,8 @@ class ToolRan:
     failed: bool = False
     agent: str = ""
     malformed: bool = False
+    call_id: str = ""
+    seconds: float = 0.0
 
 
 ApprovalMode = Literal["manual", "accept-edits", "auto", "plan"]

@@ -16,6 +16,9 @@ from kogniterm.types.model_calls import (
     AnswerDelta as AnswerDelta,
 )
 from kogniterm.types.model_calls import (
+    ModelFailed as ModelFailed,
+)
+from kogniterm.types.model_calls import (
     ModelLoading as ModelLoading,
 )
 from kogniterm.types.model_calls import (
@@ -41,7 +44,18 @@ BY_PROGRAM = "program"
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """The start of a turn."""
+    """The start of a turn; `text` is the user's input, with secrets replaced."""
+
+    session_id: str
+    turn: int
+    model: str
+    folder: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResumed:
+    """The start of work on a turn that an earlier process left open."""
 
     session_id: str
     turn: int
@@ -51,19 +65,38 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
-    """The start of a model call; `purpose` as in `types.ModelPurpose`."""
+    """The start of a model call; `purpose` as in `types.ModelPurpose`.
+
+    `call` is the id of the call, `agent` the sub-agent that makes it (empty: the main one),
+    `server` where the model is reached and `effort` that of reasoning, where one was chosen.
+    """
 
     purpose: str
     step: int
+    call: str = ""
+    agent: str = ""
+    model: str = ""
+    server: str = ""
+    effort: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
-    """The end of a model call; `usage` is of this call alone."""
+    """The end of a model call; `usage` is of this call alone.
+
+    `response_id`, `response_model` and `finish_reason` are the provider's own, `first_seconds` is
+    the time until the first piece of the reply, and `tools` are the names of the tools it calls.
+    """
 
     purpose: str
     usage: Usage
     total: Usage
+    call: str = ""
+    response_id: str = ""
+    response_model: str = ""
+    finish_reason: str = ""
+    first_seconds: float | None = None
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +162,13 @@ class ActionProposed:
     report: RiskReport
     verdict: Verdict
     cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """The question to the user about a request that policy leaves to them."""
+
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +274,14 @@ class TurnEnded:
 
 Event = (
     TurnStarted
+    | TurnResumed
     | ModelCalled
     | AnswerDelta
     | ThoughtDelta
     | ModelRetried
     | ModelLoading
     | ModelAnswered
+    | ModelFailed
     | BudgetUsed
     | LimitDecided
     | PlanProposed
@@ -248,6 +290,7 @@ Event = (
     | ToolRan
     | AgentStarted
     | ActionProposed
+    | ApprovalAsked
     | ActionDecided
     | CommandStarted
     | CommandOutput

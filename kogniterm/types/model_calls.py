@@ -23,6 +23,8 @@ class ModelInfo:
     are the efforts of reasoning to choose from, and `effort` is the one that was chosen.
     `search_host` is the host at which its provider searches the web; empty where it does not.
     `finds_facts` is whether it is asked for facts to remember, which a script may leave out.
+    `server` is the host at which it is reached, with the port where it has one; empty for a model
+    that is not.
     """
 
     name: str
@@ -37,6 +39,7 @@ class ModelInfo:
     effort: str = ""
     search_host: str = ""
     finds_facts: bool = True
+    server: str = ""
 
     @property
     def label(self) -> str:
@@ -65,6 +68,32 @@ class ModelRequest:
     schema: Mapping[str, Any] | None = None
     agent: str = ""
     language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAsked:
+    """The start of a model call: what for, which agent asks, and which model.
+
+    `id` is unique in the process. `agent` is the sub-agent by its call id, empty for the main one.
+    """
+
+    purpose: str
+    id: str = ""
+    agent: str = ""
+    model: str = ""
+    server: str = ""
+    effort: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFailed:
+    """The end of a model call without a reply; `kind` is the class of the error.
+
+    `call` is the id of the call, as in `ModelAsked`.
+    """
+
+    call: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +130,13 @@ class ThoughtDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelRetried:
-    """A failed model call, to be made again in `wait` seconds."""
+    """A failed model call, to be made again in `wait` seconds; `call` is the id of the call."""
 
     attempt: int
     of: int
     wait: float
     reason: Phrase
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +156,22 @@ class Reply:
 
     It may be empty, and a provider may have cut it or found it malformed: then the message's
     `response_metadata` says so under `UNUSABLE`, in words for the model. `sources` are the pages
-    that a search of the web led to.
+    that a search of the web led to. Where the call was announced, `asked` is how, and `first` the
+    seconds until the first piece of the reply came.
     """
 
     message: AIMessage
     usage: Usage = field(default_factory=Usage)
     sources: tuple[WebSource, ...] = ()
+    asked: ModelAsked | None = None
+    first: float | None = None
+
+    @property
+    def finish_reason(self) -> str:
+        """Return why the provider says that the reply ended; empty where it does not say."""
+        given = self.message.response_metadata
+        names = ("finish_reason", "stop_reason", "done_reason")
+        return next((str(given[name]) for name in names if given.get(name)), "")
 
 
 ModelEvent = AnswerDelta | ThoughtDelta | ModelRetried | ModelLoading | Reply

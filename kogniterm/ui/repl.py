@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -528,6 +529,11 @@ class Repl:
             session, self._session = self._session, None
             await session.finish("prompt_input_exit" if self._leaving else "clear")
             await asyncio.to_thread(session.close)
+            unsent = session.telemetry.problem() if session.telemetry is not None else None
+            if unsent is not None and self._leaving:
+                sys.stderr.write(f"{translate(unsent)}\n")
+            elif unsent is not None:
+                self.display.say(unsent, "warning")
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run something beside the turns; leaving waits for it."""

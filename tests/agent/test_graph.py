@@ -20,7 +20,16 @@ from kogniterm.models.calling import ModelOptions
 from kogniterm.models.scripted_model import open_scripted
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.command_tools import execute_command
-from kogniterm.types import AnswerDelta, NodeUpdate, Phrase, Plan, PlanMode, PlanStep, ToolRan
+from kogniterm.types import (
+    AnswerDelta,
+    ModelAsked,
+    NodeUpdate,
+    Phrase,
+    Plan,
+    PlanMode,
+    PlanStep,
+    ToolRan,
+)
 
 
 class Word(Arguments):
@@ -71,8 +80,8 @@ class Driver:
                 self.updates.append(item)
                 self.messages += item.messages
                 self.plan = item.plan or self.plan
-            elif isinstance(item, str):
-                self.calls.append(item)
+            elif isinstance(item, ModelAsked):
+                self.calls.append(item.purpose)
             elif isinstance(item, ToolRan):
                 self.tools.append(item)
             elif isinstance(item, AnswerDelta):

@@ -138,7 +138,14 @@ LIGHT_ROOTS = (
 
 READS_ENVIRONMENT = ("kogniterm.settings",)
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
-WRITES_TO_STREAMS = ("kogniterm.cli", "kogniterm.ui", "kogniterm.__main__", "kogniterm.logs")
+WRITES_TO_STREAMS = (
+    "kogniterm.cli",
+    "kogniterm.ui",
+    "kogniterm.__main__",
+    "kogniterm.logs",
+    "kogniterm.runtime.telemetry.span_exporters",
+)
+"""The screens, the log, and the console exporter of OpenTelemetry, which the user asks for."""
 SPEAKS_TO_MODELS = tuple(
     f"kogniterm.{part}"
     for part in ("agent", "execution", "memory", "models", "runtime", "sessions", "tools")
@@ -157,7 +164,9 @@ BROAD_EXCEPT = (
     "kogniterm.ui.repl",
     "kogniterm.agent.tool_dispatch",
     "kogniterm.tools.plugins",
+    "kogniterm.runtime.telemetry.telemetry_session",
 )
+"""Entry points, the border to tools, and the thread of telemetry, which must not end a turn."""
 
 
 _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

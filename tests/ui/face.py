@@ -195,6 +195,7 @@ class PlayedSession:
     archive: PlayedArchive = field(default_factory=PlayedArchive)
     skills: PlayedSkills = field(default_factory=PlayedSkills)
     servers: None = None
+    telemetry: None = None
     hooks: Hooks = field(default_factory=Hooks)
     granted: list[tuple[str, bool]] = field(default_factory=list)
     refuses_to_save: bool = False

@@ -23,6 +23,7 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import CHARS_PER_TOKEN, clip, fitted
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import artifact_of
+from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
 from kogniterm.errors import ModelError
 from kogniterm.text.visible import whole
@@ -118,8 +119,7 @@ class Judge:
         write, reply = get_stream_writer(), None
         try:
             request = _request(case, context.window.room(context.model.info, ()))
-            write(request.purpose)
-            async for event in context.model.stream(request):
+            async for event in ask(context.model, request, write):
                 # Its words are not the answer: nothing of them is shown as they come.
                 if isinstance(event, Reply | ModelRetried | ModelLoading):
                     write(event)

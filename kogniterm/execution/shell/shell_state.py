@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError
+from kogniterm.settings.telemetry_variables import HEADER_NAMES
 
 SECRET_NAMES = (
     "GOOGLE_API_KEY",
@@ -26,8 +27,10 @@ SECRET_NAMES = (
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
     "GOOGLE_APPLICATION_CREDENTIALS_JSON",
+    *HEADER_NAMES,
 )
-"""Keys of model providers that belong to KogniTerm; variables named KOGNITERM_* go too."""
+"""Keys of model providers and of a telemetry collector that belong to KogniTerm; variables named
+KOGNITERM_* go too."""
 
 UNATTENDED: Mapping[str, str] = {
     "PAGER": "cat",

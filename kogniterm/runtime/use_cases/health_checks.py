@@ -20,8 +20,10 @@ from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, program_folder
 from kogniterm.host.programs import find_program
+from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
+from kogniterm.settings.telemetry_variables import telemetry_variables
 from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.types import Phrase
 
@@ -76,6 +78,7 @@ def check_installation(
         yield from _database(settings, paths)
         yield _kept_replies(settings, paths)
         yield from _sandbox(settings, paths)
+        yield from _telemetry()
         if online:
             yield from _online(settings)
     yield from _folders(paths)
@@ -292,6 +295,25 @@ def sandbox_findings(found: Probe) -> Iterator[Finding]:
         if missing:
             fix = Phrase("install bubblewrap, or run with --no-sandbox")
         yield Finding("note", Phrase("sandbox: none works here; --auto-approve needs one"), fix)
+
+
+def _telemetry() -> Iterator[Finding]:
+    """Yield whether and where telemetry is sent; nothing is."""
+    found = telemetry_variables(environment())
+    yield from (Finding("bad", problem) for problem in found.problems)
+    if not found.on:
+        yield Finding("ok", Phrase("telemetry: off"))
+        return
+    missing = missing_packages()
+    if missing:
+        text = Phrase("telemetry: not sent, because its packages are not installed")
+        yield Finding("bad", text, _verbatim(install_command(*missing)))
+        return
+    where = ", ".join(found.hosts) or "console"
+    content = Phrase("telemetry: sent to {host}, with texts", {"host": where})
+    yield Finding(
+        "ok", content if found.content else Phrase("telemetry: sent to {host}", {"host": where})
+    )
 
 
 def _installed(package: str) -> bool:

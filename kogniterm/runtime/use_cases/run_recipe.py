@@ -26,6 +26,7 @@ from kogniterm.agent import messages
 from kogniterm.agent.compaction import fitted
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item
+from kogniterm.agent.model_asking import ask
 from kogniterm.agent.recipe_graph import NodeResult, checked_inputs, run_recipe
 from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.agent.replies import MAX_UNUSABLE
@@ -66,6 +67,8 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     EffectClass,
+    ModelAsked,
+    ModelFailed,
     ModelRequest,
     NodeUpdate,
     Phrase,
@@ -270,9 +273,12 @@ class SessionRecipePorts:
 
     async def _ask(self, request: ModelRequest) -> Reply:
         await self._may_continue()
-        relay(request.purpose, self.io.sink, self.count)
         reply: Reply | None = None
-        async for event in self.session.modes.model.stream(request):
+
+        def tell(item: ModelAsked | ModelFailed) -> None:
+            relay(item, self.io.sink, self.count)
+
+        async for event in ask(self.session.modes.model, request, tell):
             if isinstance(event, Reply):
                 reply = event
                 relay(event, self.io.sink, self.count)

@@ -1,0 +1,1 @@
+"""OpenTelemetry: the events of a session as spans and metrics, where variables ask for it."""

@@ -1,0 +1,395 @@
+"""Telemetry: spans and metrics of real turns, received over HTTP and decoded as OTLP."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kogniterm.runtime.telemetry import conventions as names
+from kogniterm.types import Answer
+from tests.flows.conftest import Flow, MakeFlow, no, yes
+from tests.flows.program import start_run
+from tests.support.forge import Forge
+from tests.support.otlp_receiver import Receiver, receiving
+
+MARKS = ("INPUTMARK", "COMMANDMARK", "OUTPUTMARK", "ANSWERMARK", "FILEMARK", "PURPOSEMARK")
+MARKED = """
+replies:
+  - calls: [{tool: read_file, arguments: {path: FILEMARK.txt}}]
+  - {run: "grep COMMANDMARK FILEMARK.txt", purpose: PURPOSEMARK}
+  - {run: "touch FILEMARK", purpose: PURPOSEMARK}
+  - {text: ANSWERMARK}
+"""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as found:
+        yield found
+
+
+def observed(make_flow: MakeFlow, receiver: Receiver, script: str, **given: object) -> Flow:
+    flow = make_flow(script, **given)
+    flow.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.url
+    return flow
+
+
+async def run(flow: Flow, text: str | None = "go") -> Answer:
+    answer = await flow.run(text)
+    assert flow.session is not None
+    await flow.session.finish()
+    flow.close()
+    return answer
+
+
+async def test_a_turn_is_a_tree_of_spans_with_the_names_of_the_conventions(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    flow = observed(make_flow, receiver, MARKED, decisions=[yes, no("not now")])
+    (flow.folder / "FILEMARK.txt").write_text("OUTPUTMARK\n")
+    answer = await run(flow, "INPUTMARK")
+    turn = receiver.the("invoke_agent kogniterm")
+    assert (turn.parent, turn.kind) == ("", 1)
+    session = turn.attributes[names.CONVERSATION]
+    assert turn.attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "kogniterm",
+        "gen_ai.agent.version": turn.attributes["gen_ai.agent.version"],
+        "gen_ai.conversation.id": session,
+        "gen_ai.provider.name": "scripted",
+        "gen_ai.request.model": "scripted",
+        "gen_ai.usage.input_tokens": answer.usage.input,
+        "gen_ai.usage.output_tokens": answer.usage.output,
+        "kogniterm.turn.number": 1,
+        "kogniterm.turn.stop": "refused",
+        "kogniterm.turn.waited": turn.attributes["kogniterm.turn.waited"],
+        "error.type": "refused",
+    }
+    assert receiver.below(turn) == [
+        "chat scripted",
+        "execute_tool read_file",
+        "chat scripted",
+        "execute_tool execute_command grep",
+        "chat scripted",
+        "execute_tool execute_command",
+        "chat scripted",
+    ]
+    assert {one.trace for one in receiver.spans} == {turn.trace}
+    chat = receiver.named("chat scripted")[0]
+    assert chat.kind == 3
+    assert chat.attributes["gen_ai.operation.name"] == "chat"
+    assert chat.attributes["gen_ai.conversation.id"] == session
+    assert chat.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+    ran = receiver.the("execute_tool execute_command grep")
+    assert receiver.below(ran) == ["approval", "command"]
+    assert ran.attributes["process.exit.code"] == 1
+    assert ran.attributes["process.executable.name"] == "grep"
+    assert ran.attributes["gen_ai.tool.call.id"] == "call_2"
+    assert ran.attributes["kogniterm.approval.by"] == "user"
+    assert not ran.failed  # a command that says no is no failure of the tool
+    refused = receiver.the("execute_tool execute_command")
+    assert refused.attributes["error.type"] == "rejected"
+    assert receiver.below(refused) == ["approval"]
+    asked, command = receiver.named("approval")[0], receiver.the("command")
+    assert ran.begin <= asked.begin <= asked.end <= command.begin <= command.end <= ran.end
+    assert receiver.schemas == {names.SCHEMA_URL}
+    assert receiver.resources[0]["service.name"] == "kogniterm"
+
+
+async def test_no_text_is_sent_unless_content_is_asked_for(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    flow = observed(make_flow, receiver, MARKED, decisions=[yes, no("REASONMARK")])
+    (flow.folder / "FILEMARK.txt").write_text("OUTPUTMARK\n")
+    await run(flow, "INPUTMARK")
+    sent = b"".join(receiver.bodies)
+    for mark in (*MARKS, "REASONMARK", str(flow.folder), str(flow.folder.parent)):
+        assert mark.encode() not in sent, mark
+    assert not any(set(names.CONTENT) & set(span.attributes) for span in receiver.spans)
+
+
+async def test_content_on_request_is_redacted_like_everything(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    key = "sk-" + "proj-" + "a1B2" * 12
+    script = f"""
+replies:
+  - {{run: "echo OUTPUTMARK key={key}", purpose: Look}}
+  - {{text: "ANSWERMARK {key}"}}
+"""
+    flow = observed(make_flow, receiver, script)
+    flow.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "true"
+    await run(flow, f"INPUTMARK {key}")
+    turn = receiver.the("invoke_agent kogniterm")
+    assert "INPUTMARK" in turn.attributes["gen_ai.input.messages"]
+    assert "ANSWERMARK" in turn.attributes["gen_ai.output.messages"]
+    tool = receiver.the("execute_tool execute_command echo")
+    assert "OUTPUTMARK" in tool.attributes["gen_ai.tool.call.arguments"]
+    assert "OUTPUTMARK" in tool.attributes["gen_ai.tool.call.result"]
+    assert "ANSWERMARK" in receiver.named("chat scripted")[-1].attributes["gen_ai.output.messages"]
+    assert key.encode() not in b"".join(receiver.bodies)
+
+
+async def test_metrics_count_tokens_commands_and_approvals(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    script = "replies: [{run: 'true', purpose: A}, {run: 'false', purpose: B}, {text: Done.}]"
+    flow = observed(make_flow, receiver, script, decisions=[yes, yes])
+    answer = await run(flow)
+    tokens = {at["gen_ai.token.type"]: p for at, p in receiver.metrics["gen_ai.client.token.usage"]}
+    assert tokens["input"].sum == answer.usage.input
+    assert tokens["output"].sum == answer.usage.output
+    ((about, calls),) = receiver.metrics["gen_ai.client.operation.duration"]
+    assert (calls.count, about["gen_ai.provider.name"]) == (3, "scripted")
+    assert calls.explicit_bounds[0] == 0.01
+    ended = receiver.metrics["kogniterm.commands"]
+    commands = {at["kogniterm.command.outcome"]: point.as_int for at, point in ended}
+    assert commands == {"succeeded": 1, "failed": 1}
+    ((decided, approvals),) = receiver.metrics["kogniterm.approvals"]
+    assert decided == {"kogniterm.approval.decision": "approve", "kogniterm.approval.by": "user"}
+    assert approvals.as_int == 2
+    ((_, waits),) = receiver.metrics["kogniterm.approval.wait.duration"]
+    assert waits.count == 2
+
+
+AGENTS = """
+replies:
+  - when: {turn: 1, last_contains: Compare them}
+    calls:
+      - {tool: delegate, arguments: {task: Look at a.txt, tools: read}}
+      - {tool: delegate, arguments: {task: Look at b.txt, tools: read}}
+  - when: {last_contains: Look at a.txt}
+    calls: [{tool: read_file, arguments: {path: a.txt}}]
+  - when: {last_contains: Look at b.txt}
+    calls: [{tool: read_file, arguments: {path: b.txt}}]
+  - {when: {last_contains: first word}, text: a.txt is blue.}
+  - {when: {last_contains: second word}, text: b.txt is green.}
+  - {when: {last_contains: b.txt is green.}, text: They differ.}
+"""
+
+
+async def test_sub_agents_at_work_side_by_side_have_their_own_calls(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    flow = observed(make_flow, receiver, AGENTS)
+    (flow.folder / "a.txt").write_text("first word\n")
+    (flow.folder / "b.txt").write_text("second word\n")
+    await run(flow, "Compare them")
+    turn = receiver.the("invoke_agent kogniterm")
+    delegated = receiver.named("execute_tool delegate")
+    assert [one.parent for one in delegated] == [turn.id, turn.id]
+    for tool in delegated:
+        (agent,) = [one for one in receiver.spans if one.parent == tool.id]
+        assert agent.name == "invoke_agent subagent"
+        assert agent.attributes["gen_ai.agent.id"] == tool.attributes["gen_ai.tool.call.id"]
+        assert receiver.below(agent) == ["chat scripted", "execute_tool read_file", "chat scripted"]
+        assert tool.begin <= agent.begin <= agent.end <= tool.end
+    assert receiver.below(turn)[0] == receiver.below(turn)[-1] == "chat scripted"
+
+
+async def test_a_call_that_makes_a_plan_is_below_a_plan_span(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    script = """
+replies:
+  - plan: {goal: GOALMARK, steps: [{id: s1, what: STEPMARK}]}
+  - {run: "true", purpose: A}
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - {text: Done.}
+"""
+    flow = observed(make_flow, receiver, script)
+    await run(flow)
+    turn, plan = receiver.the("invoke_agent kogniterm"), receiver.the("plan kogniterm")
+    assert plan.parent == turn.id
+    assert plan.attributes["gen_ai.operation.name"] == "plan"
+    assert receiver.below(plan) == ["chat scripted"]
+    assert b"MARK" not in b"".join(receiver.bodies)
+
+
+async def test_the_caller_of_the_program_is_the_parent(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    flow = observed(make_flow, receiver, "replies: [{text: Hello.}]")
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    flow.environ["TRACEPARENT"] = f"00-{trace}-{span}-01"
+    await run(flow)
+    turn = receiver.the("invoke_agent kogniterm")
+    assert (turn.trace, turn.parent) == (trace, span)
+
+
+async def test_a_turn_that_a_kill_left_open_is_linked_to_its_beginning(
+    make_flow: MakeFlow, receiver: Receiver, forge: Forge
+) -> None:
+    script = "replies: [{run: 'sleep 300', purpose: A}, {text: Done.}]"
+    flow = observed(make_flow, receiver, script)
+    flow.environ["OTEL_BSP_SCHEDULE_DELAY"] = "1"
+    started = start_run(forge, flow, "-y", "wait")
+    receiver.until(lambda: bool(receiver.spans))  # what has ended is sent before the kill
+    started.send(signal.SIGKILL)
+    assert started.wait() == -signal.SIGKILL, started.said
+    started = start_run(forge, flow, "--resume", "last")
+    started.wait()
+    turn = receiver.the("invoke_agent kogniterm")
+    ((trace, first),) = turn.links
+    assert trace != turn.trace
+    before = [one for one in receiver.spans if one.trace == trace]
+    assert [one.parent for one in before] == [first]
+    assert before[0].name == "chat scripted"
+
+
+def failed_collector(kind: str, receiver: Receiver) -> str:
+    """Return the address of a collector that does not take what it gets."""
+    if kind == "refuses":
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            return f"http://127.0.0.1:{closed.getsockname()[1]}"
+    if kind == "answers 500":
+        receiver.status = 500
+    if kind == "hangs":
+        receiver.hold = threading.Event()
+    return receiver.url
+
+
+@pytest.mark.parametrize("kind", ["refuses", "answers 500", "hangs"])
+async def test_a_collector_that_fails_costs_one_line_and_nothing_else(
+    make_flow: MakeFlow, receiver: Receiver, forge: Forge, kind: str
+) -> None:
+    flow = make_flow("replies: [{run: 'echo ran >>count', purpose: A}, {text: Done.}]")
+    flow.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = failed_collector(kind, receiver)
+    started = start_run(forge, flow, "-y", "count")
+    assert started.wait() == 0, started.said
+    assert started.out.read_text() == "Done.\n"
+    assert (flow.folder / "count").read_text() == "ran\n"
+    lines = [line for line in started.err.read_text().splitlines() if "elemetry" in line]
+    assert len(lines) == 1, started.said
+    assert "Traceback" not in started.said
+    assert "127.0.0.1:" in lines[0]
+
+
+HEADER = "Bearer c0llect0r-k3y-1234567890"
+
+
+async def test_the_key_of_a_collector_reaches_no_command_and_no_model(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    script = """
+replies:
+  - {run: "env | grep OTEL", purpose: Look}
+  - {run: "cat /proc/$PPID/environ header.txt", purpose: Look}
+  - {text: Done.}
+"""
+    flow = observed(make_flow, receiver, script)
+    flow.environ["OTEL_EXPORTER_OTLP_HEADERS"] = f"authorization={HEADER.replace(' ', '%20')}"
+    flow.environ["OTEL_EXPORTER_OTLP_TRACES_HEADERS"] = f"authorization={HEADER},x-team=a"
+    (flow.folder / "header.txt").write_text(f"found {HEADER}\n")
+    await flow.run()
+    shown = "\n".join(flow.shown)
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in shown  # an address is no secret
+    assert "HEADERS" not in shown
+    assert "c0llect0r" not in shown
+    assert "found" in shown
+    assert flow.session is not None
+    await flow.session.finish()
+    given = [headers.get("authorization") for headers in receiver.headers]
+    assert given == [HEADER] * len(given)
+
+
+async def test_files_of_a_folder_and_of_the_user_cannot_switch_telemetry_on(
+    make_flow: MakeFlow, receiver: Receiver, forge: Forge
+) -> None:
+    flow = make_flow("replies: [{text: Done.}]")
+    variable = f"OTEL_EXPORTER_OTLP_ENDPOINT={receiver.url}\n"
+    (flow.folder / ".env").write_text(variable)
+    (flow.folder / ".kogniterm").mkdir()
+    (flow.folder / ".kogniterm" / ".env").write_text(variable)
+    (flow.folder / ".kogniterm" / "config.toml").write_text(f'otlp_endpoint = "{receiver.url}"\n')
+    started = start_run(forge, flow, "go", "--env-file", ".env")
+    assert started.wait() == 0, started.said
+    assert receiver.bodies == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"OTEL_SDK_DISABLED": "true"},
+        {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"},
+    ],
+)
+def test_nothing_is_imported_or_sent_where_telemetry_is_off(
+    make_flow: MakeFlow, receiver: Receiver, given: dict[str, str]
+) -> None:
+    flow = make_flow("replies: [{run: 'true', purpose: A}, {text: Done.}]")
+    flow.environ |= given
+    if given:
+        flow.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.url
+    program = (
+        "import sys\nfrom kogniterm.__main__ import main\nstatus = main()\n"
+        "print([n for n in sys.modules if n.startswith(('opentelemetry', 'google.protobuf'))])\n"
+        "sys.exit(status)"
+    )
+    model = str(flow.flags["model"])
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", "--no-sandbox", "-y", "--model", model, "go"],
+        env=flow.environ,
+        cwd=flow.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Done.\n[]\n"
+    assert receiver.bodies == []
+
+
+async def test_retries_and_failures_of_the_model_are_on_its_span(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    script = """
+replies:
+  - {error: unavailable, retry: true, retry_after: 0}
+  - {run: "true", purpose: A}
+  - {error: auth, message: "KEYMARK is wrong"}
+"""
+    flow = observed(make_flow, receiver, script)
+    answer = await run(flow)
+    assert answer.stop == "model_failed"
+    first, second = receiver.named("chat scripted")
+    assert [name for name, _ in first.events] == ["retry"]
+    assert not first.failed
+    assert (second.failed, second.attributes["error.type"]) == (True, "ModelAuthError")
+    turn = receiver.the("invoke_agent kogniterm")
+    assert (turn.failed, turn.attributes["error.type"]) == (True, "model_failed")
+    assert b"KEYMARK" not in b"".join(receiver.bodies)
+
+
+def test_names_are_those_of_the_conventions() -> None:
+    from opentelemetry.semconv._incubating.attributes import (
+        error_attributes,
+        gen_ai_attributes,
+        mcp_attributes,
+        process_attributes,
+        server_attributes,
+    )
+    from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+
+    modules = (
+        error_attributes, gen_ai_attributes, gen_ai_metrics, mcp_attributes, process_attributes,
+        server_attributes,
+    )  # fmt: skip
+    known = {value for module in modules for value in vars(module).values() if type(value) is str}
+    newer = {
+        "gen_ai.request.reasoning.level",
+        "gen_ai.invoke_agent.duration",
+        "gen_ai.execute_tool.duration",
+    }
+    given = {key: value for key, value in vars(names).items() if key.isupper()}
+    own = {value for value in given.values() if type(value) is str and "." in value}
+    foreign = {name for name in own if not name.startswith(("kogniterm.", "https:"))}
+    assert foreign - known == newer
