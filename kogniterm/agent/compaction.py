@@ -31,7 +31,7 @@ from kogniterm.agent.messages import (
     without_images,
 )
 from kogniterm.errors import ContextOverflowError
-from kogniterm.types import ModelInfo, Plan, ToolSpec
+from kogniterm.types import USE_SKILL, ModelInfo, Plan, ToolSpec
 from kogniterm.types.turn_values import NOTE
 
 CHARS_PER_TOKEN = 3.0
@@ -61,7 +61,6 @@ SKILLS_SHARE = 0.20
 SKILLS_LEAST = 5_000
 """Tokens that these may take in any case: a compaction that the user asks for has no window."""
 
-USE_SKILL = "use_skill"
 _SKILL = re.compile(
     r'<skill name="(?P<name>[a-z0-9-]{1,64})" folder="[^"\n]*">\n.*?\n</skill>', re.DOTALL
 )

@@ -164,6 +164,8 @@ class ThinkContext:
     """The sub-agent's task, short."""
     agent_name: str = ""
     """The sub-agent's name, where it has one."""
+    skills: str = ""
+    """The catalogue of skills, for sub-agents that may use them; the main agent has it already."""
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
     """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()

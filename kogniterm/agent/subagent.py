@@ -28,6 +28,7 @@ from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     CALL_TOOL,
+    USE_SKILL,
     ActionRequest,
     AgentState,
     ModelAsked,
@@ -115,7 +116,7 @@ class Task:
         """Return whether it may change something."""
         if self.agent is None:
             return self.kind in ACTING
-        return not set(self.tools) <= set(READING)
+        return not set(self.tools) <= {*READING, USE_SKILL}
 
     @property
     def rounds(self) -> int:
@@ -289,6 +290,12 @@ class SubAgent:
     def _name(self) -> str:
         return self.task.agent.name if self.task.agent is not None else ""
 
+    @property
+    def _priced_as(self) -> str:
+        """Return the name of its model, where it has another than the session."""
+        own = self.model.info.name if self.model is not None else ""
+        return own if own != self.context.model.info.name else ""
+
     async def _think(self) -> tuple[ActionRequest, ...]:
         """Let the nested graph run to its end: what waits outside of it then."""
         think = self.context.think
@@ -310,6 +317,8 @@ class SubAgent:
         system = prompts.text(f"subagent.{'acting' if acting else 'reading'}")
         if self.task.agent is not None:
             system = f"{system}\n\n{self.task.agent.instructions}"
+        if USE_SKILL in tools and self.context.skills:
+            system = f"{system}\n\n{self.context.skills}"
         other = self.model is not None and self.model is not self.context.model
         return replace(
             self.context,
@@ -362,13 +371,13 @@ class SubAgent:
         made = update.plan if update.plan != self.state.plan else None
         self.state = self.state.grown(update.messages, update.usage, update.failure, made)
         mine = replace(update, agent=self.key, pending=(), plan=None, answer=None, own_plan=made)
-        self.write(mine)
+        self.write(replace(mine, model=self._priced_as))
 
     def _pass_on(self, item: object) -> None:
         """Pass on what costs and what was looked at; its text is not the turn's answer."""
         if isinstance(item, Reply):
             self._unbooked += item.usage
-            self.write(item)
+            self.write(replace(item, model=self._priced_as))
         elif isinstance(item, ToolRan):
             self.write(replace(item, agent=self.key))
         elif isinstance(item, ModelAsked | ModelFailed):

@@ -30,13 +30,13 @@ from kogniterm.cli.options import (
     settings_of,
 )
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError
+from kogniterm.host.named_files import mentions
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
 from kogniterm.ui.commands.registry import is_slash_command, names_of, split_line
 from kogniterm.ui.locale import _, mark, translate
-from kogniterm.ui.prompt.attachments import mentions
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
@@ -246,24 +246,16 @@ def _called(session: LiveSession, user_input: UserInput) -> UserInput:
         return addressed(user_input, session.context.agents.named)
     if not is_slash_command(user_input.text):
         return user_input
-    from kogniterm.runtime.extensions.custom_commands import custom_commands_of, typed_command
+    from kogniterm.runtime.extensions.custom_commands import command_input
     from kogniterm.text.spelling import meant
     from kogniterm.ui.commands.command_table import COMMANDS
 
     built_in = names_of(COMMANDS)
-    known, _refused = custom_commands_of(session, built_in)
-    custom, argument = typed_command(known, user_input.text)
-    if custom is not None:
-        find = partial(mentions, folder=session.folder)
-        given = custom.given(argument, session.folder, find)
+    given, names = command_input(session, user_input.text, built_in)
+    if given is not None:
         return replace(given, data=user_input.data, source="run")
-    name, argument = split_line(user_input.text)
-    taken = {*built_in, *(word for one in known for word in (one.name, one.alias))}
-    skills = [skill for skill, _description in session.skills.commands(taken)]
-    if name in skills:
-        text = session.skills.run_by_user(name, argument)
-        return replace(user_input, text=text, line=user_input.text)
-    near = None if name in built_in else meant(name, [*(one.name for one in known), *skills])
+    name, _argument = split_line(user_input.text)
+    near = None if name in built_in else meant(name, names)
     if near:
         raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
     return user_input

@@ -138,7 +138,7 @@ def assemble(
     known = _tools(known, given, written, executor, asker, forgetting, modes, skills, servers)
     hooks = Hooks(hook_service)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
-    agents = _agents(given, project, known.tools, open_model, written)
+    agents = _agents(given, project, known.tools, open_model, written, skills)
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)
     session = LiveSession(
         journal=written,
@@ -240,9 +240,12 @@ def _agents(
     tools: Collection[str],
     open_model: OpenModels,
     journal: TurnJournal,
+    skills: SkillService,
 ) -> SessionAgents:
     """Return the sub-agents of the user and the project, once the journal has them."""
-    agents = session_agents(given.paths.extensions.agents, project, tools, open_model)
+    agents = session_agents(
+        given.paths.extensions.agents, project, tools, open_model, skills.preloaded
+    )
     if agents.named:
         journal.record(agents.note(journal.redact))
     return agents
@@ -341,7 +344,11 @@ def _budget(settings: Settings, modes: SessionModes) -> Budget:
         output_bytes=int(megabytes * 1_000_000) if megabytes is not None else None,
     )
     of_session = Limits(tokens=settings.max_session_tokens, dollars=settings.max_session_cost_usd)
-    return Budget(of_turn, of_session, price=lambda usage: cost_of(modes.model.info.name, usage))
+    return Budget(
+        of_turn,
+        of_session,
+        price=lambda usage, model: cost_of(model or modes.model.info.name, usage),
+    )
 
 
 def _tools(

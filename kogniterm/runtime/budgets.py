@@ -31,6 +31,7 @@ class Limits:
     output_bytes: int | None = None
 
 
+NO_OTHERS: Mapping[str, Usage] = {}
 NOTHING: Mapping[str, float] = dict.fromkeys((field.name for field in fields(Limits)), 0)
 OF_ACTIONS = ("seconds", "commands", "output_bytes")
 """The budgets that another action needs; the other ones are those of model calls."""
@@ -43,31 +44,48 @@ class Budget:
     """A session's limits, which may change at any time, and what its turn has spent so far.
 
     `limits` are those of a turn, `session` those of the whole session (of `OF_SESSION`). `price`
-    returns the cost of model calls in US dollars, None where it is not known. `spent` is set by
+    returns the cost of calls of a model ("": the session's) in US dollars, None where it is not
+    known. `spent` is set by
     the turn that runs, or ran last; `before` is what was spent before that turn. `_granted` is
     what the user allowed beyond a limit that was reached: in a turn for that turn alone.
-    `_priced` is the part of the session's usage with its dollars that earlier models took.
+    `_priced` is the part of the session's usage, and of that of other models, with its dollars
+    that earlier models took.
     """
 
     limits: Limits = field(default_factory=Limits)
     session: Limits = field(default_factory=Limits)
-    price: Callable[[Usage], float | None] = lambda usage: None
+    price: Callable[[Usage, str], float | None] = lambda usage, model: None
     spent: Callable[[], Mapping[str, float]] = lambda: NOTHING
     before: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     _granted: dict[tuple[bool, str], float] = field(default_factory=dict)
-    _priced: tuple[Usage, float] = (Usage(), 0.0)
+    _priced: tuple[Usage, Mapping[str, Usage], float] = (Usage(), NO_OTHERS, 0.0)
 
-    def total(self, used: Usage) -> float | None:
-        """Return the cost of what the session has used; None when the model's price is unknown."""
-        before, dollars = self._priced
-        since = self.price(used - before)
+    def total(self, used: Usage, others: Mapping[str, Usage] = NO_OTHERS) -> float | None:
+        """Return the cost of what the session has used; None when the model's price is unknown.
+
+        `others` is the part of it that other models used, by name. What they cost is nothing where
+        it is unknown.
+        """
+        dollars = self._of_others(others)
+        since = self.price(self._own(used, others), "")
         return None if since is None else dollars + since
 
-    def settle(self, used: Usage) -> None:
+    def settle(self, used: Usage, others: Mapping[str, Usage] = NO_OTHERS) -> None:
         """Price what the session has used, before another model is. An unknown price is nothing."""
-        _before, dollars = self._priced
-        total = self.total(used)
-        self._priced = used, dollars if total is None else total
+        dollars = self._of_others(others)
+        self._priced = used, others, dollars + (self.price(self._own(used, others), "") or 0.0)
+
+    def _of_others(self, others: Mapping[str, Usage]) -> float:
+        """Return what earlier models took, and what other models took since."""
+        _used, before, dollars = self._priced
+        since = {name: usage - before.get(name, Usage()) for name, usage in others.items()}
+        return dollars + sum(self.price(usage, name) or 0.0 for name, usage in since.items())
+
+    def _own(self, used: Usage, others: Mapping[str, Usage]) -> Usage:
+        """Return what the session's own model has used since it is in use."""
+        before, others_before, _dollars = self._priced
+        theirs = sum(others.values(), Usage()) - sum(others_before.values(), Usage())
+        return used - before - theirs
 
     def begin_turn(
         self, spent: Callable[[], Mapping[str, float]], before: Mapping[str, float]
@@ -195,7 +213,8 @@ class TurnCount:
     `unknown` are commands of unknown outcome that nobody could be asked about, `unasked` the
     model's questions that nobody was there to answer, and `refused` the reasons of refusals with
     who refused. `plan_left` is whether a plan that was made in plan mode waits for a user, who is
-    not there. `earlier` is the usage before this turn. The time in which the turn `waited` for
+    not there. `earlier` is the usage before this turn, and `others`
+    what other models took of it. The time in which the turn `waited` for
     the user is not part of its seconds, nor does it run into `deadline`. At a limit one question
     is asked at a time (`asking`); `ended` is the limit at which the user ended the turn.
     """
@@ -216,6 +235,8 @@ class TurnCount:
     waited: float = 0.0
     plan_before: Plan | None = None
     earlier: Usage = field(default_factory=Usage)
+    others: Mapping[str, Usage] = field(default_factory=dict)
+    unpriced: set[str] = field(default_factory=set)
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     ended: LimitReached | None = None
     deadline: asyncio.Timeout | None = None
@@ -226,7 +247,7 @@ class TurnCount:
             **NOTHING,
             "steps": self.earlier.calls,
             "tokens": self.earlier.input + self.earlier.output,
-            "dollars": self.budget.total(self.earlier) or 0.0,
+            "dollars": self.budget.total(self.earlier, self.others) or 0.0,
         }
         self.budget.begin_turn(self.spent, before)
 
@@ -235,10 +256,20 @@ class TurnCount:
         self.steps += 1
         self.purpose = purpose
 
-    def add_usage(self, usage: Usage) -> None:
-        """Count the end of a model call; an unknown price counts as nothing."""
+    def add_usage(self, usage: Usage, model: str = "") -> bool:
+        """Count the end of a call of `model` ("": the session's); an unknown price is nothing.
+
+        Returns whether a limit on money counts it; False once for each other model whose price is
+        not known.
+        """
         self.usage += usage
-        self.dollars += self.budget.price(usage) or 0.0
+        dollars = self.budget.price(usage, model)
+        self.dollars += dollars or 0.0
+        limited = (self.budget.limits.dollars, self.budget.session.dollars) != (None, None)
+        if not model or dollars is not None or not limited or model in self.unpriced:
+            return True
+        self.unpriced.add(model)
+        return False
 
     def add_command(self, result: CommandResult) -> None:
         """Count a command that ended."""
@@ -343,7 +374,13 @@ class TurnUse:
 def turn_uses(records: Iterable[Record]) -> list[TurnUse]:
     """Return the model calls of a session turn by turn; those before the first are turn 0's."""
     from kogniterm.sessions.fold import Note, usage_of_note
-    from kogniterm.sessions.records import InputReceived, Noted, SessionOpened, TurnEnded
+    from kogniterm.sessions.records import (
+        InputReceived,
+        NodeRan,
+        Noted,
+        SessionOpened,
+        TurnEnded,
+    )
 
     found, model = [TurnUse(0, "", ended=True)], ""
     for record in records:
@@ -359,6 +396,8 @@ def turn_uses(records: Iterable[Record]) -> list[TurnUse]:
                 found.append(TurnUse(turn, given.typed))
             case TurnEnded():
                 found[-1].ended = True
+            case NodeRan(update=update):
+                found[-1].add(update.model or model, update.usage)
             case body:
                 found[-1].add(model, _usage_of(body))
     return [one for one in found if one.turn or one.models]

@@ -239,6 +239,7 @@ class ContextService:
             agents=state.agents,
             named=self.agents.named,
             lookup=self.journal.value_of,
+            skills=_text_at(self.journal, state.instructions, SKILLS),
         )
 
     def _language(self) -> str:

@@ -143,7 +143,7 @@ class LiveSession:
         if self.telemetry is not None:
             sink = self.telemetry.watching(sink)
         money = (self.budget.limits.dollars, self.budget.session.dollars)
-        if money != (None, None) and self.budget.price(Usage()) is None:
+        if money != (None, None) and self.budget.price(Usage(), "") is None:
             sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
         prompts.use(self.prompts)
         self.asker.ask_now = ask
@@ -246,7 +246,7 @@ class LiveSession:
         model = self.open_model(name, self.model.effort if effort is None else effort)
         if effort and model.info.effort != effort:
             raise no_such_effort(model.info, effort)
-        self.budget.settle(self.state.usage)
+        self.budget.settle(self.state.usage, self.state.others_usage)
         self.modes.use_model(model)
         if self.memory is not None:
             self.memory.use_model(model)

@@ -77,7 +77,13 @@ class TurnServices:
         """Return the count of a turn that begins now."""
         state, given = self.journal.state, self.modes.plans.given
         before = None if given is not None else state.plan
-        return TurnCount(self.budget, self.journal.clock, plan_before=before, earlier=state.usage)
+        return TurnCount(
+            self.budget,
+            self.journal.clock,
+            plan_before=before,
+            earlier=state.usage,
+            others=state.others_usage,
+        )
 
 
 First = Callable[[TurnServices, TurnIO, TurnCount], Awaitable[Answer | None]]

@@ -14,8 +14,9 @@ from kogniterm import prompts
 from kogniterm.agent.compaction import Window
 from kogniterm.approval import Unattended
 from kogniterm.errors import ModelError, ToolError
+from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
-from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.budgets import TurnCount, unknown_price
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.records import Intent
 from kogniterm.types import (
@@ -120,7 +121,8 @@ def relay(
         )
         sink(events.BudgetUsed(count.budget.shown()))
     elif isinstance(item, Reply):
-        count.add_usage(item.usage)
+        if not count.add_usage(item.usage, item.model):
+            sink(events.Notice(unknown_price(item.model, PRICES_DATE), "warning"))
         sink(answered(item, count))
         sink(events.BudgetUsed(count.budget.shown()))
     else:

@@ -224,7 +224,7 @@ class _Export:
             else:
                 self._told(ours, update, message, time)
         if update.usage != Usage():
-            self._charge(ours, update.usage, time, step)
+            self._charge(ours, update.usage, time, step, update.model)
         if update.failure is not None:
             extra = {"kind": "agent_stopped"}
             ours.add("system", str(update.failure), time, extra=extra)
@@ -251,11 +251,12 @@ class _Export:
         if problem := message.response_metadata.get(UNUSABLE):
             extra["unusable"] = problem
         by_model = _asks_model(update)
+        answered = update.model or self.root.model
         step = ours.add(
             "agent",
             _text(message),
             time,
-            model_name=self.root.model if self.root.model != ours.model else None,
+            model_name=answered if answered != ours.model else None,
             reasoning_content=_thoughts(message) if by_model else None,
             tool_calls=calls,
             extra=extra,
@@ -292,13 +293,15 @@ class _Export:
         source = "system" if NOTE in message.additional_kwargs else "user"
         ours.add(source, _text(message), time, extra={"node": update.node})
 
-    def _charge(self, ours: _Trajectory, usage: Usage, time: float, step: Json | None) -> None:
-        """Count model calls where they belong; without any step of the agent, in one of its own."""
+    def _charge(
+        self, ours: _Trajectory, usage: Usage, time: float, step: Json | None, model: str = ""
+    ) -> None:
+        """Count calls of a model where they belong; without any step of the agent, in a new one."""
         target = step or ours.last_agent_step
         if target is None or target.get("llm_call_count") == 0:
             extra = {"kind": "model_call_without_reply"}
             target = ours.add("agent", "", time, extra=extra)
-        ours.charge(target, usage, self._price(self.root.model, usage))
+        ours.charge(target, usage, self._price(model or self.root.model, usage))
 
     def _with_plan(self, plan: Plan, time: float) -> None:
         step = self.root.last_agent_step

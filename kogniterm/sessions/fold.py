@@ -178,6 +178,7 @@ class SessionState:
     is the input that was typed and not sent (kept beside the journal, not in it). `history_seq` is
     the record from which `messages` are read, `instructions` the one with the project instructions
     in force, `fixed_instructions` the one whose instructions are in the system message (0: none).
+    `others_usage` is the part of `usage` that sub-agents with models of their own took, by model.
     `rewound` are the records that are no longer part of the conversation, as pairs: the first of
     them, and the record that went back to before it.
     """
@@ -204,6 +205,7 @@ class SessionState:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
+    others_usage: Mapping[str, Usage] = field(default_factory=dict)
     parent: str | None = None
     draft: str = ""
     seq: int = 0
@@ -392,7 +394,15 @@ def _node_ran(state: SessionState, update: NodeUpdate) -> SessionState:
         plan=update.plan if update.plan is not None else state.plan,
         pending=state.pending + update.pending,
         usage=state.usage + update.usage,
+        others_usage=_of_others(state, update),
     )
+
+
+def _of_others(state: SessionState, update: NodeUpdate) -> Mapping[str, Usage]:
+    if not update.model:
+        return state.others_usage
+    before = state.others_usage.get(update.model, NOTHING_USED)
+    return {**state.others_usage, update.model: before + update.usage}
 
 
 def _told(

@@ -9,9 +9,7 @@ from pydantic import Field
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.types import EffectClass
-
-USE_SKILL = "use_skill"
+from kogniterm.types import USE_SKILL, EffectClass
 
 
 class SkillPort(Protocol):

@@ -19,6 +19,9 @@ EffectClass = Literal[
 FIND_TOOLS, CALL_TOOL = "find_tools", "call_tool"
 """The tools by which those of MCP servers are found and called."""
 
+USE_SKILL = "use_skill"
+"""The tool that reads the instructions of a skill."""
+
 _RENAMED_TOOLS = {"ask_person": "ask_user"}
 
 

@@ -157,7 +157,8 @@ class Reply:
     It may be empty, and a provider may have cut it or found it malformed: then the message's
     `response_metadata` says so under `UNUSABLE`, in words for the model. `sources` are the pages
     that a search of the web led to. Where the call was announced, `asked` is how, and `first` the
-    seconds until the first piece of the reply came.
+    seconds until the first piece of the reply came. `model` names the model, where it is not that
+    of the session.
     """
 
     message: AIMessage
@@ -165,6 +166,7 @@ class Reply:
     sources: tuple[WebSource, ...] = ()
     asked: ModelAsked | None = None
     first: float | None = None
+    model: str = ""
 
     @property
     def finish_reason(self) -> str:

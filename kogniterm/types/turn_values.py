@@ -210,7 +210,8 @@ class NodeUpdate:
 
     With an `agent` it adds to that sub-agent's history, `failure` is why the agent stopped, and
     `own_plan` the plan that the agent made for its task. `agent_name` is the name of a sub-agent
-    that has one, in its first update.
+    that has one, in its first update. `model` names the model that the usage is of, where it is not
+    that of the session.
     """
 
     node: str
@@ -223,6 +224,7 @@ class NodeUpdate:
     agent: str = ""
     own_plan: Plan | None = None
     agent_name: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

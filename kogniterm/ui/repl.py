@@ -26,13 +26,14 @@ from kogniterm.errors import (
     UsageError,
     of_system,
 )
+from kogniterm.host.named_files import mentions
 from kogniterm.types import APPROVAL_MODES, Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
 from kogniterm.ui.commands.registry import Command, Registry, custom_commands, split_line
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.prompt.attachments import job_outputs, mentions
+from kogniterm.ui.prompt.attachments import job_outputs
 from kogniterm.ui.questions.question import ChoiceQuestion, Option, ask_at_limit, ask_what_to_do
 from kogniterm.ui.quiet_moments import QuietMoments
 from kogniterm.ui.turns import Drafts, Turns, Work

@@ -10,15 +10,20 @@ import pytest
 
 from kogniterm.agent.subagent import delegate_spec
 from kogniterm.errors import UsageError
+from kogniterm.models.catalog import cost_of
+from kogniterm.runtime.budgets import by_model, turn_uses
 from kogniterm.runtime.extensions.agent_turn import addressed
 from kogniterm.runtime.use_cases.project_files import revoke
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed, start_run
+from tests.support.fake_gemini import FakeGemini, text_answer
 from tests.support.forge import Forge
 from tests.ui.commands.commanded import Commanded
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "extensions" / "agents"
+SKILLS = DATA.parents[1] / "skills"
+PRO = "google_genai:gemini-2.5-pro"
 KEEPER = """---
 name: keeper
 description: Keeps notes \x1b[2J of what was said
@@ -243,3 +248,94 @@ async def test_a_wrong_call_is_told_what_there_is(keeping: MakeFlow) -> None:
     assert (await flow.run("go")).text == "Understood."
     assert "subagent_type; use task, tools, tokens, step, agent." in flow.shown[2]
     assert "There is no sub-agent nobody; use one of: keeper, read" in flow.shown[4]
+
+
+async def test_each_call_has_the_price_of_the_model_that_answered(
+    make_flow: MakeFlow, fake_gemini: FakeGemini, tmp_path: Path
+) -> None:
+    for name, model in (("pro", PRO), ("new", "google_genai:gemini-99")):
+        file = tmp_path / "config" / "agents" / f"{name}.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"---\nmodel: {model}\n---\nAnswer.")
+    fake_gemini.answer_with(lambda body: text_answer("It is fine."))
+    script = """replies:
+  - {when: {last_contains: "hand it over"}, repeat: forever,
+     calls: [{tool: delegate, arguments: {task: "look", agent: pro}}]}
+  - {text: "Both looked.", repeat: forever}
+"""
+    given = {"google_api_key": "a-key", "google_base_url": fake_gemini.url, "memory": "off"}
+    flow = make_flow(script, max_session_cost_usd=1.0, **given)
+    await flow.run(called(flow, "@pro look"))
+    await flow.run("hand it over")
+    session = flow.session
+    assert session is not None
+    others = session.state.others_usage
+    assert others[PRO].calls == 2
+    dollars = cost_of(PRO, others[PRO])
+    assert dollars
+    assert session.budget.total(session.state.usage, others) == pytest.approx(dollars)
+    used = by_model(turn_uses(session.journal.records()))
+    assert used[PRO] == others[PRO]
+    assert session.state.usage == used[PRO] + used[session.model.name]
+    main = session.model.name
+    assert [one.model for one in flow.of(events.ModelCalled)] == [PRO, main, PRO, main]
+    # A model of the session that costs nothing does not hide it, and a limit ends the next turn.
+    session.use_model(session.model.name)
+    assert session.budget.total(session.state.usage, session.state.others_usage) == (
+        pytest.approx(dollars)
+    )
+    await flow.run(called(flow, "@new look"))
+    told = [str(event.text) for event in flow.of(events.Notice)]
+    assert [one for one in told if "price of google_genai:gemini-99 is unknown" in one]
+    await session.finish()
+    flow.close()
+    again = make_flow(script, max_session_cost_usd=dollars, **given)
+    session = again.open("last")
+    assert session.state.others_usage[PRO] == others[PRO]
+    assert (await again.run("hand it over")).stop == "budget"
+
+
+SKILLED = """replies:
+  - {when: {sub_agent: true, offers: use_skill, system_contains: "- release-notes: Write the notes",
+            last_contains: "write the notes"},
+     calls: [{tool: use_skill, arguments: {name: release-notes}}], repeat: forever}
+  - {when: {sub_agent: true, tool: use_skill}, text: "Read.", repeat: forever}
+  - {when: {sub_agent: true, system_contains: "1. Run `scripts/commits.sh`"},
+     text: "I began with it.", repeat: forever}
+  - {when: {sub_agent: true}, text: "There are no skills.", repeat: forever}
+  - {when: {last_contains: "hand it over"}, repeat: forever,
+     calls: [{tool: delegate, arguments: {task: "write the notes", tools: run}}]}
+  - {when: {tool: delegate}, text: "Handed over.", repeat: forever}
+"""
+
+
+async def test_skills_of_sub_agents(make_flow: MakeFlow, tmp_path: Path, forge: Forge) -> None:
+    agents, skills = (tmp_path / "config" / one for one in ("agents", "skills"))
+    agents.mkdir(parents=True)
+    for name, fields in {
+        "all": "description: All",
+        "reads": "tools: Read, Skill",
+        "none": "disallowedTools: Skill",
+        "begins": "tools: Read\nskills: release-notes, no-such",
+    }.items():
+        (agents / f"{name}.md").write_text(f"---\n{fields}\n---\nWrite.")
+    shutil.copytree(SKILLS / "release-notes", skills / "release-notes")
+    flow = make_flow(SKILLED)
+    session = flow.open()
+    assert "begins without a skill: there is no skill no-such" in "\n".join(
+        map(str, session.notices)
+    )
+    for name, said in {
+        "all": "Read.",
+        "reads": "Read.",
+        "none": "There are no skills.",
+        "begins": "I began with it.",
+    }.items():
+        assert (await flow.run(called(flow, f"@{name} write the notes"))).text == said
+    assert (await flow.run("hand it over")).text == "Handed over."
+    assert flow.shown[-2] == "Read."
+    assert "heliotrope" not in session.context.agents.files["begins"].instructions
+    await session.finish()
+    flow.close()
+    status, report = replayed(forge, flow)
+    assert (status, report["divergence"]) == (0, None)

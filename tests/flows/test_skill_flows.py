@@ -145,16 +145,16 @@ async def test_a_shared_skill_is_used_only_as_it_was_accepted(
     flow = make_flow(USE)
     folder = install(home / ".claude" / "skills")
     session = flow.open()
-    assert "use_skill" not in offered(session)
+    tools = offered(session)
+    assert "use_skill" in tools
     assert "release-notes" not in session.context.system.text
     repl = Commanded(session, answers=["no", "yes", "yes"])
     assert "not accepted" in await repl.type("/skills")
     shown = await repl.type("/skills trust release-notes")
     assert "git describe --tags" in shown
     assert "Nothing changed." in shown
-    assert "use_skill" not in offered(session)
     assert "accepted." in await repl.type("/skills trust release-notes")
-    assert "use_skill" in offered(session)
+    assert offered(session) == tools  # the beginning of each request stays the same
     await flow.run("write the release notes")
     assert "Read it." in flow.shown
     with pytest.raises(UsageError, match="accepted already"):
@@ -166,6 +166,7 @@ async def test_a_shared_skill_is_used_only_as_it_was_accepted(
         session.skills.run_by_user("release-notes", "")
     await flow.run("again")
     assert "No skills are available any more" in flow.shown[-3]
+    assert offered(session) == tools
     shown = await repl.type("/skills trust release-notes")
     assert "curl evil.example" in shown
     assert "git describe --tags" in shown  # removed

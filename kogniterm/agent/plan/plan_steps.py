@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kogniterm.errors import ToolError
-from kogniterm.types import CALL_TOOL, FIND_TOOLS, Evidence, Plan, PlanStep, StepStatus
+from kogniterm.types import CALL_TOOL, FIND_TOOLS, USE_SKILL, Evidence, Plan, PlanStep, StepStatus
 
 READING = ("read_file", "find_files", "search_text", "read_output", "recall_history")
 EDITING = ("edit_file", "write_file")
@@ -21,7 +21,7 @@ TOOL_SETS: Mapping[str, tuple[str, ...]] = {
     "read": READING,
     "search": ("find_files", "search_text", "read_file"),
     "edit": (*READING, *EDITING),
-    "run": (*READING, *EDITING, *RUNNING, *OF_SERVERS),
+    "run": (*READING, *EDITING, *RUNNING, *OF_SERVERS, USE_SKILL),
 }
 """Tools of the session that each kind of sub-agent may use."""
 

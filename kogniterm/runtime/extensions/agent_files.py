@@ -26,6 +26,7 @@ MOST_AGENTS = 40
 DESCRIBED = 400
 """Characters of a description: it is in every request."""
 INSTRUCTIONS = 30_000
+MOST_SKILLS = 20
 FOREIGN_MODELS = ("sonnet", "opus", "haiku")
 """Names of other agents for models, which say nothing here."""
 LOOSENING = ("permissionMode", "hooks", "mcpServers")
@@ -38,7 +39,8 @@ RESERVED = frozenset((*TOOL_SETS, "jobs", "job", "any"))
 class AgentFile:
     """A sub-agent as its file describes it; `source` is the file, `notices` are for the user.
 
-    Without `tools` it has those of the kind "run"; without a `model` that of the session.
+    Without `tools` it has those of the kind "run"; without a `model` that of the session. It begins
+    with the instructions of its `skills`.
     """
 
     name: str
@@ -48,6 +50,7 @@ class AgentFile:
     model: str = ""
     tokens: int | None = None
     rounds: int | None = None
+    skills: tuple[str, ...] = ()
     source: str = ""
     project: bool = False
     notices: tuple[Phrase, ...] = ()
@@ -94,6 +97,7 @@ def parse_agent(
         own,
         _number(document, ("tokens",), MAX_TOKENS),
         _number(document, ("max_turns", "maxturns"), 10_000),
+        document.words("skills")[:MOST_SKILLS],
         source,
         project,
         tuple(notices),

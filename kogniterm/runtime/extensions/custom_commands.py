@@ -13,12 +13,14 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
+from kogniterm.host.named_files import mentions
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.extensions.command_template import Template
 from kogniterm.runtime.extensions.front_matter import read_document
@@ -234,6 +236,30 @@ def custom_commands_of(
 def _with_alias(command: CustomCommand, free: Collection[str]) -> CustomCommand:
     _folder, colon, short = command.name.rpartition(":")
     return replace(command, alias=short) if colon and short in free else command
+
+
+def command_input(
+    session: LiveSession, line: str, built_in: Collection[str]
+) -> tuple[UserInput | None, tuple[str, ...]]:
+    """Return what a line that begins with /NAME makes, and the names of commands and skills.
+
+    The input is None where it names neither. Raises `UsageError` for one that cannot be used.
+    """
+    known, _refused = custom_commands_of(session, built_in)
+    custom, argument = typed_command(known, line)
+    find = partial(mentions, folder=session.folder)
+    taken = {*built_in, *(word for one in known for word in (one.name, one.alias))}
+    skills = [skill for skill, _description in session.skills.commands(taken)]
+    names = (*(one.name for one in known), *skills)
+    if custom is not None:
+        return custom.given(argument, session.folder, find), names
+    name = line.strip().removeprefix("/").partition(" ")[0].lower()
+    if name not in skills:
+        return None, names
+    argument = argument.strip()
+    text = session.skills.run_by_user(name, argument)
+    typed = f"/{name} {argument}".rstrip()
+    return UserInput(text, line=typed, attachments=tuple(find(argument))), names
 
 
 def typed_command(commands: Iterable[CustomCommand], line: str) -> tuple[CustomCommand | None, str]:

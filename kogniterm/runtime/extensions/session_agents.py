@@ -26,6 +26,8 @@ from kogniterm.types import Phrase
 
 AGENTS = "agents"
 """The kind of the note."""
+Preloaded = Callable[[Collection[str]], tuple[str, tuple[Phrase, ...]]]
+"""Returns the instructions of skills by their names, and why some of them lack."""
 NOT_TRUSTED = Phrase("this folder is no longer trusted")
 
 
@@ -80,10 +82,11 @@ def session_agents(
     project: Iterable[ProjectFile],
     known: Collection[str],
     open_model: Callable[[str], Model],
+    preloaded: Preloaded,
 ) -> SessionAgents:
     """Return the sub-agents of the user's `folder` and of a trusted project.
 
-    The first of a name wins. `known` are the tools there are.
+    The first of a name wins. `known` are the tools there are, `preloaded` gives texts of skills.
     """
     theirs = (
         parse_agent(one.name, one.text, known, project=True)
@@ -98,6 +101,7 @@ def session_agents(
         return models[name]
 
     found: dict[str, AgentFile] = {}
+    texts: dict[str, str] = {}
     notices: list[Phrase] = []
     for file in (*agents_of_folder(folder, known), *theirs):
         if file is None:
@@ -111,12 +115,13 @@ def session_agents(
             )
             continue
         found[file.name] = file
-        notices += file.notices
+        texts[file.name], lacking = preloaded(file.skills)
+        notices += (*file.notices, *(_lacks(file, why) for why in lacking))
     named = {
         name: NamedAgent(
             name,
             file.description,
-            file.instructions,
+            "\n\n".join(filter(None, (file.instructions, texts[name]))),
             file.tools,
             file.tokens,
             file.rounds,
@@ -125,6 +130,11 @@ def session_agents(
         for name, file in found.items()
     }
     return SessionAgents(found, named, tuple(notices), models)
+
+
+def _lacks(file: AgentFile, why: Phrase) -> Phrase:
+    values = {"name": file.name, "file": file.source, "why": why}
+    return Phrase("Sub-agent {name} ({file}) begins without a skill: {why}", values)
 
 
 def recorded_agents(records: Iterable[Record]) -> Mapping[str, NamedAgent]:

@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -136,19 +136,34 @@ class Agent:
         return self.session.id
 
     async def run(
-        self, task: str | None, *, data: str | None = None, attachments: Iterable[str] = ()
+        self,
+        task: str | None,
+        *,
+        data: str | None = None,
+        attachments: Iterable[str] = (),
+        agent: str = "",
+        command: str = "",
     ) -> Answer:
         """Take `task` to its answer; None continues the task that a crash interrupted.
 
         `data` goes to the model as data beside the words, `attachments` are names of files seen
-        from the folder. `Answer.stop` says why the task ended, and `Answer.exit_code` is what
+        from the folder. `agent` gives the task to the sub-agent of that name, and `command` runs
+        the custom command or skill of that name with the task as its arguments, which may be
+        empty. `Answer.stop` says why the task ended, and `Answer.exit_code` is what
         `kogniterm run` would exit with. Cancelling stops what runs and raises `CancelledError`.
-        Raises `UsageError` while another task runs, and for an empty task.
+        Raises `UsageError` while another task runs, for an empty task, and for an unknown name.
         """
-        return await self._until_done(self._begin(task, data, attachments, self.on_event))
+        given = self._given(task, data, attachments, agent, command)
+        return await self._until_done(self._begin(given, self.on_event))
 
     async def events(
-        self, task: str | None, *, data: str | None = None, attachments: Iterable[str] = ()
+        self,
+        task: str | None,
+        *,
+        data: str | None = None,
+        attachments: Iterable[str] = (),
+        agent: str = "",
+        command: str = "",
     ) -> AsyncIterator[events.Event]:
         """Run `task` and yield its events as they come; the last one is a `TurnEnded`.
 
@@ -160,7 +175,7 @@ class Agent:
             self.on_event(event)
             queue.put_nowait(event)
 
-        turn = self._begin(task, data, attachments, tell)
+        turn = self._begin(self._given(task, data, attachments, agent, command), tell)
         turn.add_done_callback(lambda _done: queue.put_nowait(None))
         try:
             while (event := await queue.get()) is not None:
@@ -193,16 +208,50 @@ class Agent:
     ) -> None:
         await self.aclose()
 
-    def _begin(
-        self, task: str | None, data: str | None, attachments: Iterable[str], sink: EventSink
-    ) -> asyncio.Task[Answer]:
+    def _given(
+        self,
+        task: str | None,
+        data: str | None,
+        attachments: Iterable[str],
+        agent: str,
+        command: str,
+    ) -> UserInput | None:
+        """Return the input that `run` describes. Raises `UsageError`.
+
+        The words of a task call nothing: a program may pass on what others wrote.
+        """
+        if task is None:
+            return None
+        if not command and not task.strip():
+            raise UsageError("The task is empty; describe what to do.")
+        if agent and command:
+            raise UsageError("Specify either agent or command, not both.")
+        files = tuple(attachments)
+        if command:
+            return self._of_command(command, task, data, files)
+        name = agent.removeprefix("@").lower()
+        text = f"@{name} {task}" if name else task
+        return UserInput(text, data=data, source="script", attachments=files, agent=name)
+
+    def _of_command(
+        self, command: str, arguments: str, data: str | None, files: tuple[str, ...]
+    ) -> UserInput:
+        from kogniterm.runtime.extensions.custom_commands import command_input
+
+        name = command.removeprefix("/")
+        given, names = command_input(self.session, f"/{name} {arguments}", ())
+        if given is None:
+            known = ", ".join(sorted(names)) or "-"
+            raise UsageError(
+                "There is no custom command or skill {name}; there are: {known}.",
+                name=name,
+                known=known,
+            )
+        return replace(given, data=data, source="script", attachments=(*given.attachments, *files))
+
+    def _begin(self, given: UserInput | None, sink: EventSink) -> asyncio.Task[Answer]:
         if self._turn is not None and not self._turn.done():
             raise UsageError("This agent is at work; wait for its task, or open another agent.")
-        if task is not None and not task.strip():
-            raise UsageError("The task is empty; describe what to do.")
-        given = None
-        if task is not None:
-            given = UserInput(task, data=data, source="script", attachments=tuple(attachments))
         while self._notices:
             sink(events.Notice(self._notices.pop(0), "warning"))
         running = self.session.run(

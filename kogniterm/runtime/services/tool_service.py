@@ -23,7 +23,7 @@ from kogniterm.settings import Settings
 from kogniterm.tools.mcp.server_tools import McpTool, as_plugin, target_of
 from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
-from kogniterm.types import CALL_TOOL, FIND_TOOLS, ActionRequest, Phrase, ToolSpec
+from kogniterm.types import CALL_TOOL, FIND_TOOLS, USE_SKILL, ActionRequest, Phrase, ToolSpec
 
 GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP)
 """The tools that the graph itself answers."""
@@ -110,7 +110,7 @@ def _notes(settings: Settings) -> dict[str, Phrase]:
         )
     if settings.github_token is None:
         notes["github"] = Phrase("without github_token: 60 requests an hour")
-    notes["use_skill"] = Phrase("offered while there is a skill for the model (/skills)")
+    notes[USE_SKILL] = Phrase("offered if there is a skill (/skills)")
     return notes
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from kogniterm.errors import UsageError
+from kogniterm.host.named_files import named_words
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.storage.folders import named
 from kogniterm.types.images import read_header
@@ -171,32 +172,13 @@ def _output(command: Sequence[str]) -> bytes:
     return done.stdout if done.returncode == 0 else b""
 
 
-_NAMED = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S+))')
-_BEFORE = "\"',;:()[]?!¿¡…"
-_BEHIND = f"{_BEFORE}."
-"""Characters around a name in a sentence; a dot before it is part of it."""
 JOBS = "jobs"
 JOB = "job:"
 
 
-def mentions(line: str, folder: str = "") -> tuple[str, ...]:
-    """Return the existing files named with @ in `line`, seen from `folder` or the current one."""
-    found = (quoted or _bare(word) for quoted, word in _NAMED.findall(line))
-    return tuple(dict.fromkeys(name for name in found if name and _is_there(folder, name)))
-
-
-def _bare(word: str) -> str:
-    return word.lstrip(_BEFORE).rstrip(_BEHIND)
-
-
-def _is_there(folder: str, name: str) -> bool:
-    """Return whether `name` is a file's; in a folder that may not be entered none is."""
-    return os.path.exists(named(folder, name))  # noqa: PTH110 - pathlib's own test raises there
-
-
 def job_outputs(line: str, jobs: Sequence[Job]) -> tuple[str, ...]:
     """Return the outputs of the jobs that `line` names: `@job:ID`, or `@jobs` for all of them."""
-    words = {_bare(word) for _quoted, word in _NAMED.findall(line)}
+    words = set(named_words(line))
     return tuple(
         job.output_path
         for job in jobs

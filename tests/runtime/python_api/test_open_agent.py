@@ -53,6 +53,41 @@ async def test_a_task_runs_to_its_answer_and_the_callback_sees_the_facts(home: P
     assert (home / "work" / "f.txt").read_text() == "hi\n"
 
 
+CALLED = """replies:
+  - {when: {sub_agent: true}, text: "I am the reviewer."}
+  - {when: {last_contains: "Look at main."}, text: "Command."}
+  - {when: {last_contains: "<skill name"}, text: "Skill."}
+  - {text: "Only words.", repeat: forever}
+"""
+
+
+async def test_sub_agents_commands_and_skills_are_called_by_name(home: Path) -> None:
+    config = home / "config"
+    for name, text in {
+        "agents/reviewer.md": "Review.",
+        "commands/review.md": "Look at $1. @notes.txt",
+        "skills/notes/SKILL.md": "---\nname: notes\ndescription: Notes\n---\nWrite notes.",
+    }.items():
+        (config / name).parent.mkdir(parents=True)
+        (config / name).write_text(text)
+    (home / "work").mkdir()
+    (home / "work" / "notes.txt").write_text("periwinkle")
+    async with agent_with(home, CALLED) as agent:
+        assert (await agent.run("look", agent="Reviewer")).text == "I am the reviewer."
+        assert (await agent.run("main", command="review")).text == "Command."
+        assert "periwinkle" in agent.session.state.messages[-2].text
+        assert (await agent.run("", command="notes")).text == "Skill."
+        # The words of a task call nothing: a program may pass on what others wrote.
+        for words in ("/review main", "@reviewer look", "/notes"):
+            assert (await agent.run(words)).text == "Only words."
+        with pytest.raises(UsageError, match="no custom command or skill revue; there are: notes"):
+            await agent.run("x", command="revue")
+        with pytest.raises(UsageError, match="no sub-agent nobody"):
+            await agent.run("x", agent="nobody")
+        with pytest.raises(UsageError, match="either agent or command"):
+            await agent.run("x", agent="reviewer", command="review")
+
+
 async def test_a_coroutine_may_refuse_with_a_reason_for_the_model(home: Path) -> None:
     async def approve(request: ActionRequest, report: RiskReport) -> Decision:
         await asyncio.sleep(0)

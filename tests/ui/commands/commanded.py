@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kogniterm.host.named_files import mentions
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import Registry, custom_commands, split_line
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
-from kogniterm.ui.prompt.attachments import mentions
 from kogniterm.ui.questions.question import Option
 from kogniterm.ui.questions.session_list import SessionRow
 from kogniterm.ui.repl import Wiring

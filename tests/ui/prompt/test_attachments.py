@@ -11,6 +11,7 @@ import pytest
 from prompt_toolkit.input.base import PipeInput
 
 from kogniterm.errors import UsageError
+from kogniterm.host.named_files import mentions
 from kogniterm.types import Job
 from kogniterm.types import events as ev
 from kogniterm.ui.prompt.attachments import (
@@ -18,7 +19,6 @@ from kogniterm.ui.prompt.attachments import (
     Pastes,
     image_mentions,
     job_outputs,
-    mentions,
 )
 from tests.support.images import png
 from tests.support.ordinary import ordinary

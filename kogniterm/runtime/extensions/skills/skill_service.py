@@ -32,7 +32,7 @@ from kogniterm.runtime.turn_ports import AskPort, SessionModes
 from kogniterm.sessions.records import Noted
 from kogniterm.text.spelling import meant
 from kogniterm.text.visible import one_line
-from kogniterm.types import Phrase
+from kogniterm.types import USE_SKILL, Phrase
 
 _MOST_FILES = 60
 """Files listed with the instructions of a skill."""
@@ -51,12 +51,15 @@ class SkillService:
     asker: AskPort
     found: tuple[FoundSkill, ...] = ()
     offered: Catalogue = field(default_factory=Catalogue)
+    _tool_offered: bool = False
+    """Set once the model has the tool, which stays then: the list of tools must not change."""
     _declined: set[str] = field(default_factory=set)
     """The skills whose permissions the user did not want in this process."""
 
     def look(self) -> tuple[FoundSkill, ...]:
         """Look at the disk again; return all skills there are."""
         self.found = self.sources.find()
+        self._tool_offered = self._tool_offered or any(map(_may_be_used, self.found))
         return self.found
 
     def catalogue(self) -> str | None:
@@ -69,10 +72,26 @@ class SkillService:
         return self.journal.redact(self.offered.text)
 
     def unneeded(self) -> frozenset[str]:
-        """Return the names of tools that there is no use for: nothing is offered to the model."""
-        ready = any(one.state == "ready" for one in self.found)
-        usable = ready and not self.modes.model.info.one_command
-        return frozenset() if usable else frozenset({"use_skill"})
+        """Return the names of tools that there is no use for.
+
+        A skill of the user's counts before it is accepted: accepting it, or switching it on, must
+        not change the list of tools. One of a folder that is not trusted has no effect at all.
+        """
+        usable = self._tool_offered and not self.modes.model.info.one_command
+        return frozenset() if usable else frozenset({USE_SKILL})
+
+    def preloaded(self, names: Collection[str]) -> tuple[str, tuple[Phrase, ...]]:
+        """Return the instructions of the skills that a sub-agent begins with, and why some lack."""
+        found, texts, lacking = by_name(self.found), [], []
+        for name in names:
+            one = found.get(name)
+            if one is None:
+                lacking.append(Phrase("there is no skill {name}", {"name": one_line(name, 64)}))
+            elif not one.usable:
+                lacking.append(self.why_not(one))
+            else:
+                texts.append(self.journal.redact(self.instructions(one)))
+        return "\n\n".join(texts), tuple(lacking)
 
     @property
     def used(self) -> frozenset[str]:
@@ -214,3 +233,8 @@ class SkillService:
             case _:
                 problem = one.problem or Phrase("another skill has its name")
                 return Phrase("the skill {name}: {why}.", {**name, "why": problem})
+
+
+def _may_be_used(one: FoundSkill) -> bool:
+    """Return whether the model can use a skill, or the user can let it, in this session."""
+    return one.state in ("ready", "off", "new", "changed")
