@@ -21,6 +21,7 @@ from kogniterm.errors import (
     KognitermError,
     TurnInterruptedError,
 )
+from kogniterm.models.catalog import cost_of
 from kogniterm.types import (
     ActionRequest,
     Answer,
@@ -109,6 +110,7 @@ class Summary:
         """Return the final object of a task that ended with `answer`."""
         commands = [a for a in self._actions.values() if a.get("tool") == "execute_command"]
         others = [a for a in self._actions.values() if a.get("tool") != "execute_command"]
+        usage = answer.usage if answer.usage.calls else self._usage
         return {
             "version": events.VERSION,
             "type": "result",
@@ -121,7 +123,8 @@ class Summary:
             "folder": self._folder,
             "seconds": round(answer.seconds, 3),
             "waited_seconds": round(answer.waited, 3),
-            "usage": plain(answer.usage if answer.usage.calls else self._usage),
+            "usage": plain(usage),
+            "cost": cost_of(self._model or "", usage),
             "plan": plain(self._plan),
             "verified": [self._redact(line) for line in answer.verified],
             "not_verified": [self._redact(line) for line in answer.not_verified],

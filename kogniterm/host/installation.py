@@ -1,4 +1,4 @@
-"""The place of this installation, and the command that adds a package to it.
+"""The place of this installation, its bytecode, and the command that adds a package to it.
 
 Another program has the name kogniterm on the Python package index, so a hint never names an extra
 of ours there: it names the missing package itself, and the environment that it has to go to.
@@ -6,14 +6,90 @@ of ours there: it names the missing package itself, and the environment that it 
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
-from importlib.util import find_spec
+from dataclasses import dataclass
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 import kogniterm
 from kogniterm.host.programs import find_user_program
+
+
+_LOADED_BY_EVERY_RUN = (
+    ("kogniterm", "runtime/session.py"),
+    ("langgraph", "graph/state.py"),
+    ("langchain_core", "messages/ai.py"),
+    ("pydantic", "main.py"),
+)
+"""Modules that stand for their packages: the package, and the module's file in it."""
+_CHECKED_BY_TIME = 0
+"""Flags of a bytecode file that is valid for one time and size of its source (PEP 552)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBytecode:
+    """Packages without bytecode: the folders that contain them, and how they are compiled.
+
+    `unsaved` is "setting" where Python was told to save no bytecode, "folder" where it may not
+    write to one of `folders`, and empty where the next start saves it.
+    """
+
+    folders: tuple[str, ...]
+    command: str
+    unsaved: str
+
+
+def is_self_contained() -> bool:
+    """Return whether this is the packaged program, which brings its Python and all its packages."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def missing_bytecode() -> MissingBytecode | None:
+    """Return which of KogniTerm's packages Python compiles again, None where none is.
+
+    Only what every run loads is looked at: a package that is not compiled lacks that too. uv
+    compiles nothing at installation unless it is told to.
+    """
+    if is_self_contained():
+        return None
+    folders, closed = list[Path](), False
+    for package, module in _LOADED_BY_EVERY_RUN:
+        spec = find_spec(package)
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            source = Path(folder, module)
+            if source.is_file() and not _compiled(source):
+                folders.append(Path(folder))
+                closed = closed or not _is_writable(Path(cache_from_source(str(source))).parent)
+    if not folders:
+        return None
+    # An environment is compiled as a whole: it has more packages than these.
+    tops = (one.parent if one.parent.name.endswith("-packages") else one for one in folders)
+    named = tuple(dict.fromkeys(map(str, tops)))
+    command = shlex.join((sys.executable, "-m", "compileall", "-q", "-j", "0", *named))
+    unsaved = "setting" if sys.dont_write_bytecode else "folder" if closed else ""
+    return MissingBytecode(named, command, unsaved)
+
+
+def _compiled(source: Path) -> bool:
+    """Return whether Python would use the bytecode of `source` as it is."""
+    try:
+        with open(cache_from_source(str(source)), "rb") as file:  # noqa: PTH123  # a name, no path
+            head = file.read(16)
+        about = source.stat()
+    except OSError:
+        return False
+    if int.from_bytes(head[4:8], "little") != _CHECKED_BY_TIME:
+        return True
+    written = (int.from_bytes(head[8:12], "little"), int.from_bytes(head[12:16], "little"))
+    return written == (int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
+
+
+def _is_writable(folder: Path) -> bool:
+    nearest = next(one for one in (folder, *folder.parents) if one.exists())
+    return os.access(nearest, os.W_OK | os.X_OK, effective_ids=True)
 
 
 def program_folder() -> Path:
@@ -26,8 +102,13 @@ def install_command(*packages: str) -> str:
 
     An environment of pipx (https://pipx.pypa.io) is changed by pipx; one without pip, as uv makes
     them, by uv. Elsewhere it is pip, with the interpreter's path where `pip` alone is another's.
+    Nothing can be added to the packaged program: what it lacks needs an installation by uv.
     """
     names = shlex.join(packages)
+    if is_self_contained():
+        wheel = f"kogniterm-{kogniterm.__version__}-py3-none-any.whl"
+        added = " ".join(f"--with {shlex.quote(one)}" for one in packages)
+        return f"uv tool install --compile-bytecode {added} {wheel}"
     prefix = Path(sys.prefix)
     if prefix.parent.name == "venvs" and "pipx" in prefix.parts:
         return f"pipx inject {prefix.name} {names}"
@@ -44,8 +125,10 @@ def installer(*packages: str, folder: str) -> list[str] | None:
 
     It does what `install_command` says, but is never one that the working `folder` provides: pip
     is run by KogniTerm's own interpreter, without modules of the folder it runs in. None where
-    there is no such program.
+    there is no such program, and for the packaged program, to which nothing can be added.
     """
+    if is_self_contained():
+        return None
     if find_spec("pip") is not None:
         pip = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
         return [*pip, "install", *packages]

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, get_args, get_type_hints
 from pydantic import create_model
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
-from kogniterm.host.installation import install_command
+from kogniterm.host.installation import install_command, is_self_contained
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.base import Arguments, SchemaTool
@@ -100,12 +100,7 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
         try:
             found = distribution(package)
         except (PackageNotFoundError, ValueError):
-            problems.append(
-                Phrase(
-                    "tool_packages names {package}, which is not installed; install it: {command}",
-                    {"package": package, "command": install_command(package)},
-                )
-            )
+            problems.append(_absent(package))
             continue
         entries = sorted(found.entry_points.select(group=GROUP), key=lambda entry: entry.name)
         if not entries:
@@ -129,6 +124,19 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
             names.add(plugin.tool.spec.name)
             plugins.append(plugin)
     return LoadedPlugins(tuple(plugins), tuple(problems))
+
+
+def _absent(package: str) -> Phrase:
+    values = {"package": package, "command": install_command(package)}
+    if is_self_contained():
+        return Phrase(
+            "tool_packages names {package}, but the packaged program cannot load further packages; "
+            "install KogniTerm with it: {command}",
+            values,
+        )
+    return Phrase(
+        "tool_packages names {package}, which is not installed; install it: {command}", values
+    )
 
 
 def program_tools(functions: Iterable[Callable[..., Any]], taken: Iterable[str]) -> list[Plugin]:

@@ -66,6 +66,17 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
+@pytest.mark.parametrize(
+    ("model", "cost"), [("google_genai:gemini-2.5-pro", 0.01125), ("openai:of-tomorrow", None)]
+)
+def test_the_cost_is_that_of_the_price_list_or_unknown(model: str, cost: float | None) -> None:
+    stream = io.StringIO()
+    sink = JsonSink(stream)
+    sink(ev.TurnStarted("s1", 1, model, "/p"))
+    sink.finish(Answer("Done.", usage=Usage(1000, 1000, 0, 1)))
+    assert lines(stream)[0]["cost"] == cost
+
+
 def test_json_is_one_object_with_everything() -> None:
     stream = io.StringIO()
     play(JsonSink(stream), Answer("It said hi.", usage=Usage(10, 2, 0, 1)))
@@ -93,6 +104,7 @@ def test_json_is_one_object_with_everything() -> None:
             "reused_input": 0,
             "reused_output": 0,
         },
+        "cost": 0.0,
         "plan": result["plan"],
         "verified": [],
         "not_verified": [],

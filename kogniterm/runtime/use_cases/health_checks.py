@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from kogniterm import prompts
 from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
-from kogniterm.host.installation import install_command, program_folder
+from kogniterm.host.installation import install_command, missing_bytecode, program_folder
 from kogniterm.host.programs import find_program
 from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
@@ -69,6 +69,7 @@ def check_installation(
     `folder` returns the working folder, or raises a `KognitermError` when there is none.
     """
     yield from _updates()
+    yield _bytecode()
     if settings is not None:
         yield from _settings_files(paths)
         yield from _own_prompts(paths)
@@ -103,6 +104,24 @@ def _updates() -> Iterator[Finding]:
     for notice in (installed_version(), fetched_commits(program_folder().parent)):
         if notice is not None:
             yield Finding("note", notice)
+
+
+def _bytecode() -> Finding:
+    """Return whether each start compiles the packages; that more than doubles its CPU time."""
+    missing = missing_bytecode()
+    if missing is None:
+        return Finding("ok", Phrase("bytecode: compiled"))
+    values = {"folders": ", ".join(missing.folders), "command": missing.command}
+    if not missing.unsaved:
+        once = Phrase("bytecode: missing in {folders}; the next task compiles it first", values)
+        return Finding("note", once, _verbatim(missing.command))
+    lasting = Phrase(
+        "bytecode: missing in {folders}; each start compiles it again and takes twice as long",
+        values,
+    )
+    if missing.unsaved == "setting":
+        return Finding("note", lasting, _verbatim(missing.command))
+    return Finding("note", lasting, Phrase("as the owner of the folder: {command}", values))
 
 
 def _settings_files(paths: Paths) -> Iterator[Finding]:
