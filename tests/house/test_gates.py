@@ -105,7 +105,7 @@ def test_every_gate_has_been_seen_to_fail() -> None:
     assert {gate for gate, _, _ in PLANTED} == set(gates.ALL)
 
 
-@pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs"])
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs", "packaging"])
 def test_docstrings_of_other_folders_begin_with_a_noun_or_a_verb(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files

@@ -15,7 +15,7 @@ from kogniterm.cli.verbs.completion import places
 from kogniterm.settings.schema import Settings, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def generator() -> ModuleType:

@@ -12,7 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TERMINAL = ROOT / "tests" / "terminal"
 LIST = TERMINAL / "promises.toml"
-PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+PAGES = [
+    "README.md",
+    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
+]
 ALL_ROWS = {
     "docs/commands.md": r"^\| (`/[^|]*(?:\\\|[^|]*)*) \|",
     "docs/keys.md": r"^\| ((?!key\b|command\b|-)[^|`]+) \| ",

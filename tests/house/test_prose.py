@@ -15,7 +15,7 @@ from kogniterm.ui.locale import read_po
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kogniterm"
 WORDS = Path(__file__).with_name("words.txt")
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LONGEST = 350
 _FENCE = re.compile(r"^( *```).*?^\1`*$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`[^`\n]+`|\]\([^)\n]*\)")
