@@ -9,9 +9,9 @@ PIP_SHOWN = $(BIN)/python -m pip --disable-pip-version-check $$(test -t 1 || ech
 # Two for each of two cores: many tests wait for a terminal, as a user does.
 WORKERS ?= 4
 PYTEST_ARGS ?=
-SOURCES := kogniterm tests benchmarks docs
+SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test offer-programs test-programs check format faults bench eval docs clean
+.PHONY: help install demo announce weights test offer-programs test-programs check format faults bench eval docs packages clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make bench     KogniTerm beside its floor, as ratios"
 	@echo "make eval      the local model and the plain loop over the table of tasks"
 	@echo "make docs      the generated pages and .env.example"
+	@echo "make packages  a self-contained folder as .tar.gz and .deb, in dist"
 	@echo "make clean     remove everything that can be made again"
 
 $(VENV)/.made:
@@ -68,7 +69,7 @@ test-programs:
 check: install
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/codespell kogniterm tests docs *.md
+	$(BIN)/codespell kogniterm tests docs packaging *.md
 	$(BIN)/mypy
 	.ci/commit-msg --all
 	$(BIN)/python -m pytest -q tests/house
@@ -95,6 +96,9 @@ eval: install weights
 
 docs: install
 	$(BIN)/python docs/generate.py
+
+packages:
+	@packaging/build dist
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

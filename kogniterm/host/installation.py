@@ -17,7 +17,6 @@ from pathlib import Path
 import kogniterm
 from kogniterm.host.programs import find_user_program
 
-
 _LOADED_BY_EVERY_RUN = (
     ("kogniterm", "runtime/session.py"),
     ("langgraph", "graph/state.py"),

@@ -32,6 +32,8 @@ PATIENCE_SECONDS = float(os.environ.get("KOGNITERM_TEST_PATIENCE", "240"))
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
 FRAME_SECONDS = 1.0
 """Seconds a terminal waits for the end of a frame that was begun."""
+PROGRAM_FOLDER = "KOGNITERM_TEST_PROGRAM_FOLDER"
+"""Variable with the folder of a packaged `kogniterm`, to be driven instead of the checkout's."""
 User = Literal["current", "ordinary"]
 _PROMPT = "[ready {status}]$ "
 _READY = re.compile(r"^\[ready (\d+)\]\$$")
@@ -184,7 +186,9 @@ def _prompt_lines(text: str) -> list[str]:
 
 def _environment(home: Path) -> dict[str, str]:
     given = {name: os.environ[name] for name in ("TMPDIR", "LANG", "TZ", "SSL_CERT_FILE")}
+    own = os.environ.get(PROGRAM_FOLDER, "")
     folders = [str(Path(sys.executable).parent), *os.environ["PATH"].split(":")]
+    folders = [own, *folders] if own else folders
     return given | {
         "HOME": str(home),
         "PATH": ":".join(dict.fromkeys(folders)),
