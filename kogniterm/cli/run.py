@@ -14,7 +14,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, get_args
 
@@ -31,11 +31,12 @@ from kogniterm.cli.options import (
 )
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError
 from kogniterm.host.named_files import mentions
+from kogniterm.runtime.extensions.called_input import called
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
 from kogniterm.types.events import Event
 from kogniterm.ui.commands.help_topics import EXIT_STATUS
-from kogniterm.ui.commands.registry import is_slash_command, names_of, split_line
+from kogniterm.ui.commands.registry import names_of
 from kogniterm.ui.locale import _, mark, translate
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
     from kogniterm.runtime.build import open_session
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
+    from kogniterm.ui.commands.command_table import COMMANDS
 
     wanted, create = named_id or session_wanted(args), named_id is not None
     session = open_session(settings, folder=folder, session_id=wanted, create=create)
@@ -178,7 +180,7 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not _is_piped(args):
-            user_input = _called(session, user_input)
+            user_input = called(session, user_input, names_of(COMMANDS))
         if create and user_input is not None:
             user_input, ended = _unless_given(session, user_input)
             if ended is not None:
@@ -233,32 +235,6 @@ async def _again(session: LiveSession, before: GivenBefore, sink: Sink) -> Answe
 def _is_piped(args: argparse.Namespace) -> bool:
     """Return whether the task is standard input, which calls nothing: it may be anybody's."""
     return not args.task or args.task == ["-"]
-
-
-def _called(session: LiveSession, user_input: UserInput) -> UserInput:
-    """Return the input for the sub-agent that the task begins with, of a custom command or a skill.
-
-    Raises `UsageError` for what is almost the name of one.
-    """
-    if user_input.text.startswith("@"):
-        from kogniterm.runtime.extensions.agent_turn import addressed
-
-        return addressed(user_input, session.context.agents.named)
-    if not is_slash_command(user_input.text):
-        return user_input
-    from kogniterm.runtime.extensions.custom_commands import command_input
-    from kogniterm.text.spelling import meant
-    from kogniterm.ui.commands.command_table import COMMANDS
-
-    built_in = names_of(COMMANDS)
-    given, names = command_input(session, user_input.text, built_in)
-    if given is not None:
-        return replace(given, data=user_input.data, source="run")
-    name, _argument = split_line(user_input.text)
-    near = None if name in built_in else meant(name, names)
-    if near:
-        raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
-    return user_input
 
 
 def _given_plan(args: argparse.Namespace) -> Plan | None:

@@ -31,6 +31,7 @@ from kogniterm.types import (
     PlanStep,
     StepStatus,
 )
+from kogniterm.types.events import BY_USER
 
 MAX_BYTES = 200_000
 _PLAN_KEYS = ("goal", "reason", "steps")
@@ -199,9 +200,6 @@ def plan_context(given: Plan | None, current: Plan | None, lookup: Lookup = noth
         now = where_we_are(current, lookup=lookup)
         return f"(A plan is open: {current.goal}. {now} Go on with it only if this is about it.)"
     return ""
-
-
-BY_USER = "person"
 
 
 def find_step(plan: Plan, name: str) -> PlanStep:

@@ -38,6 +38,8 @@ BY_KOGNITERM = "kogniterm"
 a plan was requested, or a plan is approved because it changes nothing."""
 BY_HOOK = "hook"
 """The `by` of a decision that a hook made; the trace of the verdict names the hook."""
+BY_USER = "person"
+"""The `by` of a decision by the user, at the terminal or in an editor."""
 BY_PROGRAM = "program"
 """The `by` of a decision by the program that runs the agent as a library."""
 

@@ -14,7 +14,7 @@ from kogniterm.runtime.replay.recorded_events import Item, PastTurns, Replied
 from kogniterm.types import UserInput
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import plural
-from kogniterm.ui.questions.approval import BY_USER, Approval, ApprovalQuestion, Subject
+from kogniterm.ui.questions.approval import Approval, ApprovalQuestion, Subject
 from kogniterm.ui.questions.model_question import ModelQuestion
 from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Answered
@@ -140,7 +140,7 @@ class _Page:
         elif isinstance(event, ev.PlanProposed):
             proposed = PlanQuestion(PlanDraft(event.plan, event.previous))
             return proposed.transcript(self._painter, self._columns, None)
-        elif isinstance(event, ev.ActionDecided) and event.decision.by == BY_USER:
+        elif isinstance(event, ev.ActionDecided) and event.decision.by == ev.BY_USER:
             return self._approval(event)
         return ""
 

@@ -27,9 +27,10 @@ from kogniterm.errors import (
     of_system,
 )
 from kogniterm.host.named_files import mentions
-from kogniterm.types import APPROVAL_MODES, Answer, ApprovalMode, Phrase, UserInput
+from kogniterm.runtime.extensions.called_input import split_line
+from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN
-from kogniterm.ui.commands.registry import Command, Registry, custom_commands, split_line
+from kogniterm.ui.commands.registry import Command, Registry, custom_commands
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate
@@ -586,19 +587,18 @@ def _show_past(display: Display, past: PastTurns, *, apart: bool) -> None:
 
 
 def next_mode(session: LiveSession) -> ApprovalMode:
-    """Return the next approval mode that works here.
+    """Return the next approval mode that works here."""
+    from kogniterm.runtime.questions.approval_facts import usable_modes
 
-    Auto mode needs a sandbox, and plan mode a model that can plan.
-    """
-    works = {"auto": session.policy.auto_works, "plan": not session.model.one_command}
-    usable = [mode for mode in APPROVAL_MODES if works.get(mode, True)]
+    usable = usable_modes(session)
     before = session.modes.approval
     return usable[(usable.index(before) + 1) % len(usable)] if before in usable else usable[0]
 
 
 def mode_line(session: LiveSession) -> Phrase:
     """Return the approval mode and what it does."""
-    from kogniterm.ui.questions.approval_words import MODE_HELP, mode_text
+    from kogniterm.runtime.questions.approval_facts import MODE_HELP
+    from kogniterm.ui.questions.approval_words import mode_text
 
     mode = session.modes.approval
     name = mode_text(mode, sandboxed=session.policy.sandboxed)

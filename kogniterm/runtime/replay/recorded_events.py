@@ -82,11 +82,13 @@ class PastTurns:
     reference: str
 
 
-def past_turns(session: LiveSession) -> PastTurns:
-    """Return the last turns of an open session."""
+def past_turns(
+    session: LiveSession, *, most: int = MOST_TURNS, records: int = MOST_RECORDS
+) -> PastTurns:
+    """Return the last turns of an open session, `most` of them, from at most so many records."""
     store = session.archive.store
     starts = session.archive.inputs()
-    items = _items(session, starts[-MOST_TURNS:][0]) if starts else []
+    items = _items(session, starts[-most:][0], records) if starts else []
     turns: list[list[Item]] = []
     for item in items:
         if isinstance(item, UserInput) and item.source != "shell":
@@ -97,10 +99,10 @@ def past_turns(session: LiveSession) -> PastTurns:
     return PastTurns(tuple(map(tuple, turns)), earlier, store.short_id(session.id))
 
 
-def _items(session: LiveSession, first: int) -> list[Item]:
+def _items(session: LiveSession, first: int, most: int) -> list[Item]:
     """Return what was shown from the record `first` on, which is an input."""
     journal, state = session.journal, session.state
-    late = state.seq - MOST_RECORDS
+    late = state.seq - most
     head = [next(journal.records(first))] if late > first else []
     found = [*head, *journal.records(max(first, late))]
     records = without_repeats(state.conversation(found))

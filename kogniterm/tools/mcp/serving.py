@@ -11,7 +11,6 @@ Importing this module loads the SDK.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from kogniterm import __version__
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.host.standard_streams import standard_streams
 
 ROUND_SECONDS = 3600.0
 """Time that a task waits for a client that has to call again with an answer."""
@@ -115,40 +115,16 @@ MAX_LINE = 16 * 1024 * 1024
 
 @asynccontextmanager
 async def _standard_streams() -> AsyncIterator[tuple[Any, Any]]:
-    """Yield standard input and output for the protocol alone, read and written by the loop.
+    """Yield standard input and output for the protocol alone, as the SDK reads and writes files.
 
-    The SDK's own would do both in threads, which nothing can stop while the client is silent. In
-    the meantime descriptor 0 is empty and 1 is standard error, so that nothing else gets between
-    the messages. For what is no pipe, such as a file, the SDK's are used.
+    The SDK's own would do both in threads, which nothing can stop while the client is silent. For
+    what is no pipe, such as a file, the SDK's are used.
     """
-    loop = asyncio.get_running_loop()
-    wire_in, wire_out, empty = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
-    reader = asyncio.StreamReader(MAX_LINE)
-    try:
-        await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(wire_in, "rb", 0, closefd=False)
-        )
-        transport, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(wire_out, "wb", 0, closefd=False)
-        )
-    except ValueError:
-        for descriptor in (wire_in, wire_out, empty):
-            os.close(descriptor)
-        yield None, None
-        return
-    transport.set_write_buffer_limits(high=0)  # a flush writes all of it
-    os.dup2(empty, 0)
-    os.dup2(2, 1)
-    try:
-        yield _Lines(reader), _Writer(asyncio.StreamWriter(transport, protocol, None, loop))
-    finally:
-        if not transport.is_closing():
-            transport.abort()
-        os.dup2(wire_in, 0)
-        os.dup2(wire_out, 1)
-        for descriptor in (0, 1):
-            os.set_blocking(descriptor, True)
-        os.close(empty)
+    async with standard_streams(MAX_LINE) as streams:
+        if streams is None:
+            yield None, None
+        else:
+            yield _Lines(streams[0]), _Writer(streams[1])
 
 
 @dataclass(frozen=True, slots=True)

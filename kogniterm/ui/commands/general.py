@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.questions.approval_facts import MODE_HELP
 from kogniterm.types import APPROVAL_MODES, MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.commands import command_details, help_topics
 from kogniterm.ui.commands.registry import Explained, first_word, one_of
 from kogniterm.ui.locale import LANGUAGES, _, language, translate
 from kogniterm.ui.prompt.key_table import Where
 from kogniterm.ui.prompt.key_table import table as key_table
-from kogniterm.ui.questions.approval_words import MODE_HELP
 from kogniterm.ui.repl import Repl, mode_line
 from kogniterm.ui.screen_preferences import KEYS, THEMES, THOUGHTS
 

@@ -52,17 +52,6 @@ class Command:
         return self.choices(repl) if callable(self.choices) else self.choices
 
 
-def is_slash_command(line: str) -> bool:
-    """Return whether a line is a command: /help is one, a path like /etc/hosts is an input."""
-    return line.startswith("/") and "\n" not in line and "/" not in line.split()[0][1:]
-
-
-def split_line(line: str) -> tuple[str, str]:
-    """Return ("model", "local") for "/model local"."""
-    name, _space, rest = line.strip().removeprefix("/").partition(" ")
-    return name.lower(), rest.strip()
-
-
 class Registry:
     """The commands by name, in the order in which help shows them."""
 

@@ -7,7 +7,6 @@ visible. `Document.must_see` is the line that has to have been on the screen bef
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,17 +16,16 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kogniterm.approval import Offer
-from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
-from kogniterm.approval.policy.verdict import ASKED_BY_MODE
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
+from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.text.visible import one_line, render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
+from kogniterm.types.events import BY_USER
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
 from kogniterm.ui.questions.approval_words import (
     decision_text,
-    effect_text,
     label_text,
     origin_text,
 )
@@ -45,7 +43,7 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, words
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.screen.tool_lines import asked_by, edit_words
+from kogniterm.ui.screen.tool_lines import edit_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -53,15 +51,12 @@ if TYPE_CHECKING:
 
 ApprovalPage = Literal["choose", "reason", "edit", "confirm", "allow_session", "allow_project"]
 
-BY_USER = "person"
 _LABEL_STYLES = {
     "safe_readonly": "good",
     "workspace_write": "accent",
     "needs_approval": "warn",
     "dangerous": "bad",
 }
-_PREVIEWED = ("network", "privilege", "secret", "delete", "overwrite", "write", "create")
-"""Effects that the preview tells more of than their names."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,11 @@ class Subject:
     with_purpose: bool = True
 
     @property
+    def facts(self) -> ActionFacts:
+        """Return what is known about the action."""
+        return ActionFacts(self.request, self.report, self.verdict, self.preview)
+
+    @property
     def editable(self) -> bool:
         """Return whether it is a command, which can be edited; arguments of tools are data."""
         return self.request.effect == "command"
@@ -91,7 +91,7 @@ class Subject:
     @property
     def dangerous(self) -> bool:
         """Return whether approving takes the whole word."""
-        return self.report.label == "dangerous"
+        return self.facts.dangerous
 
     def decision(self, kind: Literal["approve", "reject"], reason: str = "") -> Decision:
         """Return the user's decision about exactly what was shown."""
@@ -146,23 +146,15 @@ class Subject:
         text.append(label_text(self.report.label), _LABEL_STYLES[self.report.label])
         if self.original is not None:
             text.append("  " + _("edited by you"), "accent")
-        if self.request.agent:
-            asks = asked_by(self.request)
-            text.append(f"\n{painter.symbol('active')} {asks}", "accent")
+        asks = proposed_by(self.request)
+        if asks is not None:
+            text.append(f"\n{painter.symbol('active')} {translate(asks)}", "accent")
         return text
 
     def _command_lines(self, painter: Painter, width: int) -> list[str]:
         edits = self.request.effect == "edit"
         command = edit_words(self.request.command) if edits else self.request.command
         return command_lines(command, painter, width, dollar=self.editable)
-
-    @property
-    def _purpose(self) -> str:
-        """The purpose of the action: in the model's words, or that it checks a step of the plan."""
-        checked = re.fullmatch(r"Check (\S+: .*)", self.request.purpose, re.DOTALL)
-        if checked is None or self.request.tool != "complete_step":
-            return self.request.purpose
-        return _("Check {step}").format(step=checked[1])
 
     @cached_property
     def _diff(self) -> str | None:
@@ -173,24 +165,8 @@ class Subject:
         from kogniterm.text.visible import warnings
 
         told = [(text, "bad") for text in warnings(self.request.command)]
-        told += [(text, "warn") for text in self._refusal]
+        told += [(text, "warn") for text in self.facts.refusal]
         return [Text(f"{painter.symbol('warn')} {translate(text)}", style) for text, style in told]
-
-    @property
-    def _refusal(self) -> Sequence[Phrase]:
-        """The warnings about a command that ran in the sandbox."""
-        refusal = self.request.refusal
-        if refusal is None:
-            return ()
-        told = [refusal.reason]
-        if refusal.effects:
-            told.append(
-                Phrase("It has already run in part; running it again may repeat its effects.")
-            )
-        if refusal.changed:
-            values = {"file": render_line(refusal.changed)}
-            told.append(Phrase("It changed {file}, which decides what it runs now.", values))
-        return told
 
     def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
         facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
@@ -207,47 +183,15 @@ class Subject:
         table.add_column(style="muted", no_wrap=True)
         table.add_column(overflow="fold")
         if self.request.purpose and self.with_purpose:
-            table.add_row(_("Purpose"), Text(one_line(self._purpose, 400)))
+            table.add_row(_("Purpose"), Text(one_line(self.facts.purpose(translate), 400)))
         table.add_row(_("Folder"), Text(render_line(self.cwd)))
-        if self._effects:
-            table.add_row(_("Effects"), Text("\n".join(self._effects)))
-        reasons = self._reasons(told=bool(self._effects))
+        effects = self.facts.effects(translate)
+        if effects:
+            table.add_row(_("Effects"), Text("\n".join(effects)))
+        reasons = self.facts.reasons(translate, told=bool(effects))
         if reasons:
             table.add_row(_("Reason"), Text("; ".join([reasons[0], *map(_continued, reasons[1:])])))
         return table
-
-    @property
-    def _effects(self) -> list[str]:
-        """The effects: counted on the disk where that can be, else in words."""
-        counted = _PREVIEWED if self.preview is not None else ()
-        reasons = " ".join(map(translate, self.report.reasons))
-        told = [
-            effect_text(effect)
-            for effect in self.report.effects
-            if effect.kind not in counted
-            # The reason names the program that runs code, and why that matters.
-            and not (effect.kind == "execute" and effect.target in reasons)
-        ]
-        return [*(f"{words[:1].upper()}{words[1:]}" for words in told),
-                *map(translate, self.preview or ())]  # fmt: skip
-
-    def _reasons(self, *, told: bool) -> list[str]:
-        """Return why it was asked, each reason once; what is `told` as an effect is left out.
-
-        A deletion stays as a reason, without its paths: it must not seem as harmless as a read.
-        """
-        said = [*self.report.reasons, *self.verdict.reasons]
-        said = [text for text in said if text not in self._refusal]
-        if told:
-            repeated = [text for text in said if text.template in REPEATS_EFFECT]
-            said = [text for text in said if text not in repeated]
-            if any(text.template == DELETES_FILE for text in repeated):
-                said.append(Phrase("Deletes files."))
-            if all(text in ASKED_BY_MODE.values() for text in said):
-                said += [text for text in repeated if text.template == USES_NETWORK]
-        if len(said) > 1:
-            said = [text for text in said if text not in ASKED_BY_MODE.values()]
-        return list(dict.fromkeys(translate(text).rstrip(". ") for text in said))
 
     def _changes(self) -> list[Text]:
         old, new = words(render_line(self.original or ""), render_line(self.request.command))

@@ -6,21 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kogniterm.text.visible import cut
+from kogniterm.runtime.questions.approval_facts import effect_line, label_phrase, mode_name
 from kogniterm.types import ApprovalMode, Effect, Phrase, Verdict
 from kogniterm.types.events import BY_HOOK, BY_KOGNITERM
-from kogniterm.ui.locale import _
+from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
     from kogniterm.approval import Lease
-
-MODE_HELP: Mapping[ApprovalMode, Phrase] = {
-    "manual": Phrase("asks before every action that your rules do not allow"),
-    "accept-edits": Phrase("edits files of the workspace without asking; asks about the rest"),
-    "auto": Phrase("runs what your rules and the sandbox permit; asks about the rest"),
-    "plan": Phrase("only reads and plans; asks before it starts the plan"),
-}
-
 
 MODE_NOTES: Mapping[ApprovalMode, Phrase] = {
     "manual": Phrase("asks before every action"),
@@ -33,24 +25,12 @@ MODE_NOTES: Mapping[ApprovalMode, Phrase] = {
 
 def mode_text(mode: ApprovalMode, *, sandboxed: bool = True) -> str:
     """Return an approval mode in words; auto mode differs where commands are not `sandboxed`."""
-    if mode == "auto" and not sandboxed:
-        return _("auto, no sandbox")
-    return {
-        "manual": _("ask"),
-        "accept-edits": _("accept edits"),
-        "auto": _("auto in sandbox"),
-        "plan": _("plan only"),
-    }[mode]
+    return translate(mode_name(mode, sandboxed=sandboxed))
 
 
 def label_text(label: str) -> str:
     """Return a risk label in words."""
-    return {
-        "safe_readonly": _("read-only"),
-        "workspace_write": _("writes to the workspace"),
-        "needs_approval": _("needs approval"),
-        "dangerous": _("dangerous"),
-    }.get(label, label)
+    return translate(label_phrase(label))
 
 
 def decision_text(decision: str) -> str:
@@ -135,19 +115,4 @@ def outcome_text(status: str) -> str:
 
 def effect_text(effect: Effect) -> str:
     """Return an effect in words."""
-    from kogniterm.text.visible import render_line
-
-    verbs = {
-        "read": _("reads {target}"),
-        "create": _("creates {target}"),
-        "write": _("writes {target}"),
-        "overwrite": _("overwrites {target}"),
-        "delete": _("deletes {target}"),
-        "network": _("uses the network: {target}"),
-        "privilege": _("runs with elevated privileges: {target}"),
-        "execute": _("runs code: {target}"),
-        "secret": _("may reveal secrets: {target}"),
-        "process": _("affects processes: {target}"),
-    }
-    text = verbs[effect.kind].format(target=cut(render_line(effect.target), 120))
-    return f"{text} {_('(outside the workspace)')}" if effect.outside else text
+    return effect_line(effect, translate)

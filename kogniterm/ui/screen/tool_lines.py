@@ -86,16 +86,6 @@ def agent_label(number: int, task: str, name: str = "") -> str:
     return _("sub-agent {number}: {task}").format(**values)
 
 
-def asked_by(request: ActionRequest) -> str:
-    """Return who proposes an action of a sub-agent or a custom command, for its question."""
-    values = {"name": one_line(request.agent_name, 40), "task": one_line(request.agent_task)}
-    if request.agent_name.startswith("/"):
-        return _("Part of the custom command {task}").format(**values)
-    if request.agent_name:
-        return _("Proposed by the sub-agent {name}, for the task: {task}").format(**values)
-    return _("Proposed by a sub-agent, for the task: {task}").format(**values)
-
-
 class AgentLines:
     """The sub-agents of a turn: which are at work, and which of them asked for what."""
 

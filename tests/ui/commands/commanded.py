@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kogniterm.host.named_files import mentions
+from kogniterm.runtime.extensions.called_input import split_line
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.commands.command_table import COMMANDS
-from kogniterm.ui.commands.registry import Registry, custom_commands, split_line
+from kogniterm.ui.commands.registry import Registry, custom_commands
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.question import Option

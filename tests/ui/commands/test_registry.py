@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.extensions.called_input import is_slash_command, split_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.registry import (
     Command,
     Explained,
     Registry,
-    is_slash_command,
-    split_line,
 )
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import (

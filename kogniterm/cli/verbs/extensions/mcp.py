@@ -154,11 +154,11 @@ def _test(args: argparse.Namespace) -> Report:
 
 def _trust(args: argparse.Namespace) -> Report:
     from kogniterm.runtime.extensions.servers.server_setup import (
+        change_lines,
         changes_of,
         launch_change,
         launch_lines,
     )
-    from kogniterm.ui.commands.extensions.mcp import change_lines
 
     async def look(servers: McpServers) -> tuple[McpServers, Server]:
         return servers, servers.find(args.server)
@@ -178,7 +178,9 @@ def _trust(args: argparse.Namespace) -> Report:
     listing = _with_servers(args, listed)
     changes = changes_of(server, listing)
     if not args.yes and (changes or not server.record.launches(server.config)):
-        _confirm(_("Trust these tools? [yes/no] "), change_lines(server, changes, most=None))
+        _confirm(
+            _("Trust these tools? [yes/no] "), change_lines(server, changes, translate, most=None)
+        )
     servers.trust(server, listing)
     line = _("MCP server {name} is trusted; {count} tools can be used.")
     names = [tool.name for tool in server.tools]

@@ -18,6 +18,7 @@ from kogniterm.agent.messages import note
 from kogniterm.errors import UnusableValueError, UsageError, why
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
+from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.runtime.trust.trust_store import TrustStore, difference, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
@@ -180,6 +181,31 @@ def tool_rows(server: Server, tools: Sequence[ServerTool]) -> list[tuple[str, st
         )
         for tool in tools
     ]
+
+
+MOST_LINES = 60
+"""Lines shown of all changes to a server's tools together."""
+
+
+def change_lines(
+    server: Server, changes: Sequence[ToolChange], say: Say, *, most: int | None = MOST_LINES
+) -> list[str]:
+    """Return what is new or changed in the tools of a server, at most so many lines."""
+    new = [change.tool for change in changes if not change.diff]
+    lines = [f"{name}: {about}" for name, about in tool_rows(server, new)]
+    for change in changes:
+        lines += diff_lines(change.diff)
+    more = len(lines) - (most or len(lines))
+    if more > 0:
+        values = {"count": more, "name": server.config.name}
+        rest = Phrase("… and {count} more lines: kogniterm mcp trust {name}", values)
+        lines = [*lines[:most], say(rest)]
+    return lines or [say(Phrase("It has no tools."))]
+
+
+def diff_lines(diff: str) -> list[str]:
+    """Return the lines of a diff, cut, without control characters."""
+    return [clean(line)[:400] for line in diff.splitlines()]
 
 
 def server_json(server: Server) -> dict[str, Any]:

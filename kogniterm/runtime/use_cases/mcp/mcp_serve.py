@@ -20,9 +20,16 @@ from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
 from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.build import open_session, open_user_store
+from kogniterm.runtime.questions.approval_facts import ActionFacts, Say
+from kogniterm.runtime.questions.client_questions import (
+    APPROVING_WORD,
+    action_text,
+    asked_text,
+    plan_text,
+)
 from kogniterm.storage.folders import named
 from kogniterm.text.redact import redact
-from kogniterm.text.visible import clean, one_line, render
+from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.mcp.serving import (
     RECALL,
     RUN_TASK,
@@ -55,15 +62,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Say = Callable[[Phrase], str]
-"""Puts a sentence into the user's language."""
-
-_WORD = "yes"
-"""The word that approves a dangerous command; the form for others has a choice."""
 _MOST_HITS = 200
 """Turns that are looked at; those of other folders are left out."""
-_MOST_TEXT = 20_000
-"""Characters of the detail of a question, such as a diff; the rest is in the journal."""
 
 
 async def serve(settings: Settings, paths: Paths, roots: Sequence[Path], say: Say) -> None:
@@ -263,13 +263,10 @@ class _Task:
 
     async def _question(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Ask a question of the model, or one of KogniTerm."""
-        words = [question] if isinstance(question, str) else list(map(self._say, question))
-        offered = {str(one): one if isinstance(one, str) else self._say(one) for one in answers}
-        lines = [*words, *(f"- {shown}" for shown in offered.values())]
-        form = Form(clean("\n".join(lines)), {"answer": {"type": "string"}}, ("answer",))
-        values = await self._ask(form)
-        said = str(values.get("answer", "")).strip() if values is not None else ""
-        return next((one for one, shown in offered.items() if shown == said), said) or None
+        asked = asked_text(question, answers, self._say)
+        text = "\n".join([asked.text, *(f"- {shown}" for shown in asked.answers)])
+        values = await self._ask(Form(text, {"answer": {"type": "string"}}, ("answer",)))
+        return asked.meant(str(values.get("answer", "")) if values is not None else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,23 +281,13 @@ class _FormApprover:
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
     ) -> Decision:
         """Ask about `request`: the whole command, why it is asked about, and where it would run."""
-        say, danger = self.say, report.label == "dangerous"
-        lines = [say(Phrase("KogniTerm asks to run this:")), "", render(request.command), ""]
-        lines.append(say(Phrase("Folder: {folder}", {"folder": self.session.executor.cwd})))
-        if request.purpose:
-            lines.append(say(Phrase("Purpose: {why}", {"why": one_line(request.purpose)})))
-        if request.hosts:
-            lines.append(say(Phrase("Contacts: {hosts}", {"hosts": ", ".join(request.hosts)})))
-        once = dict.fromkeys(say(one) for one in (*report.reasons, *verdict.reasons))
-        lines += [f"- {reason}" for reason in once]
-        if request.detail:
-            lines += ["", render(request.detail[:_MOST_TEXT])]
-            if len(request.detail) > _MOST_TEXT:
-                lines.append(say(Phrase("(not shown in full)")))
-        values = await self.ask(_approval("\n".join(lines), say, danger=danger))
+        preview = self.session.undo.preview(request, report)
+        facts = ActionFacts(request, report, verdict, preview)
+        text = action_text(facts, self.session.executor.cwd, self.say)
+        values = await self.ask(_approval(text, self.say, danger=facts.dangerous))
         if values is None:
             return Decision("reject", request.command, events.BY_PROGRAM)
-        approved = values.get("decision") == (_WORD if danger else "approve")
+        approved = values.get("decision") == (APPROVING_WORD if facts.dangerous else "approve")
         reason = one_line(str(values.get("reason", "")), 500)
         if approved:
             return Decision("approve", request.command, events.BY_PROGRAM)
@@ -309,9 +296,7 @@ class _FormApprover:
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask whether the plan may start."""
         del previous
-        lines = [self.say(Phrase("KogniTerm asks to start this plan:")), "", plan.goal]
-        lines += [f"{one.id}. {one.what}" for one in plan.walk()]
-        values = await self.ask(_approval(render("\n".join(lines)), self.say, danger=False))
+        values = await self.ask(_approval(plan_text(plan, self.say), self.say, danger=False))
         approved = values is not None and values.get("decision") == "approve"
         reason = one_line(str((values or {}).get("reason", "")), 500)
         return PlanReview("approve" if approved else "reject", plan, events.BY_PROGRAM, reason)
@@ -320,7 +305,7 @@ class _FormApprover:
 def _approval(message: str, say: Say, *, danger: bool) -> Form:
     """Return the form of an approval; a dangerous command needs a typed word."""
     if danger:
-        told = say(Phrase("Dangerous. Type {word} to approve.", {"word": _WORD}))
+        told = say(Phrase("Dangerous. Type {word} to approve.", {"word": APPROVING_WORD}))
         decision: dict[str, Any] = {"type": "string", "description": told}
     else:
         decision = {"type": "string", "enum": ["approve", "reject"]}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, one_of, table
 from kogniterm.ui.locale import _, translate
@@ -18,12 +18,9 @@ from kogniterm.ui.repl import Repl
 
 if TYPE_CHECKING:
     from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
-    from kogniterm.runtime.extensions.servers.server_setup import ToolChange
     from kogniterm.runtime.session import LiveSession
 
 ACTIONS = ("show", "trust", "retry", "off", "on")
-MOST_LINES = 60
-"""Lines shown of all changes to a server's tools together."""
 
 
 async def mcp(repl: Repl, argument: str) -> None:
@@ -145,7 +142,9 @@ async def _retry(repl: Repl, servers: McpServers, server: Server) -> None:
 
 async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
     from kogniterm.runtime.extensions.servers.server_setup import (
+        change_lines,
         changes_of,
+        diff_lines,
         launch_change,
         launch_lines,
         tell_of_server,
@@ -153,7 +152,7 @@ async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
 
     if not server.record.launches(server.config):
         lines = [translate(line) for line in launch_lines(server.config)]
-        lines += _lines(launch_change(server))
+        lines += diff_lines(launch_change(server))
         title = _("Start the MCP server {name}?").format(name=server.config.name)
         if not await _agreed(repl, title, lines, _("start it")):
             return
@@ -168,7 +167,7 @@ async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
         )
         return
     title = _("Trust the tools of {name}?").format(name=server.config.name)
-    if not await _agreed(repl, title, change_lines(server, changes), _("trust them")):
+    if not await _agreed(repl, title, change_lines(server, changes, translate), _("trust them")):
         await servers.stop(server)
         return
     servers.trust(server, listing)
@@ -188,24 +187,3 @@ async def _agreed(repl: Repl, title: str, lines: Sequence[str], yes: str) -> boo
         return True
     repl.display.say(Phrase("Nothing changed."))
     return False
-
-
-def change_lines(
-    server: Server, changes: Sequence[ToolChange], *, most: int | None = MOST_LINES
-) -> list[str]:
-    """Return what is new or changed in the tools of a server, at most so many lines."""
-    from kogniterm.runtime.extensions.servers.server_setup import tool_rows
-
-    new = [change.tool for change in changes if not change.diff]
-    lines = [f"{name}: {about}" for name, about in tool_rows(server, new)]
-    for change in changes:
-        lines += _lines(change.diff)
-    more = len(lines) - (most or len(lines))
-    if more > 0:
-        rest = _("… and {count} more lines: kogniterm mcp trust {name}")
-        lines = [*lines[:most], rest.format(count=more, name=server.config.name)]
-    return lines or [_("It has no tools.")]
-
-
-def _lines(diff: str) -> list[str]:
-    return [clean(line)[:400] for line in diff.splitlines()]

@@ -123,7 +123,7 @@ async def test_a_task_runs_after_its_command_was_approved(agent: Agent, mode: st
             "run_task", {"task": "make it"}, progress_callback=agent.progress
         )
     (form,) = agent.forms
-    for part in ("\ntouch made\n", f"Folder: {agent.work}", "Writes made."):
+    for part in ("\ntouch made\n", f"Folder: {agent.work}", "- Creates made"):
         assert part in form.message
     assert (agent.work / "made").exists()
     assert not result.is_error

@@ -1,0 +1,49 @@
+"""Names that a line of the user begins with: a sub-agent, a custom command, a skill."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kogniterm.errors import UsageError
+from kogniterm.types import UserInput
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+def is_slash_command(line: str) -> bool:
+    """Return whether a line is a command: /help is one, a path like /etc/hosts is an input."""
+    return line.startswith("/") and "\n" not in line and "/" not in line.split()[0][1:]
+
+
+def split_line(line: str) -> tuple[str, str]:
+    """Return ("model", "local") for "/model local"."""
+    name, _space, rest = line.strip().removeprefix("/").partition(" ")
+    return name.lower(), rest.strip()
+
+
+def called(session: LiveSession, given: UserInput, built_in: Collection[str]) -> UserInput:
+    """Return the input for the sub-agent that the line begins with, of a custom command or a skill.
+
+    `built_in` are the names of the front's own slash commands. Raises `UsageError` for what is
+    almost the name of a custom command or a skill.
+    """
+    if given.text.startswith("@"):
+        from kogniterm.runtime.extensions.agent_turn import addressed
+
+        return addressed(given, session.context.agents.named)
+    if not is_slash_command(given.text):
+        return given
+    from kogniterm.runtime.extensions.custom_commands import command_input
+    from kogniterm.text.spelling import meant
+
+    made, names = command_input(session, given.text, built_in)
+    if made is not None:
+        files = dict.fromkeys((*made.attachments, *given.attachments))
+        return replace(made, data=given.data, source=given.source, attachments=tuple(files))
+    name, _argument = split_line(given.text)
+    near = None if name in built_in else meant(name, names)
+    if near:
+        raise UsageError("Unknown command /{name}. Did you mean /{near}?", name=name, near=near)
+    return given

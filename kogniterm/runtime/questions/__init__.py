@@ -1,0 +1,1 @@
+"""The words of questions about actions, plans and modes, whoever asks them."""

@@ -1,0 +1,87 @@
+"""Questions to a user behind another program, as text: an agent's form, an editor's panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kogniterm.runtime.questions.approval_facts import (
+    ActionFacts,
+    Say,
+    label_phrase,
+    proposed_by,
+)
+from kogniterm.text.visible import clean, one_line, render, render_line, warnings
+from kogniterm.types import Phrase, Plan
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.turn_ports import Question
+
+APPROVING_WORD = "yes"
+"""The word that approves a dangerous command; others need a choice."""
+_MOST_DETAIL = 20_000
+"""Characters of the detail of a question, such as a diff; the rest is in the journal."""
+
+
+def action_lines(facts: ActionFacts, folder: str, say: Say) -> list[str]:
+    """Return what the terminal's question shows besides the command, a line each."""
+    request = facts.request
+    told = [*warnings(request.command), *facts.refusal]
+    lines = [f"! {say(text)}" for text in told]
+    lines.append(say(Phrase("Folder: {folder}", {"folder": render_line(folder)})))
+    if request.purpose:
+        why = {"why": one_line(facts.purpose(say), 400)}
+        lines.append(say(Phrase("Purpose: {why}", why)))
+    asks = proposed_by(request)
+    if asks is not None:
+        lines.append(say(asks))
+    if request.hosts:
+        lines.append(say(Phrase("Contacts: {hosts}", {"hosts": ", ".join(request.hosts)})))
+    risk = {"label": label_phrase(facts.report.label)}
+    lines.append(say(Phrase("Risk: {label}", risk)))
+    effects = facts.effects(say)
+    lines += [f"- {effect}" for effect in effects]
+    return [*lines, *(f"- {reason}." for reason in facts.reasons(say, told=bool(effects)))]
+
+
+def action_text(facts: ActionFacts, folder: str, say: Say) -> str:
+    """Return a question about an action: the whole command, what it does, and its detail."""
+    request = facts.request
+    lines = [say(Phrase("KogniTerm asks to run this:")), "", render(request.command), ""]
+    lines += action_lines(facts, folder, say)
+    if request.detail:
+        lines += ["", render(request.detail[:_MOST_DETAIL])]
+        if len(request.detail) > _MOST_DETAIL:
+            lines.append(say(Phrase("(not shown in full)")))
+    return "\n".join(lines)
+
+
+def plan_text(plan: Plan, say: Say) -> str:
+    """Return a question whether a plan may start."""
+    lines = [say(Phrase("KogniTerm asks to start this plan:")), "", plan.goal]
+    lines += [f"{step.id}. {step.what}" for step in plan.walk()]
+    return render("\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedText:
+    """A question of the model or of KogniTerm; `answers` are those it suggests, as shown."""
+
+    text: str
+    answers: tuple[str, ...]
+    _values: tuple[str, ...]
+
+    def meant(self, said: str | None) -> str | None:
+        """Return the answer that `said` stands for, in English where it is KogniTerm's own."""
+        words = (said or "").strip()
+        if words in self.answers:
+            return self._values[self.answers.index(words)]
+        return words or None
+
+
+def asked_text(question: Question, answers: Sequence[str | Phrase], say: Say) -> AskedText:
+    """Return a question in the user's language."""
+    words = [question] if isinstance(question, str) else list(map(say, question))
+    shown = tuple(clean(one if isinstance(one, str) else say(one)).strip() for one in answers)
+    return AskedText(clean("\n".join(words)), shown, tuple(map(str, answers)))
