@@ -290,6 +290,7 @@ VERB_GROUPS = (
         Verb("models", "kogniterm.cli.verbs.models", "List models; download or remove a local one"),
         Verb("mcp", "kogniterm.cli.verbs.extensions.mcp",
              "Sign in to MCP servers; be one for other agents"),
+        Verb("acp", "kogniterm.cli.verbs.extensions.acp", "Be an agent for an editor, such as Zed"),
         Verb("storage", "kogniterm.cli.verbs.storage", "Check, migrate and copy the database"),
         Verb("completion", "kogniterm.cli.verbs.completion", "Print a shell completion script"),
         Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),

@@ -75,6 +75,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import telemetry_variables
 from kogniterm.text.redact import Redactor, highest_mark, redact
+from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import Answer, ApprovalMode, CommandResult, Phrase, UserInput
 
@@ -108,6 +109,8 @@ class SessionInputs:
     """Answers commands; without it they run."""
     tools: Sequence[Callable[..., Any]] = ()
     """Functions of the program that runs the agent, marked as tools."""
+    servers: Sequence[ServerConfig] = ()
+    """MCP servers that the user's editor names, besides those of files."""
 
 
 def assemble(
@@ -388,7 +391,7 @@ def _servers(
     place = Surroundings(
         policy.workspace, given.environ, bounds, lambda: executor.temporary_folder, project
     )
-    return open_servers(given.paths, place)
+    return open_servers(given.paths, place, given.servers)
 
 
 def _keep_modes(session: LiveSession) -> None:

@@ -18,7 +18,7 @@ from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from kogniterm.execution.command_script import CommandScript
-    from kogniterm.models.calling import ModelOptions
+    from kogniterm.models.calling import ModelOptions, OpenModels
     from kogniterm.models.model_lists import ModelLists
     from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.paths import Paths
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kogniterm.sessions.journal.journal import SessionJournal
     from kogniterm.sessions.store import SessionStore
     from kogniterm.settings import Settings
+    from kogniterm.tools.mcp.server_config import ServerConfig
     from kogniterm.types import ModelInfo
     from kogniterm.types.model_calls import Recording
 
@@ -81,10 +82,12 @@ def open_session(
     create: bool = False,
     environ: Mapping[str, str] | None = None,
     tools: Sequence[Callable[..., Any]] = (),
+    servers: Sequence[ServerConfig] = (),
 ) -> LiveSession:
     """Open a session in `folder`: a new one, or the one called `session_id` ("last" too).
 
-    With `create` it is made where there is none. `tools` are functions of the calling program.
+    With `create` it is made where there is none. `tools` are functions of the calling program,
+    `servers` MCP servers that the user's editor names.
 
     Raises `SettingsError`, `UsageError`, `ModelError` or `StorageError`.
     """
@@ -113,15 +116,13 @@ def open_session(
         # A model that cannot be opened must not leave an empty session behind.
         with _with_hint(unread):
             new = session_id is None or (create and store.info(session_id) is None)
-            name = settings.model or (_default_model(options) if new else None)
-            model = open_model(name) if name else None
-        if model is not None:
-            _check_effort(settings, options, model.info)
+            name, model = _chosen_model(settings, options, open_model, new=new)
         journal = _open_journal(store, session_id, folder, name, create=create)
         try:
             given = SessionInputs(
-                settings, paths, environ, account_name(), notices, own_prompts, commands, tools
-            )
+                settings, paths, environ, account_name(), notices, own_prompts, commands, tools,
+                servers,
+            )  # fmt: skip
             session = assemble(given, journal, store, open_model, model)
             session.notices += _effort_notices(options, session.model)
             if cache is not None:
@@ -133,6 +134,17 @@ def open_session(
     except BaseException:
         store.close()
         raise
+
+
+def _chosen_model(
+    settings: Settings, options: ModelOptions, open_model: OpenModels, *, new: bool
+) -> tuple[str | None, Model | None]:
+    """Return the model of the settings, or the default of a new session; None for its own."""
+    name = settings.model or (_default_model(options) if new else None)
+    model = open_model(name) if name else None
+    if model is not None:
+        _check_effort(settings, options, model.info)
+    return name, model
 
 
 def _command_script(name: str | None, folder: str) -> CommandScript | None:

@@ -12,6 +12,7 @@ from kogniterm.types import UserInput
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
 
+
 def is_slash_command(line: str) -> bool:
     """Return whether a line is a command: /help is one, a path like /etc/hosts is an input."""
     return line.startswith("/") and "\n" not in line and "/" not in line.split()[0][1:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -65,10 +65,16 @@ class Attendant(Protocol):
         """Return the answers to a question of a server; None where the user declines."""
 
 
-def configured(user_file: Path, project: Iterable[ProjectFile], folder: Path | str) -> Servers:
+def configured(
+    user_file: Path,
+    project: Iterable[ProjectFile],
+    folder: Path | str,
+    more: Sequence[ServerConfig] = (),
+) -> Servers:
     """Return the servers of the user's file, then those of `project`, trusted files of `folder`.
 
-    The user's entry counts where both have a name.
+    `more` are those that the user's editor names. The first of a name counts: the user's file, the
+    editor, the project.
     """
     files = [_of_user(user_file)]
     files += [
@@ -77,8 +83,8 @@ def configured(user_file: Path, project: Iterable[ProjectFile], folder: Path | s
         if one.kind == "mcp"
     ]
     known: dict[str, ServerConfig] = {}
-    for one in files:
-        for server in one.servers:
+    for servers in (files[0].servers, more, *(one.servers for one in files[1:])):
+        for server in servers:
             known.setdefault(server.name, server)
     return Servers(tuple(known.values()), tuple(text for one in files for text in one.problems))
 

@@ -35,10 +35,12 @@ class Surroundings:
     project: Sequence[ProjectFile] = ()
 
 
-def open_servers(paths: Paths, place: Surroundings) -> McpServers:
-    """Return the servers of a folder; none is started."""
+def open_servers(
+    paths: Paths, place: Surroundings, more: Sequence[ServerConfig] = ()
+) -> McpServers:
+    """Return the servers of a folder and `more` of the user's; none is started."""
     places = paths.extensions
-    found = configured(places.mcp_servers, place.project, place.workspace)
+    found = configured(places.mcp_servers, place.project, place.workspace, more)
     starter = ServerStarter(
         place.workspace, place.bounds, place.temporary, paths.cache / "mcp", place.environ
     )

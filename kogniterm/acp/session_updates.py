@@ -1,0 +1,430 @@
+"""The events of a session as updates for a client: the third sink beside screen and JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    Cost,
+    SessionInfoUpdate,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolKind,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+from kogniterm.acp.outbox import Outbox, TextStream
+from kogniterm.acp.update_parts import (
+    Content,
+    diffs,
+    fenced,
+    first_line,
+    joined,
+    locations,
+    plan_entries,
+    text_block,
+    tool_kind,
+)
+from kogniterm.agent.subagent import DELEGATE
+from kogniterm.runtime.questions.approval_facts import Say, effect_line
+from kogniterm.runtime.replay.recorded_events import Item, Replied
+from kogniterm.text.redact import redact
+from kogniterm.text.sanitize import Sanitizer
+from kogniterm.text.visible import clean, one_line, render, without_style
+from kogniterm.types import (
+    ActionRequest,
+    Answer,
+    CommandResult,
+    LeftRunning,
+    Phrase,
+    RiskReport,
+    UserInput,
+    events,
+)
+
+if TYPE_CHECKING:
+    from kogniterm.runtime.session import LiveSession
+
+OUTPUT_SECONDS = 0.15
+"""Least time between two updates about the output of a running command."""
+_TAIL = 6_000
+"""Characters of its output that a running command shows; its end shows more."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontWords:
+    """The sentences of the terminal's screens, in the user's language.
+
+    `tool_title` takes a tool and its arguments as JSON.
+    """
+
+    say: Say
+    tool_title: Callable[[str, str], str]
+    end_reason: Callable[[Answer], str]
+    left_running: Callable[[Sequence[LeftRunning]], Sequence[Phrase]]
+
+
+def safe(text: str) -> str:
+    """Return a text as it may be sent: without control characters and known secrets."""
+    return redact(clean(text))
+
+
+@dataclass(slots=True)
+class _Running:
+    """A command at work: its output so far, of which the end is shown."""
+
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    tail: str = ""
+    waits: str = ""
+    due: asyncio.TimerHandle | None = None
+
+    def feed(self, data: bytes) -> None:
+        text = self.sanitizer.feed(data).decode("utf-8", "replace").replace("\r\n", "\n")
+        self.tail = (self.tail + without_style(text))[-2 * _TAIL :]
+
+    def shown(self) -> str:
+        lines = (line.rpartition("\r")[2] for line in self.tail.split("\n"))
+        return redact("\n".join(lines))[-_TAIL:]
+
+
+class SessionUpdates:
+    """Turns the events of one session into updates."""
+
+    def __init__(self, session: LiveSession, outbox: Outbox, words: FrontWords) -> None:
+        self._session = session
+        self._outbox = outbox
+        self._words = words
+        self._say = words.say
+        self._text: TextStream | None = None
+        self._thinks = False
+        self._message = ""
+        self._streamed = ""
+        self._known: set[str] = set()
+        self._running: dict[str, _Running] = {}
+        self._agents: dict[str, list[str]] = {}
+        self._title = session.state.title
+
+    def __call__(self, event: events.Event) -> None:
+        """Take one event; some have nothing that a client shows."""
+        match event:
+            case events.AnswerDelta():
+                self._streamed += event.text
+                self._stream(event.text, thinks=False)
+            case events.ThoughtDelta():
+                self._stream(event.text, thinks=True)
+            case events.ModelCalled():
+                self._streamed = ""
+            case events.ModelAnswered():
+                self._end_text()
+                self.usage()
+            case events.PlanChanged():
+                self._end_text()
+                entries = plan_entries(event.plan, self._say)
+                self._outbox.put(AgentPlanUpdate(session_update="plan", entries=entries))
+            case events.ActionProposed():
+                self._proposed(event.request, event.report, event.cwd)
+            case events.ActionDecided() if event.decision.kind == "reject":
+                why = safe(self._say(event.decision.why))
+                self._progress(event.request.id, "failed", [fenced(why)])
+            case events.Notice():
+                self.tell(self._say(event.text))
+            case events.ModelRetried():
+                self._end_text()
+                self.think(self._say(event.reason))
+            case events.JobsLeft():
+                left = map(self._say, self._words.left_running(event.programs))
+                self.tell("\n".join(left))
+            case events.TurnEnded():
+                self._turn_ended(event.answer)
+            case _:
+                self._work(event)
+
+    def _work(self, event: events.Event) -> None:
+        """Take an event of a command, a tool or a sub-agent."""
+        match event:
+            case events.CommandStarted() | events.CommandOutput() | events.CommandWaiting():
+                self._command(event)
+            case events.CommandEnded():
+                self._ended(event.request_id, event.result)
+            case events.ActionEnded():
+                status: ToolCallStatus = "failed" if event.failed else "completed"
+                self._progress(event.request_id, status, self._found(event))
+            case events.ToolRan():
+                self._ran(event)
+            case events.AgentStarted():
+                self._agent(event)
+
+    # --- texts ----------------------------------------------------------------------------------
+
+    def tell(self, text: str) -> None:
+        """Send a message of KogniTerm's own, apart from the model's."""
+        self._end_text()
+        self._outbox.put(self._chunk(safe(text) + "\n\n", uuid.uuid4().hex, thinks=False))
+
+    def think(self, text: str) -> None:
+        """Send a line that is shown with the model's thoughts."""
+        self._outbox.put(self._chunk(safe(text) + "\n", uuid.uuid4().hex, thinks=True))
+
+    def _stream(self, text: str, *, thinks: bool) -> None:
+        if self._text is None or self._thinks != thinks:
+            self._end_text()
+            self._text, self._thinks = TextStream(safe), thinks
+            self._message = uuid.uuid4().hex
+        self._text.feed(text)
+        self._put_text(self._text.take)
+
+    def _end_text(self) -> None:
+        if self._text is not None:
+            self._put_text(self._text.rest, last=True)
+            self._text = None
+
+    def _put_text(self, take: Callable[[], str], *, last: bool = False) -> None:
+        message, thinks = self._message, self._thinks
+
+        def make() -> AgentMessageChunk | AgentThoughtChunk | None:
+            text = take()
+            return self._chunk(text, message, thinks=thinks) if text else None
+
+        self._outbox.put_late("" if last else message, make)
+
+    @staticmethod
+    def _chunk(text: str, message: str, *, thinks: bool) -> AgentMessageChunk | AgentThoughtChunk:
+        content = text_block(text)
+        if thinks:
+            return AgentThoughtChunk(
+                session_update="agent_thought_chunk", content=content, message_id=message
+            )
+        return AgentMessageChunk(
+            session_update="agent_message_chunk", content=content, message_id=message
+        )
+
+    # --- actions --------------------------------------------------------------------------------
+
+    def _proposed(self, request: ActionRequest, report: RiskReport, cwd: str) -> None:
+        self._end_text()
+        title = safe(first_line(render(request.command)) or request.tool)
+        kind = tool_kind(request.tool, request.effect)
+        given = {
+            "id": request.id,
+            "command": safe(request.command),
+            "folder": cwd,
+            "risk": report.label,
+            "effects": [safe(effect_line(effect, self._say)) for effect in report.effects],
+        }
+        if request.id in self._known:  # edited, or asked once more
+            self._progress(request.id, "pending", None, title=title, raw_input=given)
+            return
+        self._start(
+            request.id, title, kind, "pending",
+            content=[*diffs(request)], locations=locations(request), raw_input=given,
+        )  # fmt: skip
+
+    def _command(
+        self, event: events.CommandStarted | events.CommandOutput | events.CommandWaiting
+    ) -> None:
+        key = event.request_id
+        if isinstance(event, events.CommandStarted):
+            if key not in self._known:  # of the user, or of a turn before a crash
+                title = safe(first_line(render(event.command)))
+                self._start(key, title, "execute", "in_progress")
+            self._running[key] = _Running()
+            self._progress(key, "in_progress", [])
+            return
+        running = self._running.get(key)
+        if running is None:
+            return
+        if isinstance(event, events.CommandOutput):
+            running.feed(event.data)
+        else:
+            waiting = event.waiting
+            running.waits = waiting.evidence if waiting is not None else ""
+        if running.due is None:
+            loop = asyncio.get_running_loop()
+            running.due = loop.call_later(OUTPUT_SECONDS, self._show_output, key)
+
+    def _show_output(self, key: str) -> None:
+        running = self._running.get(key)
+        if running is None:
+            return
+        running.due = None
+
+        def make() -> ToolCallProgress | None:
+            if self._running.get(key) is not running:
+                return None
+            parts = [running.shown(), safe(running.waits)]
+            text = "\n".join(part for part in parts if part)
+            return _progress(key, "in_progress", [fenced(text)])
+
+        self._outbox.put_late(f"output {key}", make)
+
+    def _ended(self, key: str, result: CommandResult) -> None:
+        running = self._running.pop(key, None)
+        if running is not None and running.due is not None:
+            running.due.cancel()
+        fine = result.ended == "detached" or (result.ended == "exited" and result.exit_code == 0)
+        how = self._how(result)
+        raw = {
+            "ended": result.ended,
+            "exitCode": result.exit_code,
+            "signal": result.signal,
+            "seconds": round(result.duration, 3),
+            "outputFile": result.output_path,
+        }
+        text = "\n".join(part for part in (safe(result.text).rstrip(), how) if part)
+        self._progress(key, "completed" if fine else "failed", [fenced(text)], raw_output=raw)
+
+    def _how(self, result: CommandResult) -> str:
+        """Return how a command ended; nothing where it is what everybody expects."""
+        if result.exit_code == 0:
+            return ""
+        if result.exit_code is not None:
+            return f"[{self._say(Phrase('exit {code}', {'code': result.exit_code}))}]"
+        words = {
+            "timeout": Phrase("timed out"),
+            "stopped": Phrase("stopped"),
+            "detached": Phrase("left running"),
+            "not_started": Phrase("not started"),
+        }
+        ended = Phrase("ended by {signal}", {"signal": result.signal or "?"})
+        return f"[{self._say(words.get(result.ended, ended))}]"
+
+    @staticmethod
+    def _found(event: events.ActionEnded) -> list[Content] | None:
+        """Return what an action brought; the diff of an edit stays."""
+        if event.tool in ("edit_file", "write_file") and not event.failed:
+            return None
+        return [fenced(safe(event.observation))]
+
+    def _ran(self, event: events.ToolRan) -> None:
+        self._end_text()
+        status: ToolCallStatus = "failed" if event.failed else "completed"
+        if event.name == DELEGATE.name:
+            begun = self._agents.get(_task_in(event.arguments))
+            if begun:
+                self._progress(begun.pop(0), status, [fenced(safe(event.observation))])
+                return
+        if event.malformed:
+            return  # the model hears what is wrong with its call, and makes another
+        title = safe(self._words.tool_title(event.name, event.arguments))
+        key, kind = f"tool-{uuid.uuid4().hex}", tool_kind(event.name)
+        self._start(key, title, kind, status, content=[fenced(safe(event.observation))])
+
+    def _agent(self, event: events.AgentStarted) -> None:
+        self._end_text()
+        task = " ".join(event.task.split())
+        title = safe(one_line(f"@{event.name}: {task}" if event.name else task))
+        key = f"agent-{uuid.uuid4().hex}"
+        self._agents.setdefault(task, []).append(key)
+        self._start(key, title, "think", "in_progress")
+
+    def _start(
+        self,
+        key: str,
+        title: str,
+        kind: ToolKind,
+        status: ToolCallStatus,
+        **more: Any,
+    ) -> None:
+        self._known.add(key)
+        self._outbox.put(
+            ToolCallStart(
+                session_update="tool_call", tool_call_id=key, title=title, kind=kind,
+                status=status, **more,
+            )
+        )  # fmt: skip
+
+    def _progress(
+        self, key: str, status: ToolCallStatus, content: list[Content] | None, **more: Any
+    ) -> None:
+        if key in self._known:
+            self._outbox.put(_progress(key, status, content, **more))
+
+    # --- the session ----------------------------------------------------------------------------
+
+    def usage(self) -> None:
+        """Send how full the model's window is, and what the session has cost."""
+        session = self._session
+        dollars = session.budget.total(session.state.usage)
+        cost = Cost(amount=round(dollars, 6), currency="USD") if dollars is not None else None
+        self._outbox.put(
+            UsageUpdate(
+                session_update="usage_update",
+                used=session.context.used_tokens,
+                size=session.modes.window.whole(session.model),
+                cost=cost,
+            )
+        )
+
+    def title(self) -> None:
+        """Send the title of the session when it has changed."""
+        if self._session.state.title != self._title:
+            self._title = self._session.state.title
+            title = safe(one_line(self._title))
+            self._outbox.put(SessionInfoUpdate(session_update="session_info_update", title=title))
+
+    def _turn_ended(self, answer: Answer) -> None:
+        self._end_text()
+        text = answer.text.strip()
+        shown = text if text and not self._streamed.strip().endswith(text) else ""
+        self._streamed = ""
+        proved = "\n".join(
+            [*(f"- [x] {line}" for line in answer.verified),
+             *(f"- [ ] {line}" for line in answer.not_verified)]
+        )  # fmt: skip
+        ended = answer.reason is not None or answer.stop != "done"
+        quiet = answer.stop in ("done", "interrupted", "model_failed")
+        reason = self._words.end_reason(answer) if ended and not quiet else ""
+        told = joined([shown, proved, reason])
+        if told:
+            self._outbox.put(self._chunk(safe(told), uuid.uuid4().hex, thinks=False))
+
+    def replay(self, items: Sequence[Item]) -> None:
+        """Send what happened in earlier turns."""
+        for item in items:
+            if isinstance(item, UserInput):
+                self._said(item.typed)
+            elif isinstance(item, Replied):
+                self.tell(item.question)
+                self._said(item.reply or "")
+            else:
+                self(item)
+        self._end_text()
+
+    def _said(self, text: str) -> None:
+        self._end_text()
+        if text.strip():
+            self._outbox.put(
+                UserMessageChunk(
+                    session_update="user_message_chunk",
+                    content=text_block(safe(text)),
+                    message_id=uuid.uuid4().hex,
+                )
+            )
+
+
+def _progress(
+    key: str, status: ToolCallStatus, content: list[Content] | None, **more: Any
+) -> ToolCallProgress:
+    if content is not None:
+        more["content"] = content
+    return ToolCallProgress(
+        session_update="tool_call_update", tool_call_id=key, status=status, **more
+    )
+
+
+def _task_in(arguments: str) -> str:
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return ""
+    return " ".join(str(given.get("task", "")).split()) if isinstance(given, dict) else ""

@@ -1,0 +1,27 @@
+"""A user at an editor, with a home and a folder of their own, and a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.acp_editor import Editor
+
+MakeEditor = Callable[..., Editor]
+
+
+@pytest.fixture
+def make_editor(tmp_path: Path) -> MakeEditor:
+    """Return a function that makes an editor whose model follows a script."""
+
+    def make(replies: str, last: str = "{text: All done., repeat: forever}") -> Editor:
+        work = tmp_path / "work"
+        work.mkdir(exist_ok=True)
+        script = tmp_path / "model.yaml"
+        lines = [line for line in replies.strip("\n").split("\n") if line.strip()]
+        script.write_text("replies:\n" + "".join(f"{line}\n" for line in [*lines, f"  - {last}"]))
+        return Editor(tmp_path, work, f"scripted:{script}")
+
+    return make
