@@ -40,6 +40,7 @@ from kogniterm.agent.messages import (
     told_to_plan,
     with_text,
 )
+from kogniterm.agent.model_asking import ask
 from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.agent.tool_dispatch import offered_tools
@@ -55,13 +56,21 @@ from kogniterm.runtime.services.memory_service import MemoryService, preference_
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_limits import limit_that_ends
-from kogniterm.runtime.turn_ports import Attached, SessionModes, ToolRules, TurnIO
+from kogniterm.runtime.turn_ports import (
+    Attached,
+    SessionModes,
+    ToolRules,
+    TurnIO,
+    relay_aside,
+)
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     Image,
+    ModelAsked,
+    ModelFailed,
     ModelInfo,
     ModelRequest,
     NodeUpdate,
@@ -164,7 +173,7 @@ class ContextService:
         if not compaction.needs_compaction(before, self._fixed_tokens(), window):
             return
         await self.hooks.compacting("auto", io.sink)
-        count.add_usage(await self._compact(asked=False))
+        await self._compact(partial(relay_aside, sink=io.sink, count=count), asked=False)
         text = Phrase(
             "History compacted from about {before} to {after} tokens.",
             {"before": before, "after": self.journal.history_tokens},
@@ -180,13 +189,12 @@ class ContextService:
         await self._compact(asked=asked)
         return before, self.journal.history_tokens
 
-    async def _compact(self, *, asked: bool) -> Usage:
-        """Compact the history and return what the summary cost."""
+    async def _compact(self, tell: Tell | None = None, *, asked: bool) -> None:
+        """Compact the history; `tell` gets the model call of the summary."""
         model = self.modes.model
         window = self.modes.window.whole(model.info)
-        body = await compact(self.journal.state, model, window, asked=asked)
+        body = await compact(self.journal.state, model, window, asked=asked, tell=tell)
         self.begin_anew(body)
-        return body.usage
 
     def begin_anew(self, body: Compacted | Rewound) -> None:
         """Record another history, with the system message that belongs to it."""
@@ -449,17 +457,28 @@ SUMMARY_SHARE = 0.5
 """Share of the window that the text to be summarised may take."""
 
 
+Tell = Callable[[ModelAsked | ModelFailed | Reply], None]
+"""Takes the start and the end of a model call."""
+
+
 async def compact(
-    state: SessionState, model: Model, window: int, *, asked: bool = False
+    state: SessionState,
+    model: Model,
+    window: int,
+    *,
+    asked: bool = False,
+    tell: Tell | None = None,
 ) -> Compacted:
     """Return the record that replaces the history by a summary and its last rounds.
 
-    With `asked` the user wants it smaller now, so its own size counts and not the window's.
+    With `asked` the user wants it smaller now, so its own size counts and not the window's. `tell`
+    gets the model call of the summary.
     """
     if asked:
         window = min(window, compaction.estimate_tokens(state.messages))
     older, _ = _parts(state, window)
-    summary, usage = await _summary(older, model) if older else (None, Usage())
+    tell = tell or (lambda item: None)
+    summary, usage = await _summary(older, model, tell) if older else (None, Usage())
     return compacted(state, window, summary, usage)
 
 
@@ -494,16 +513,18 @@ def _parts(state: SessionState, window: int) -> tuple[list[BaseMessage], list[Ba
     return older, compaction.shorten_results(kept, window)
 
 
-async def _summary(older: list[BaseMessage], model: Model) -> tuple[str | None, Usage]:
+async def _summary(older: list[BaseMessage], model: Model, tell: Tell) -> tuple[str | None, Usage]:
     """Return the model's summary, None when it gives none, and the usage."""
     usage = Usage()
     if model.info.one_command:
         return None, usage
     limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
     text = f"{prompts.text('compact.summarise')}\n\n{compaction.transcript(older, limit)}"
+    request = ModelRequest((HumanMessage(text),), purpose="compact")
     try:
-        async for event in model.stream(ModelRequest((HumanMessage(text),), purpose="compact")):
+        async for event in ask(model, request, tell):
             if isinstance(event, Reply):
+                tell(event)
                 said = "" if is_unusable(event.message) else whole(event.message.text).strip()
                 return said or None, event.usage
     except ModelError:

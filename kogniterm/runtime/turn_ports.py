@@ -114,11 +114,7 @@ def relay(
     """Count a report of the graph and pass it to `sink` as an event."""
     if isinstance(item, ModelAsked):
         count.begin_call(item.purpose)
-        sink(
-            events.ModelCalled(
-                item.purpose, count.steps, item.id, item.agent, item.model, item.server, item.effort
-            )
-        )
+        sink(called(item, count))
         sink(events.BudgetUsed(count.budget.shown()))
     elif isinstance(item, Reply):
         if not count.add_usage(item.usage, item.model):
@@ -127,6 +123,24 @@ def relay(
         sink(events.BudgetUsed(count.budget.shown()))
     else:
         sink(item)
+
+
+def relay_aside(item: ModelAsked | ModelFailed | Reply, sink: EventSink, count: TurnCount) -> None:
+    """Pass the report of a call beside the conversation to `sink`; it is no step of the turn."""
+    if isinstance(item, ModelAsked):
+        sink(called(item, count))
+    elif isinstance(item, Reply):
+        count.add_usage(item.usage)
+        sink(answered(item, count))
+    else:
+        sink(item)
+
+
+def called(asked: ModelAsked, count: TurnCount) -> events.ModelCalled:
+    """Return the start of a model call as an event."""
+    return events.ModelCalled(
+        asked.purpose, count.steps, asked.id, asked.agent, asked.model, asked.server, asked.effort
+    )
 
 
 def answered(reply: Reply, count: TurnCount) -> events.ModelAnswered:

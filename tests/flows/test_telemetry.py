@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -15,6 +16,7 @@ from kogniterm.runtime.telemetry import conventions as names
 from kogniterm.types import Answer
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import start_run
+from tests.flows.test_mcp import call, script, trusted
 from tests.support.forge import Forge
 from tests.support.otlp_receiver import Receiver, receiving
 
@@ -212,6 +214,39 @@ replies:
     assert b"MARK" not in b"".join(receiver.bodies)
 
 
+async def test_a_call_of_an_mcp_server_is_named_by_its_tool(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    text = script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}"))
+    flow = observed(make_flow, receiver, text, decisions=[yes])
+    await trusted(flow, "many")
+    flow.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.url
+    await run(flow)
+    tool = receiver.the("execute_tool mcp__demo__add")
+    assert tool.attributes["mcp.method.name"] == "tools/call"
+    assert tool.attributes["gen_ai.tool.name"] == "mcp__demo__add"
+    assert receiver.below(tool) == ["approval"]
+
+
+async def test_the_summary_of_a_long_history_is_a_call_too(
+    make_flow: MakeFlow, receiver: Receiver
+) -> None:
+    runs = "".join(f"  - run: 'seq {n} {n + 300}'\n" for n in range(20))
+    text = f"""
+model: {{context_window: 12000, max_output: 1000}}
+replies:
+  - {{when: {{purpose: compact}}, text: It counted., usage: {{input: 7000}}, repeat: forever}}
+{runs}  - text: Done.
+"""
+    flow = observed(make_flow, receiver, text)
+    answer = await run(flow)
+    purposes = [one.attributes[names.PURPOSE] for one in receiver.named("chat scripted")]
+    assert "compact" in purposes
+    assert answer.usage.calls == len(purposes)
+    tokens = {at["gen_ai.token.type"]: p for at, p in receiver.metrics["gen_ai.client.token.usage"]}
+    assert tokens["input"].sum == answer.usage.input > 7000
+
+
 async def test_the_caller_of_the_program_is_the_parent(
     make_flow: MakeFlow, receiver: Receiver
 ) -> None:
@@ -269,6 +304,19 @@ async def test_a_collector_that_fails_costs_one_line_and_nothing_else(
     assert len(lines) == 1, started.said
     assert "Traceback" not in started.said
     assert "127.0.0.1:" in lines[0]
+
+
+async def test_grpc_without_its_package_is_said_with_what_to_do(
+    make_flow: MakeFlow, receiver: Receiver, forge: Forge
+) -> None:
+    if find_spec("grpc") is not None:
+        pytest.skip("the package for gRPC is installed")
+    flow = observed(make_flow, receiver, "replies: [{text: Done.}]")
+    flow.environ["OTEL_EXPORTER_OTLP_PROTOCOL"] = "grpc"
+    started = start_run(forge, flow, "go")
+    assert (started.wait(), started.out.read_text()) == (0, "Done.\n")
+    assert started.said.count("needs the package opentelemetry-exporter-otlp-proto-grpc") == 1
+    assert receiver.bodies == []
 
 
 HEADER = "Bearer c0llect0r-k3y-1234567890"

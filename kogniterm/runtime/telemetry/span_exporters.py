@@ -149,7 +149,7 @@ def _otlp(where: Destination, module: str, name: str, fail: Fail) -> Any:
     from importlib import import_module
 
     kind = "grpc" if where.protocol == "grpc" else "http"
-    if kind == "grpc" and find_spec("grpc") is None:
+    if find_spec(f"opentelemetry.exporter.otlp.proto.{kind}") is None:
         fail(
             Phrase(
                 "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, which needs the package {package}: run "

@@ -360,7 +360,7 @@ class TurnSpans:
             **self._of_agent("execute_tool", agent.name),
             names.TOOL_NAME: event.name,
             names.TOOL_TYPE: "function",
-            names.TOOL_CALL: event.call_id,
+            **({names.TOOL_CALL: event.call_id} if event.call_id else {}),
         }
         if self._variables.content:
             attributes |= {

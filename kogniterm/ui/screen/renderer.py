@@ -226,6 +226,8 @@ class ScreenSink:
         self._turn.streamed = ""
         if event.purpose == "judge":
             self._status.now(_("Checking the step against its output"))
+        elif event.purpose == "compact":
+            self._status.now(_("Compacting the history"))
         elif self.agents.at_work:
             self._status.now(_("Sub-agent thinking"))
         else:
