@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ GIT_SERVER = ("mcp-server-git==2026.10.19",)
 PACKAGES = Path(
     os.environ.get("KOGNITERM_TEST_PACKAGES") or resolve(os.environ).cache / "test-packages"
 )
+HARBOR = ("harbor==0.26.0", "hatchling>=1.27")
+"""Harbor, and what builds the wheel of a checkout."""
 AGAIN_SECONDS = 600
 """Seconds until an installation that failed is tried again."""
 INSTALL_SECONDS = 240
@@ -47,10 +50,36 @@ def node_modules(*specs: str) -> Path:
     return _installed("npm", specs, _with_npm) / "node_modules"
 
 
-def python_programs(*specs: str) -> Path:
-    """Return the `bin` of an environment with the packages `specs`; skip where it cannot be had."""
+def python_programs(*specs: str, least: tuple[int, int] = (3, 0)) -> Path:
+    """Return the `bin` of an environment with the packages `specs`; skip where it cannot be had.
+
+    Its Python is this one, or another of this machine where the packages need at `least` that.
+    """
     __tracebackhide__ = True
-    return _installed(f"py{sys.version_info[0]}{sys.version_info[1]}", specs, _with_pip) / "bin"
+    python, version = _python(least)
+    return _installed(f"py{version}", specs, partial(_with_pip, python)) / "bin"
+
+
+@cache
+def _python(least: tuple[int, int]) -> tuple[str, str]:
+    """Return a Python that is new enough and can make environments, and its version."""
+    __tracebackhide__ = True
+    versions = [f"3.{minor}" for minor in range(13, least[1] - 1, -1)]
+    # Beside this one there may be others, as pyenv and uv keep them.
+    beside = Path(sys.base_prefix).parent
+    others = [
+        *(shutil.which(f"python{version}") for version in versions),
+        *(str(found) for one in versions for found in beside.glob(f"*{one}*/bin/python3")),
+    ]
+    for python in [sys.executable, *filter(None, others)]:
+        told = subprocess.run(
+            [python, "-c", "import ensurepip, sys, venv; print(*sys.version_info[:2])"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        major, _space, minor = told.stdout.strip().partition(" ")
+        if told.returncode == 0 and (int(major), int(minor)) >= least:
+            return python, major + minor
+    pytest.skip(f"needs Python {least[0]}.{least[1]}, not installed")
 
 
 def _with_npm(folder: Path, specs: tuple[str, ...]) -> list[list[str]]:
@@ -58,10 +87,10 @@ def _with_npm(folder: Path, specs: tuple[str, ...]) -> list[list[str]]:
     return [["npm", "install", "--prefix", str(folder), *options, *specs]]
 
 
-def _with_pip(folder: Path, specs: tuple[str, ...]) -> list[list[str]]:
+def _with_pip(maker: str, folder: Path, specs: tuple[str, ...]) -> list[list[str]]:
     python = str(folder / "bin" / "python")
     return [
-        [sys.executable, "-m", "venv", str(folder)],
+        [maker, "-m", "venv", str(folder)],
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *specs],
     ]
 
@@ -124,6 +153,7 @@ if __name__ == "__main__":
     for installer, packages in (
         (node_modules, SERVERS),
         (python_programs, GIT_SERVER),
+        (partial(python_programs, least=(3, 12)), HARBOR),
     ):
         try:
             installer(*packages)
