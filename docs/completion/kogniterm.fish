@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --category --command-timeout --cwd --effort --env --env-file --executor --file --folder --format --header --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
+            case --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --project --prompt --resume --session --slot --source --timeout --to --turn -C -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/inbox' '/queue/answer' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -22,6 +22,7 @@ complete -c kogniterm -f
 complete -c kogniterm -n '__kogniterm_at ""' -a 'run' -d 'Do one task and exit'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'resume' -d 'Resume a session at the prompt'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'sessions' -d 'List, search, export and delete sessions'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'queue' -d 'Answer sessions that wait for you'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'replay' -d 'Replay a session from its record'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'memory' -d 'List, add, edit and delete memories'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'recipe' -d 'Save and run recipes'
@@ -80,6 +81,7 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -l env-file -r -F -d 'Read sett
 complete -c kogniterm -n '__kogniterm_at "/run"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l output -x -a 'text json stream-json' -d 'Output: text, json (one object at the end) or stream-json (one event a line) (default: text)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l session -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'ID of the session; without one of that ID, it is created'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l park -d 'At a question, save it and exit; kogniterm queue answer answers it later'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l plan-only -d 'Print a plan for --plan FILE, and do nothing'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
@@ -208,6 +210,24 @@ complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l env-file -r -F -
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l as-new -d 'Import it under a new ID, next to the original'
 complete -c kogniterm -n '__kogniterm_at "/sessions/import"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'inbox' -d 'List the questions that wait for you, on all machines'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'answer' -d 'Answer the question of a session'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/queue/inbox"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/queue/inbox"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/queue/inbox"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/queue/inbox"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/queue/inbox"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l digest -x -d 'Digest of the question that you read'
+complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -780,6 +800,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'costs' -d 'Limit money, to
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'privacy' -d 'What is kept, and what is sent'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'run' -d 'Do one task and exit'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'resume' -d 'Resume a session at the prompt'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'queue' -d 'Answer sessions that wait for you'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'replay' -d 'Replay a session from its record'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'recipe' -d 'Save and run recipes'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'policy' -d 'Explain and test the approval rules'

@@ -264,6 +264,7 @@ VERB_GROUPS = (
         Verb("resume", "kogniterm.cli.verbs.resume", "Resume a session at the prompt"),
         Verb("sessions", "kogniterm.cli.verbs.sessions",
              "List, search, export and delete sessions"),
+        Verb("queue", "kogniterm.cli.verbs.fleet.queue", "Answer sessions that wait for you"),
         Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
     )),
     VerbGroup(mark("Memory and recipes"), (

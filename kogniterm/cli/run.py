@@ -58,6 +58,9 @@ SESSION_ID = Argument(
     "--session", "ID of the session; without one of that ID, it is created", "ID",
     field="session_id",
 )  # fmt: skip
+PARK = Argument(
+    "--park", "At a question, save it and exit; kogniterm queue answer answers it later"
+)
 PLAN_ONLY = Argument("--plan-only", "Print a plan for --plan FILE, and do nothing")
 
 EXAMPLES = (
@@ -106,7 +109,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "run",
-        [Argument(TASK, "What to do", "TASK", nargs="*"), OUTPUT, SESSION_ID, PLAN_ONLY],
+        [Argument(TASK, "What to do", "TASK", nargs="*"), OUTPUT, SESSION_ID, PARK, PLAN_ONLY],
         description=mark(
             "Do one task and exit. With a task, standard input is data for it; without one, or "
             "with -, standard input is the task."
@@ -163,7 +166,6 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
         folder=folder,
     )
     settings = settings_of(args)
-    from kogniterm.approval import Unattended
     from kogniterm.runtime.build import open_session
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
@@ -185,18 +187,42 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
             user_input, ended = _unless_given(session, user_input)
             if ended is not None:
                 return asyncio.run(drive(session, _again(session, ended, sink), sink))
-        approver = front.approver(session) if front.approver else Unattended()
-        running = session.run(
-            user_input,
-            approver=approver,
-            sink=sink,
-            terminal=front.terminal,
-            recover=front.recover,
-            ask=front.ask,
-        )
-        return asyncio.run(drive(session, running, sink))
+        return _drive_turn(args, session, user_input, front, sink)
     finally:
         session.close()
+
+
+def _drive_turn(
+    args: argparse.Namespace,
+    session: LiveSession,
+    user_input: UserInput | None,
+    front: RunFront,
+    sink: Sink,
+) -> int:
+    if args.park:
+        from kogniterm.runtime.unattended.parked_turn import Parking
+
+        parking = Parking(session)
+        running = session.run(
+            user_input,
+            approver=parking,
+            sink=sink,
+            recover=parking.recover,
+            at_prompt=True,  # a user answers, only later
+            park=parking.ask,
+        )
+        return asyncio.run(drive(session, running, sink, lambda: parking.answer))
+    from kogniterm.approval import Unattended
+
+    running = session.run(
+        user_input,
+        approver=front.approver(session) if front.approver else Unattended(),
+        sink=sink,
+        terminal=front.terminal,
+        recover=front.recover,
+        ask=front.ask,
+    )
+    return asyncio.run(drive(session, running, sink))
 
 
 def _named_session(args: argparse.Namespace) -> str | None:
@@ -264,14 +290,19 @@ def _given_plan(args: argparse.Namespace) -> Plan | None:
 
 
 async def drive(
-    session: LiveSession, running: Coroutine[object, object, Answer], sink: Sink
+    session: LiveSession,
+    running: Coroutine[object, object, Answer],
+    sink: Sink,
+    left_open: Callable[[], Answer | None] = lambda: None,
 ) -> int:
     """Run the turn; INT, TERM and HUP stop it cleanly, and the status says which one did.
+
+    `left_open` is asked for the answer of a turn that was left open at a question.
 
     What commands left running ends with the task or stays, and is told with the answer. The answer
     is out before the session finishes what it does off the answer's path.
     """
-    from kogniterm.types.events import JobsLeft
+    from kogniterm.types.events import JobsLeft, TurnEnded
 
     sink.begin(session.id, session.model.name, session.folder)
     turn = asyncio.ensure_future(running)
@@ -280,7 +311,10 @@ async def drive(
         try:
             answer = await turn
         except asyncio.CancelledError:
-            answer = Answer("", "interrupted", EXIT_INTERRUPTED)
+            open_end = left_open()
+            if open_end is not None:
+                sink(TurnEnded(open_end))
+            answer = open_end or Answer("", "interrupted", EXIT_INTERRUPTED)
         left = await asyncio.to_thread(session.end_jobs)
     if left:
         sink(JobsLeft(left))

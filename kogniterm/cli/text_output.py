@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Question, RecoveryChoice
     from kogniterm.sessions.records import Intent
-    from kogniterm.types import Phrase
+    from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
     from kogniterm.ui.set_up import SetUpScreen
 
 
@@ -305,6 +305,16 @@ class UserScreen:
         from kogniterm.ui.questions.model_question import ask_user
 
         return await ask_user(self._questions, question, answers)
+
+    async def ask_parked(
+        self, session_id: str, title: str, question: ParkedQuestion
+    ) -> tuple[AnswerChoice, str] | None:
+        """Ask the question of a session that waits. Raises `TurnInterruptedError`."""
+        from kogniterm.ui.questions.parked_question import ask_parked, question_head
+
+        head = question_head(session_id, title, question)
+        self.commit(self.painter.paint(head, max(self.size()[1] - 1, 20)) + "\n")
+        return await ask_parked(self._questions, question)
 
     def terminal(self) -> Terminal:
         """Return the terminal, to lend to a command that needs a keyboard."""

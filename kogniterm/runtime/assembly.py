@@ -67,7 +67,14 @@ from kogniterm.runtime.trust.trust_store import (
     trusted_files,
 )
 from kogniterm.runtime.turn_journal import JournalLookup, TurnJournal
-from kogniterm.runtime.turn_ports import AskPort, ModelSearch, PlanSettings, SessionModes, TurnIO
+from kogniterm.runtime.turn_ports import (
+    AskPort,
+    ModelQuestions,
+    ModelSearch,
+    PlanSettings,
+    SessionModes,
+    TurnIO,
+)
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
@@ -368,7 +375,8 @@ def _tools(
     """Return the tools that are `known`, those of the session able to run."""
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
-        lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor, asker,
+        lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor,
+        ModelQuestions(asker),
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, ModelSearch(modes), skills, servers,
     )  # fmt: skip

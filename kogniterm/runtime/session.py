@@ -131,10 +131,12 @@ class LiveSession:
         ask: Ask | None = None,
         at_limit: AtLimit | None = None,
         at_prompt: bool = False,
+        park: Ask | None = None,
     ) -> Answer:
         """Run one turn; None resumes the turn that is open. Cancel the task to stop it.
 
-        With `at_prompt` a user sits at the prompt; see `TurnIO`.
+        With `at_prompt` a user sits at the prompt; see `TurnIO`. `park` takes questions of the
+        model, see `AskPort`.
 
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
@@ -142,11 +144,9 @@ class LiveSession:
             self._require_planning()
         if self.telemetry is not None:
             sink = self.telemetry.watching(sink)
-        money = (self.budget.limits.dollars, self.budget.session.dollars)
-        if money != (None, None) and self.budget.price(Usage(), "") is None:
-            sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
+        self._warn_of_unknown_price(sink)
         prompts.use(self.prompts)
-        self.asker.ask_now = ask
+        self.asker.ask_now, self.asker.park = ask, park
         if self.servers is not None:
             self.servers.attendant = ServerQuestions(self.asker) if ask is not None else None
             self.servers.progress = lambda tool, text: sink(events.ActionProgress(tool, text))
@@ -180,6 +180,11 @@ class LiveSession:
         if self.memory is not None:
             self.memory.turn_ended(answer.text)
         return answer
+
+    def _warn_of_unknown_price(self, sink: EventSink) -> None:
+        money = (self.budget.limits.dollars, self.budget.session.dollars)
+        if money != (None, None) and self.budget.price(Usage(), "") is None:
+            sink(events.Notice(unknown_price(self.model.name, PRICES_DATE), "warning"))
 
     def _only_preferences(self, user_input: UserInput) -> tuple[Phrase, ...]:
         """Set what an input of preferences alone says, for a model that only writes commands."""

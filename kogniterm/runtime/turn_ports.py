@@ -94,9 +94,13 @@ class TurnIO:
 
 @dataclass(slots=True)
 class AskPort:
-    """Asks the user for a tool; `ask_now` is None where nobody drives the turn."""
+    """Asks the user for a tool; `ask_now` is None where nobody drives the turn.
+
+    `park` takes the questions of the model in a turn that may be left open at them.
+    """
 
     ask_now: Ask | None = None
+    park: Ask | None = None
 
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Return the user's answer, None for no answer. Raises `ToolError` where nobody is."""
@@ -106,6 +110,19 @@ class AskPort:
                 "what you need to know."
             )
         return await self.ask_now(question, answers)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuestions:
+    """Asks the model's questions; of all questions to the user, only these may be parked."""
+
+    port: AskPort
+
+    async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
+        """Return the user's answer, None for no answer. Raises `ToolError` where nobody is."""
+        if self.port.park is not None:
+            return await self.port.park(question, answers)
+        return await self.port.ask(question, answers)
 
 
 def relay(

@@ -171,7 +171,15 @@ class UserInput:
 
 
 StopReason = Literal[
-    "done", "not_done", "refused", "budget", "model_failed", "interrupted", "plan_only", "unknown"
+    "done",
+    "not_done",
+    "refused",
+    "budget",
+    "model_failed",
+    "interrupted",
+    "plan_only",
+    "unknown",
+    "parked",
 ]
 
 

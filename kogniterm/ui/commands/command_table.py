@@ -85,6 +85,8 @@ COMMANDS = (
     Command("sessions", Phrase("list the saved sessions"), sessions.show_sessions),
     Command("resume", Phrase("resume another session"), sessions.resume, "[ID]",
             sessions.resume_choices, while_running=False),
+    Command("inbox", Phrase("list the questions of sessions that wait for you, or answer one"),
+            sessions.inbox, "[ID]", sessions.inbox_choices),
     Command("fork", Phrase("copy this session, up to a turn, and continue in the copy"),
             sessions.fork, "[TURN]", while_running=False),
     Command("export", Phrase("export this session to a file, for reading or for import"),

@@ -201,7 +201,7 @@ def last_line(answer: Answer, painter: Painter, usage: Usage, seconds: float) ->
     line = Text()
     # The user's own refusal is already on the screen, and is no failure.
     if answer.stop != "done" and answer.refused_by != "person":
-        sign = "warn" if answer.stop in ("interrupted", "plan_only") else "failed"
+        sign = "warn" if answer.stop in ("interrupted", "plan_only", "parked") else "failed"
         line.append(f"{painter.symbol(sign)} ", "warn" if sign == "warn" else "bad")
         line.append(f"{one_line(end_reason(answer), 400)}\n", "warn" if sign == "warn" else "bad")
     if hint := limit_hint(answer):

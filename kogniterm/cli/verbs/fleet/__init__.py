@@ -1,0 +1,1 @@
+"""Commands about tasks in a queue and on several machines."""
