@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -302,3 +303,42 @@ def test_harbor_is_told_models_and_failures_in_its_own_terms() -> None:
     for (_name, _options, expected), found in zip(MODELS, told, strict=False):
         assert found == expected if isinstance(expected, dict) else expected in found
     assert told[len(MODELS) :] == [error for _status, _log, error in FAILURES], done.stderr
+
+
+def test_an_installed_kogniterm_is_packed_as_it_is(tmp_path: Path) -> None:
+    """Packing the files of an installation gives the wheel it was installed from."""
+    python = python_programs(*HARBOR, least=(3, 12)) / "python"
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    making = (
+        "import kogniterm_harbor.wheel as w, shutil, sys; shutil.copy(w.local_wheel(), sys.argv[1])"
+    )
+    found = []
+    source = ROOT / "packaging" / "harbor"
+    for name in ("built", "packed"):
+        folder = tmp_path / name
+        folder.mkdir()
+        environment = {**os.environ, "PYTHONPATH": str(source), "PIP_NO_BUILD_ISOLATION": "0"}
+        subprocess.run([python, "-P", "-c", making, folder], env=environment, check=True)
+        (wheel,) = folder.glob("*.whl")
+        source = folder / "installed"
+        subprocess.run([*pip, "install", "--no-deps", "--target", source, wheel], check=True)
+        files = {str(file.relative_to(source)): file for file in source.rglob("kogniterm*/**/*")}
+        found.append({
+            name: file.read_bytes() for name, file in files.items()
+            if file.is_file() and "dist-info" not in name and "__pycache__" not in name
+        })  # fmt: skip
+    built, packed = found
+    assert "kogniterm/_prompts/compact.md" in built
+    assert "kogniterm_harbor/install.sh" in built
+    assert packed == built
+
+
+def test_without_curl_and_wget_the_harness_is_told_what_is_missing(tmp_path: Path) -> None:
+    for name in ("mkdir", "sh"):
+        (tmp_path / name).symlink_to(str(shutil.which(name)))
+    script = ROOT / "packaging" / "harbor" / "kogniterm_harbor" / "install.sh"
+    done = subprocess.run(
+        ["sh", script, tmp_path / "installed", "kogniterm.whl"], env={"PATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (3, "uv cannot be downloaded without curl or wget\n")
