@@ -22,7 +22,7 @@ from langgraph.config import get_stream_writer
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window, clip
 from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
-from kogniterm.agent.messages import artifact_of, last_ai
+from kogniterm.agent.messages import ImageBlock, artifact_of, last_ai
 from kogniterm.agent.plan.plan_steps import ACTING, EDITING, READING, RUNNING, TOOL_SETS
 from kogniterm.errors import KognitermError, ToolError
 from kogniterm.protocols import Model, Tool
@@ -268,6 +268,8 @@ class SubAgent:
     inputs: tuple[str, ...] = ()
     model: Model | None = None
     """A model of its own."""
+    images: tuple[ImageBlock, ...] = ()
+    """The images that the user gives with the task."""
     _unbooked: Usage = field(default_factory=Usage)
 
     async def run(self) -> Result:
@@ -275,7 +277,8 @@ class SubAgent:
         if not self.state.messages:
             given = "\n".join(self.inputs)
             text = f"{self.task.text}\n\n{given}" if given else self.task.text
-            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(text),), agent_name=self._name))
+            shown: Any = [{"type": "text", "text": text}, *self.images] if self.images else text
+            self._add(NodeUpdate(DELEGATE.name, (HumanMessage(shown),), agent_name=self._name))
         if not has_ended(self.state):
             try:
                 pending = await self._think()

@@ -78,6 +78,7 @@ from kogniterm.runtime.turn_ports import (
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
+from kogniterm.sessions.session_search import messages_of
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import telemetry_variables
@@ -132,7 +133,7 @@ def assemble(
     clock, workspace = SystemClock(), Path(state.folder)
     modes = _modes(settings, state, model or open_model(state.model))
     project, told = trusted_files(TrustStore(paths.trust_file), workspace)
-    written = TurnJournal(journal, _redactor(given, state), clock)
+    written = TurnJournal(journal, _redactor(given, journal), clock)
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
@@ -157,6 +158,7 @@ def assemble(
             written, policy, modes, executor, tools.runnable, budget, hooks,
             keep_preimages=undo.keep, learn=_learner(given, memory), answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
+            of_skill=skills.runs_from,
         ),
         context=_context(written, modes, memory, tools, project, agents, hooks),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
@@ -530,9 +532,14 @@ def _secret(value: SecretStr | None) -> str | None:
     return value.get_secret_value() if value is not None else None
 
 
-def _redactor(given: SessionInputs, state: SessionState) -> Redactor:
+def _redactor(given: SessionInputs, journal: SessionJournal) -> Redactor:
     """Return what replaces secrets; placeholders of earlier processes get no new meaning."""
-    before = highest_mark(message.text for message in state.messages)
+    state = journal.state
+    before = max(state.secret_numbers, highest_mark(one.text for one in state.messages))
+    if not state.secret_numbers and state.history_seq > 1:
+        # An older version did not note the numbers, and messages before a compaction may have some.
+        older = (one.text for record in journal.records() for one in messages_of(record.body))
+        before = max(before, highest_mark(older))
     return Redactor(_known_secrets(given), after=before)
 
 

@@ -45,7 +45,7 @@ from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.paths_and_variables import is_secret
-from kogniterm.errors import ModelError, why
+from kogniterm.errors import ModelError, UsageError, why
 from kogniterm.host.safe_files import look, open_file, resolved
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
@@ -102,6 +102,8 @@ class ContextService:
     nested: NestedInstructions = field(default_factory=NestedInstructions)
     agents: SessionAgents = field(default_factory=SessionAgents)
     hooks: Hooks = field(default_factory=Hooks)
+    blocked: bool = False
+    """Set while hooks do not want the history of this turn compacted."""
     resources: Sequence[NamedResource] = ()
     """Resources of MCP servers that the input names, until it is journaled."""
 
@@ -121,6 +123,7 @@ class ContextService:
 
     def recall(self, user_input: UserInput) -> Attached:
         """Return what the files named in this input hold, and what memory and hooks add to it."""
+        self.blocked = False
         model = self.modes.model.info
         found = attached(
             user_input.attachments,
@@ -172,7 +175,15 @@ class ContextService:
         before = self.journal.history_tokens
         if not compaction.needs_compaction(before, self._fixed_tokens(), window):
             return
-        await self.hooks.compacting("auto", io.sink)
+        if self.blocked:
+            return
+        reason = await self.hooks.compacting("auto", io.sink)
+        if reason is not None:
+            # The turn goes on as it is, until the model refuses it as too long.
+            self.blocked = True
+            told = Phrase("The history is not compacted: {why}", {"why": reason})
+            io.sink(events.Notice(told, "warning"))
+            return
         await self._compact(partial(relay_aside, sink=io.sink, count=count), asked=False)
         text = Phrase(
             "History compacted from about {before} to {after} tokens.",
@@ -183,8 +194,13 @@ class ContextService:
     async def compact_now(
         self, *, asked: bool = False, sink: EventSink | None = None
     ) -> tuple[int, int]:
-        """Compact the history, needed or not; return about how many tokens it had and has."""
-        await self.hooks.compacting("manual", sink or (lambda event: None))
+        """Compact the history, needed or not; return about how many tokens it had and has.
+
+        Raises `UsageError` where a hook does not want it.
+        """
+        reason = await self.hooks.compacting("manual", sink or (lambda event: None))
+        if reason is not None:
+            raise UsageError("The history is not compacted: {why}", why=reason)
         before = self.journal.history_tokens
         await self._compact(asked=asked)
         return before, self.journal.history_tokens
@@ -280,6 +296,8 @@ class ContextService:
         return compaction.clip(self.journal.redact(text), limit)
 
     def _has_room(self, messages: Sequence[BaseMessage]) -> bool:
+        if self.blocked:
+            return True
         window = self.modes.window.tokens(self.modes.model.info)
         return not compaction.needs_compaction(
             compaction.estimate_tokens(messages), self._fixed_tokens(), window

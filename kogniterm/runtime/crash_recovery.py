@@ -30,7 +30,10 @@ RUN_AGAIN = "execute_tool.run_again"
 PARTIAL_CHARS = 2_000
 PARTIAL_BYTES = 64 * 1024
 ENDED = "command_ended"
-"""The kind of a note about a command that ran beside others and ended before one of them."""
+"""The kind of a note about an action that has ended and whose outcome has to wait.
+
+It ran beside others and ended before one of them, or hooks run after it.
+"""
 _LATE_RECORDS = 200
 """Records at the end of a journal among which such notes are: recovery comes first of all."""
 _TRUTH = (
@@ -81,17 +84,26 @@ def ended_note(request_id: str, result: CommandResult) -> Noted:
     return Noted(ENDED, {"request_id": request_id, "result": told})
 
 
-def _ended(journal: TurnJournal) -> dict[str, CommandResult]:
-    """Return the results of commands that ended before a crash, by request."""
+def tool_ended_note(request_id: str, observation: str) -> Noted:
+    """Return the note that a tool has ended, with what it said, before the hooks after it run."""
+    return Noted(ENDED, {"request_id": request_id, "observation": observation})
+
+
+def _ended(journal: TurnJournal) -> dict[str, CommandResult | str]:
+    """Return the ends of commands and tools before a crash, by request: a result or a text."""
     notes = (
         record.body.data
         for record in journal.records(max(1, journal.state.seq - _LATE_RECORDS))
         if isinstance(record.body, Noted) and record.body.kind == ENDED
     )
-    found: dict[str, CommandResult] = {}
+    found: dict[str, CommandResult | str] = {}
     for note in notes:
-        result: Any = note["result"]
-        found[str(note["request_id"])] = codec.from_fields(CommandResult, result)
+        result: Any = note.get("result")
+        found[str(note["request_id"])] = (
+            str(note.get("observation", ""))
+            if result is None
+            else codec.from_fields(CommandResult, result)
+        )
     return found
 
 
@@ -99,16 +111,22 @@ def _settle_ended(
     journal: TurnJournal,
     request: ActionRequest,
     intent: Intent,
-    result: CommandResult,
+    result: CommandResult | str,
     io: TurnIO,
 ) -> None:
-    """Record the outcome of a command that had ended when KogniTerm was stopped."""
+    """Record the outcome of an action that had ended when KogniTerm was stopped."""
+    if isinstance(result, str):
+        message = messages.action_message(request, result, failed=False)
+        outcome = Outcome(request.id, "finished", message, agent=request.agent)
+        journal.record(outcome, durable=True)
+        io.sink(events.ActionEnded(request.id, request.tool, result, failed=False))
+        return
     output = journal.redact(partial_output(intent.output_path))
     result = replace(result, text=output)
     approved = Decision("approve", intent.command, "policy")
     decision = journal.state.decisions.get(request.id, approved)
-    message = messages.command_message(request, result, decision, "")
-    outcome = Outcome(request.id, "finished", message, result, agent=request.agent)
+    told = messages.command_message(request, result, decision, "")
+    outcome = Outcome(request.id, "finished", told, result, agent=request.agent)
     journal.record(outcome, durable=True)
     io.sink(events.CommandStarted(request.id, intent.command, intent.cwd))
     io.sink(events.CommandOutput(request.id, output.encode("utf-8", "replace")))

@@ -36,7 +36,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import PROPOSED
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
-from kogniterm.runtime.crash_recovery import ended_note, runs_settled
+from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note
 from kogniterm.runtime.extensions.hooks.hook_inputs import (
     command_response,
     subject_of,
@@ -113,6 +113,8 @@ class Runner:
     learn: Callable[[CommandResult], None] = lambda result: None
     command_timeout: float | None = None
     env_hash: str = ""
+    of_skill: Callable[[str, str], bool] = lambda command, cwd: False
+    """Tells of a command and its folder whether it runs something of a skill."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
     stopping: CommandStop = field(init=False)
@@ -287,10 +289,12 @@ class Runner:
         watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id, output)
         limits = [self.command_timeout, self.budget.left("seconds")]
         command = run.decision.command
+        # A cache that Python leaves beside a script would be a file of the skill nobody accepted.
+        cached = not self.of_skill(command, self.executor.cwd)
         call = partial(
             execute,
             self.journal.secrets.restore(command),
-            env=PROPOSED,
+            env=PROPOSED if cached else {**PROPOSED, "PYTHONDONTWRITEBYTECODE": "1"},
             timeout=min((one for one in limits if one is not None), default=None),
             sink=watcher,
             terminal=terminal,
@@ -351,6 +355,9 @@ class Runner:
         heard = AfterTool(self.hooks.told(request))
         if not failure:
             response = tool_response(request, observation)
+            if request.effect != "person" and self.hooks.follows(subject_of(request)):
+                # What was done is on disk before a hook runs, which may be cut by a crash.
+                self.journal.record(tool_ended_note(request.id, observation), durable=True)
             heard = await self.hooks.after_tool(request, response, io.sink)
         text = "\n".join(filter(None, (observation, heard.note)))
         message = messages.action_message(request, text, failed=failure, images=end.images)

@@ -13,12 +13,13 @@ from langchain_core.messages import AIMessage, BaseMessage
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
 from kogniterm.protocols import Clock, EventSink
-from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
     InputReceived,
     NodeRan,
+    Noted,
     Outcome,
     OutcomeStatus,
     Record,
@@ -84,6 +85,10 @@ _PAUSE = 0.5
 class Redacting(Protocol):
     """Replaces secrets by placeholders, and placeholders by secrets."""
 
+    @property
+    def highest(self) -> int:
+        """Return the highest number of a placeholder that a text has got."""
+
     def redact(self, text: str) -> str:
         """Return `text` as it may be kept and sent."""
 
@@ -124,6 +129,7 @@ class TurnJournal:
 
     def record(self, body: RecordBody, *, durable: bool = False) -> None:
         """Append `body` to the journal and advance the state by it."""
+        self._keep_secret_numbers()
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
         if isinstance(body, NodeRan):
@@ -132,6 +138,14 @@ class TurnJournal:
             self.history_tokens += estimate_tokens(self.state.messages[before:])
         else:
             self.history_tokens = estimate_tokens(self.state.messages)
+
+    def _keep_secret_numbers(self) -> None:
+        """Note the numbers that texts have got, before a record holds one of them.
+
+        The next process continues behind them, also where a compaction left the texts out.
+        """
+        if self.secrets.highest > self.state.secret_numbers:
+            self.journal.append(Noted(Note.SECRETS, {Note.SECRETS: self.secrets.highest}))
 
     def settle_kept(self) -> None:
         """Write the outcomes that the database could not take before.

@@ -147,6 +147,7 @@ class Note(StrEnum):
     UNSETTLED = "unsettled"
     LIMIT = "limit"
     USAGE = "usage"
+    SECRETS = "secret_numbers"
 
     def record(self, value: str) -> Noted:
         """Return the note that sets this to `value`."""
@@ -180,7 +181,8 @@ class SessionState:
     in force, `fixed_instructions` the one whose instructions are in the system message (0: none).
     `others_usage` is the part of `usage` that sub-agents with models of their own took, by model.
     `rewound` are the records that are no longer part of the conversation, as pairs: the first of
-    them, and the record that went back to before it.
+    them, and the record that went back to before it. `secret_numbers` is the highest number that
+    stands for a secret in the records; no other secret may get it, or a lower one.
     """
 
     session_id: str = ""
@@ -214,6 +216,7 @@ class SessionState:
     instructions: int = 0
     fixed_instructions: int = 0
     rewound: tuple[tuple[int, int], ...] = ()
+    secret_numbers: int = 0
 
     def in_force(self, seq: int) -> bool:
         """Return whether the record `seq` is part of the conversation: nothing went behind it."""
@@ -507,6 +510,9 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return replace(state, limit=_limit_of(body.data))
         case Note.USAGE:
             return replace(state, usage=state.usage + usage_of_note(body))
+        case Note.SECRETS:
+            number = value if isinstance(value, int) else 0
+            return replace(state, secret_numbers=max(state.secret_numbers, number))
         case Note.AGAIN:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:

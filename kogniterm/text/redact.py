@@ -243,6 +243,7 @@ class Redactor:
     `known_values` are values known to be secret whatever they look like (the API keys in use).
     The same secret gets the same `[secret:n]` for the life of the redactor. Numbers up to `after`
     are left out: they stand for secrets of an earlier process, and must never get another value.
+    `highest` is the highest number that a text has got.
     """
 
     def __init__(self, known_values: Iterable[str] = (), *, after: int = 0) -> None:
@@ -250,6 +251,7 @@ class Redactor:
         self._numbers: dict[str, int] = {}
         self._values: dict[int, str] = {}
         self._known: re.Pattern[str] | None = None
+        self.highest = after
         self.know(known_values)
 
     def know(self, values: Iterable[str]) -> None:
@@ -287,7 +289,9 @@ class Redactor:
         return number
 
     def _mark(self, value: str) -> str:
-        return f"[secret:{self._number(value)}]"
+        number = self._number(value)
+        self.highest = max(self.highest, number)
+        return f"[secret:{number}]"
 
     def _compile(self) -> None:
         """Compile the values, longest first: a value that contains another is replaced whole."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
+from kogniterm.runtime.extensions.custom_commands import command_input
 from kogniterm.runtime.extensions.hooks.hook_service import past_runs
 from kogniterm.runtime.trust.project_places import discover
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.sessions.records import Judged
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, change_to, no, yes
-from tests.flows.program import replayed
+from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
 from tests.support.programs import require_sandbox
 
@@ -603,6 +605,98 @@ async def test_compaction_is_announced(make_flow: MakeFlow) -> None:
     assert flow.session is not None
     await flow.session.context.compact_now(asked=True)
     assert seen_by_hook(flow)["trigger"] == "manual"
+
+
+async def test_a_hook_keeps_the_history_from_being_compacted(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        "model: {context_window: 40000, max_output: 2000}\n"
+        "replies: [{text: Hello., repeat: 2}, {when: {purpose: compact}, text: Short.}, "
+        "{text: Hello., repeat: forever}]"
+    )
+    own(flow, {"PreCompact": [hook("test -e free || { echo note it first >&2; exit 2; }")]})
+    for _ in range(2):
+        await flow.run("periwinkle " * 2500)
+    assert flow.session is not None
+    with pytest.raises(UsageError, match="note it first"):
+        await flow.session.context.compact_now(asked=True)
+    # Near the window, the turn goes on without a compaction, and the next one asks again.
+    answer = await flow.run("heliotrope " * 2500)
+    assert (answer.text, answer.reason) == ("Hello.", None)
+    told = [one for one in notices(flow) if "not compacted" in one]
+    assert len(told) == 1
+    assert "note it first" in told[0]
+    assert flow.session.state.history_seq == 1
+    (flow.folder / "free").touch()
+    await flow.run("and now?")
+    assert flow.session.state.history_seq > 1
+
+
+EDITS = """replies:
+  - when: {last_contains: "write it"}
+    calls: [{tool: write_file, arguments: {path: a.txt, content: "once"}}]
+  - {text: Done., repeat: forever}
+"""
+
+
+async def test_what_was_done_before_a_hook_that_a_crash_cut_is_known(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(EDITS, decisions=[])
+    own(flow, {"PostToolUse": [hook("touch ran; sleep 600", "Write")]})
+    killed = start_run(forge, flow, "-y", "write it")
+    async with asyncio.timeout(60):  # a guard against hanging, not a measure
+        await appears(flow.folder / "ran")
+    killed.send(signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert (flow.folder / "a.txt").read_text() == "once"
+    own(flow, {})
+    session = flow.open("last")
+    answer = await flow.run(None)
+    assert (answer.text, answer.stop) == ("Done.", "done")
+    assert session.state.unsettled == ()
+    observed = next(text for text in flow.shown if "a.txt" in text)
+    assert "outcome unknown" not in observed
+    assert [event.tool for event in flow.of(events.ActionEnded)] == ["write_file"]
+    assert not [one for one in notices(flow) if "unknown" in one]
+
+
+async def test_hooks_meet_custom_commands(make_flow: MakeFlow, tmp_path: Path) -> None:
+    commands = tmp_path / "config" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "look.md").write_text("Look at !`echo $1` and say so.")
+    (commands / "plain.md").write_text("Say $1.")
+    flow = make_flow("replies: [{text: Said., repeat: forever}]")
+    guard = 'grep -q "secret" && { echo not that >&2; exit 2; }; exit 0'
+    own(flow, {
+        "PreToolUse": [hook(guard, "Bash")],
+        "UserPromptSubmit": [hook("cat > prompt; grep -q forbidden prompt && exit 2; exit 0")],
+    })  # fmt: skip
+    session = flow.open()
+
+    async def run(line: str) -> str:
+        given, _names = command_input(session, line, ())
+        return (await flow.run(given)).text
+
+    assert await run("/look milk") == "Said."
+    assert any("Look at milk" in text for text in flow.shown)
+    assert await run("/look secret") != "Said."
+    assert not any("Look at secret" in text for text in flow.shown)
+    assert "not that" in str([one.body for one in session.journal.records()])
+    assert await run("/plain milk") == "Said."
+    assert "Say milk." in (flow.folder / "prompt").read_text()
+    assert await run("/plain forbidden") != "Said."
+    assert not any("Say forbidden" in text for text in flow.shown)
+
+
+async def test_hooks_in_landlock(make_flow: MakeFlow, tmp_path: Path) -> None:
+    require_sandbox("landlock")
+    flow = make_flow(script("true"), sandbox="landlock")
+    outside = tmp_path / "outside"
+    own(flow, {"PreToolUse": [hook(f"touch inside; touch {outside}; cat > seen; exit 0")]})
+    assert (await flow.run()).text == "Done."
+    assert seen_by_hook(flow)["tool_name"] == "Bash"
+    assert (flow.folder / "inside").exists()
+    assert not outside.exists()
 
 
 async def test_a_live_input_has_its_data(make_flow: MakeFlow) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.messages import images_of
 from kogniterm.runtime.context import attached
+from kogniterm.runtime.extensions.agent_turn import addressed
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.session_transfer import export_lines, import_lines, report_lines
 from kogniterm.types import ModelInfo, UserInput, events
@@ -184,3 +185,14 @@ def test_the_kind_is_told_by_its_bytes_and_not_by_its_name(tmp_path: Path) -> No
     (block,) = beside.images
     assert block["mime_type"] == "image/png"
     assert json.dumps(block)
+
+
+async def test_a_sub_agent_that_the_user_calls_sees_it(make_flow: MakeFlow, tmp_path: Path) -> None:
+    agents = tmp_path / "config" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "viewer.md").write_text("Look.")
+    flow = looking(make_flow, "- {expect: {images: 1}, text: Red., repeat: forever}")
+    session = flow.open()
+    given = UserInput("@viewer What is @red.png?", attachments=("red.png",))
+    answer = await flow.run(addressed(given, session.context.agents.named))
+    assert answer.text == "Red."

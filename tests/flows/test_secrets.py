@@ -149,3 +149,28 @@ async def test_no_file_holds_it_and_the_model_does_not_get_it(
     assert not any(SECRET in text for text in flow.shown)
     flow.close()
     assert holding(tmp_path / "data", SECRET.encode()) == []
+
+
+async def test_a_number_never_stands_for_another_secret(make_flow: MakeFlow) -> None:
+    """Not in a later process either, after a compaction left the first number out."""
+    other = SECRET.replace("a1B2", "z9Y8")
+    flow = make_flow(
+        "replies: [{when: {purpose: compact}, text: Short., repeat: forever}, "
+        "{text: Ok., repeat: forever}]",
+        [],
+    )
+    await flow.run(f"the first is {SECRET}")
+    assert "[secret:1]" in flow.shown[0]
+    assert flow.session is not None
+    await flow.session.context.compact_now(asked=True)
+    for words in ("one", "two", "three"):
+        await flow.run(words)
+    await flow.session.context.compact_now(asked=True)
+    assert not any("[secret:1]" in text for text in flow.shown)
+    await flow.session.finish()
+    flow.close()
+    flow.open("last")
+    await flow.run(f"the second is {other}")
+    assert "the second is [secret:2]" in "\n".join(flow.shown)
+    assert flow.session is not None
+    assert flow.session.journal.secrets.restore("[secret:1]") == "[secret:1]"

@@ -301,3 +301,25 @@ async def test_a_session_with_skills_is_exported_and_imported(
     file.write_text("\n".join(lines))
     status, report = replayed(forge, flow, str(file))
     assert (status, report["divergence"]) == (0, None)
+
+
+@pytest.mark.usefixtures("home")
+async def test_a_script_of_a_skill_leaves_no_cache_in_it(make_flow: MakeFlow) -> None:
+    """Such a cache would be a file that nobody accepted, and Python would run what is in it."""
+    flow = make_flow("replies: []")
+    folder = own(flow) / "adder"
+    flow = make_flow(
+        f"replies: [{{run: 'python3 {folder}/run.py'}}, {{run: python3 mine.py}}, {{text: Done.}}]",
+        sandbox="off",
+    )
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: adder\ndescription: Adds.\n---\nRun run.py.\n")
+    for place, name in ((folder, "run.py"), (flow.folder, "mine.py")):
+        (place / name).write_text("import helper\nprint(helper.SUM)\n")
+        (place / "helper.py").write_text("SUM = 42\n")
+    session = flow.open()
+    await flow.run()
+    assert [result.text.strip() for result in flow.results] == ["42", "42"]
+    assert not (folder / "__pycache__").exists()
+    assert (flow.folder / "__pycache__").exists()
+    assert [one.state for one in session.skills.look()] == ["ready"]

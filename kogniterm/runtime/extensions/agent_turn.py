@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage
 from kogniterm.agent.compaction import observation_limit
 from kogniterm.agent.graph import think
 from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
+from kogniterm.agent.messages import ImageBlock
 from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, parse_task
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, KognitermError, UsageError
 from kogniterm.runtime.budgets import TurnCount
@@ -27,7 +28,7 @@ from kogniterm.runtime.turn import TurnServices, journal_agent, run_turn, settle
 from kogniterm.runtime.turn_end import conclude
 from kogniterm.runtime.turn_ports import TurnIO, relay
 from kogniterm.sessions.records import NodeRan
-from kogniterm.types import AgentState, Answer, NodeUpdate, Phrase, UserInput
+from kogniterm.types import AgentState, Answer, ModelInfo, NodeUpdate, Phrase, UserInput
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -104,19 +105,22 @@ class _Call:
 
     async def run(self) -> Result:
         """Return its result, once what it requested is settled."""
-        arguments = {"task": self._text(), "agent": self.agent.name}
-        task = parse_task(arguments, named={self.agent.name: self.agent})
         try:
-            model = task.own_model()
+            model = self.agent.open_model() if self.agent.open_model is not None else None
         except KognitermError as error:
             raise UsageError(
                 "The sub-agent {name} cannot be used: {why}", name=self.agent.name, why=error.text
             ) from error
+        text, images = self._given((model or self.session.modes.model).info)
+        arguments = {"task": text, "agent": self.agent.name}
+        task = parse_task(arguments, named={self.agent.name: self.agent})
         services = self.session.services
         self.over = await settle(services, self.io, self.count)
         while True:
             begun = self.session.state.agents.get(self.key, AgentState())
-            worker = SubAgent(self.key, task, self._context(), self._take, begun, model=model)
+            worker = SubAgent(
+                self.key, task, self._context(), self._take, begun, model=model, images=images
+            )
             result = await worker.run() if self.over is None else Result(status="failed")
             if not result.pending:
                 return result
@@ -124,23 +128,22 @@ class _Call:
             self.session.journal.record(NodeRan(update))
             self.over = await settle(services, self.io, self.count)
 
-    def _text(self) -> str:
-        """Return the task: the user's words, piped data, and the files that they name."""
+    def _given(self, model: ModelInfo) -> tuple[str, tuple[ImageBlock, ...]]:
+        """Return the task: the user's words, piped data, and the files and images they name."""
         journal = self.session.journal
         given = journal.state.open_input
         if given is None:
-            return self.agent.name
-        model = self.session.model
+            return self.agent.name, ()
         files = attached(
             given.attachments,
             Path(self.session.folder),
             observation_limit(model.context_window),
             journal.redact,
-            replace(model, images=()),
+            model,
         )
         data = f"<stdin>\n{given.data}\n</stdin>" if given.data is not None else ""
         words = given.text.strip()[len(self.agent.name) + 1 :].strip()
-        return "\n\n".join(filter(None, (words, data, files.text)))
+        return "\n\n".join(filter(None, (words, data, files.text))), files.images
 
     def _context(self) -> ThinkContext:
         context = self.session.context.think_context(self.io, self.count)

@@ -9,6 +9,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.sessions.chain_audit import verify
+from kogniterm.tools.mcp.token_files import TokenFiles
 from kogniterm.types import UserInput
 from kogniterm.ui.prompt.input_line import PrivateHistory
 from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
@@ -131,3 +132,16 @@ async def test_with_memory_off_the_commands_say_so(make_flow: MakeFlow) -> None:
     for line in ("/memory", "/why", "/incognito", "/forget tea and coffee"):
         with pytest.raises(UsageError, match="Memory is off"):
             await repl.type(line)
+
+
+async def test_forgetting_deletes_the_sign_ins_that_hold_the_words(make_flow: MakeFlow) -> None:
+    flow = make_flow("replies: [{text: Hello., repeat: forever}]")
+    session = flow.open()
+    files = TokenFiles(session.archive.paths.extensions.mcp_tokens)
+    urls = ["https://periwinkle.example/mcp", "https://other.example/mcp"]
+    for url in urls:
+        files.of(url).write({"server": url, "tokens": {"access_token": "t"}})
+    await flow.run("I work for periwinkle")
+    told = await Commanded(session, answers=["yes"]).type("/forget periwinkle")
+    assert "sign-ins to MCP servers" in told
+    assert [files.of(url).read() != {} for url in urls] == [False, True]

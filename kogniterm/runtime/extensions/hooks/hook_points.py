@@ -222,10 +222,13 @@ class Hooks:
         await asyncio.gather(*self._notices, return_exceptions=True)
         await self._at("SessionEnd", sink, {"reason": reason}, subject=reason)
 
-    async def compacting(self, trigger: str, sink: EventSink) -> None:
-        """Run the hooks before a compaction."""
+    async def compacting(self, trigger: str, sink: EventSink) -> Phrase | None:
+        """Run the hooks before a compaction; return why they do not want it, or None."""
         fields = {"trigger": trigger, "custom_instructions": ""}
-        await self._at("PreCompact", sink, fields, subject=trigger)
+        said = await self._at("PreCompact", sink, fields, subject=trigger)
+        if said.stop is not None:
+            return said.stop
+        return said.reasons[0] if said.choice == "deny" else None
 
     def notify(self, request: ActionRequest, sink: EventSink) -> None:
         """Run, beside the question that is asked now, the hooks that tell the user of it."""

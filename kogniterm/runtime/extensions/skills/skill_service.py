@@ -152,6 +152,19 @@ class SkillService:
             return hashlib.sha256(data).hexdigest() == one.digest_of(path)
         return False
 
+    def runs_from(self, command: str, cwd: str) -> bool:
+        """Return whether a command names the folder of a usable skill, or runs in it."""
+        workspace = resolved(self.sources.folder)
+        for one in self.found:
+            if not one.usable:
+                continue
+            names = {str(one.folder), str(one.folder).replace(str(Path.home()), "~", 1)}
+            if one.folder.is_relative_to(workspace):
+                names.add(str(one.folder.relative_to(workspace)))
+            if Path(cwd).is_relative_to(one.folder) or any(name in command for name in names):
+                return True
+        return False
+
     # --- the user's commands --------------------------------------------------------------------
 
     def named(self, name: str) -> FoundSkill:
