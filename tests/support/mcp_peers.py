@@ -147,6 +147,7 @@ class AuthorizationServer(_Listening):
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     access: set[str] = field(default_factory=set)
     refresh: set[str] = field(default_factory=set)
+    scopes: dict[str, list[str]] = field(default_factory=dict)
     handler = _Authorizes
 
     def metadata(self) -> dict[str, object]:
@@ -186,10 +187,11 @@ class AuthorizationServer(_Listening):
             return 400, {"error": "invalid_grant"}
         if asked["redirect_uri"] != form["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
-        return 200, self.issue()
+        return 200, self.issue(asked.get("scope", ""))
 
-    def issue(self) -> dict[str, object]:
+    def issue(self, scope: str = "") -> dict[str, object]:
         access, refresh = secrets.token_urlsafe(), secrets.token_urlsafe()
+        self.scopes[access] = scope.split()
         self.access.add(access)
         self.refresh.add(refresh)
         return {
@@ -225,6 +227,8 @@ class _Bad(_Quiet):
         name = asked.get("params", {}).get("name", "")
         owner.calls[name or method] += 1
         owner.headers.append(dict(self.headers))
+        if owner.refuse is not None and (answer := owner.refuse(self, asked)) is not None:
+            return self.answer(answer[0], {}, WWW_Authenticate=answer[1])
         if owner.every is not None:
             return owner.every(self)
         if "id" not in asked:
@@ -324,9 +328,13 @@ def _error(asked: dict[str, Any], code: int, message: str) -> dict[str, object]:
 
 @dataclass
 class BadServer(_Listening):
-    """A server that answers a call as the tool's name says; `every` answers everything else."""
+    """A server that answers a call as the tool's name says; `every` answers everything else.
+
+    `refuse` may return a status and a challenge in place of an answer.
+    """
 
     every: Callable[[_Quiet], None] | None = None
+    refuse: Callable[[_Quiet, dict[str, Any]], tuple[int, str] | None] | None = None
     elsewhere: str = ""
     documents: dict[str, object] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)

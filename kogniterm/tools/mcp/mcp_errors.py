@@ -115,6 +115,22 @@ def sign_in_needed(server: str) -> McpSignInNeededError:
     )
 
 
+def more_needed(server: str, scopes: str = "") -> McpSignInNeededError:
+    """Return the error of a server that wants more permissions than the user gave it."""
+    if not scopes:
+        return McpSignInNeededError(
+            "The MCP server {server} needs more permissions for this, and does not say which; its "
+            "operator can tell you.",
+            server=server,
+        )
+    return McpSignInNeededError(
+        "The MCP server {server} needs more permissions for this ({scopes}). To give them, sign in "
+        "again: kogniterm mcp login {server}",
+        server=server,
+        scopes=shown(scopes),
+    )
+
+
 def lost(server: str, why: str) -> McpCallLostError:
     """Return the error of a call whose result did not arrive."""
     return McpCallLostError(

@@ -14,6 +14,7 @@ Importing this module loads the SDK: import it where a server is contacted.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -41,6 +42,7 @@ from kogniterm.tools.mcp.mcp_errors import (
     McpError,
     McpSignInFailedError,
     failure_of,
+    more_needed,
     shown,
     sign_in_needed,
 )
@@ -109,6 +111,8 @@ class SignIn(OAuthClientProvider):
         self._front = front
         self._seconds = seconds
         self._file = file
+        self._wanted: tuple[str, ...] = ()
+        """The permissions that the server asked for while nobody could give them."""
         self._return: _Return | None = None
         self._renewing = asyncio.Lock()
         super().__init__(
@@ -124,6 +128,9 @@ class SignIn(OAuthClientProvider):
     async def _auth_flow(self, request: Request) -> AsyncGenerator[Request, Response]:
         """Sign `request`; renew the token before or after it, and sign in if that is not enough."""
         self._load()
+        if self._front is not None and self._wanted and not self.agreed:
+            # The stored token stays until the user has agreed to another one with more permissions.
+            self.context.current_tokens = None
         if not self._is_fresh():
             async with aclosing(self._renewed("")) as steps:
                 async for step in steps:
@@ -142,7 +149,7 @@ class SignIn(OAuthClientProvider):
         if self._front is None:
             if response.status_code == 401:
                 raise sign_in_needed(self._server)
-            return
+            self._want_more(response)
         async with self._returning():
             flow = super()._auth_flow(request)
             try:
@@ -154,6 +161,16 @@ class SignIn(OAuthClientProvider):
                 return
             finally:
                 await flow.aclose()
+
+    def _want_more(self, response: Response) -> None:
+        """Keep the permissions that the server wants for the next sign-in. Raises `McpError`."""
+        named = (extract_field_from_www_auth(response, "scope") or "").split()
+        scopes = [one for one in named if _SCOPE.fullmatch(one)][:_MOST_SCOPES]
+        if not scopes:
+            raise more_needed(self._server)
+        self._wanted = tuple(dict.fromkeys((*self._wanted, *scopes)))[:_MOST_SCOPES]
+        self._store()
+        raise more_needed(self._server, " ".join(scopes))
 
     async def _renewed(self, rejected: str) -> AsyncGenerator[_Step, None]:
         """Renew the token, unless another task or process did; yield the request for it.
@@ -238,6 +255,9 @@ class SignIn(OAuthClientProvider):
     async def _perform_authorization(self) -> Request:
         if self._settings.scopes:
             self.context.client_metadata.scope = " ".join(self._settings.scopes)
+        elif self._wanted:
+            usual = (self.context.client_metadata.scope or "").split()
+            self.context.client_metadata.scope = " ".join(dict.fromkeys((*usual, *self._wanted)))
         self._choose_authentication()
         return await super()._perform_authorization()
 
@@ -336,6 +356,8 @@ class SignIn(OAuthClientProvider):
             issuer = client.issuer if client is not None else None
             client = _registered_by_hand(self._settings, issuer)
         context.client_info = client
+        wanted = stored.get("wanted")
+        self._wanted = tuple(map(str, wanted)) if isinstance(wanted, list) else ()
         self._initialized = True
 
     def _store(self) -> None:
@@ -350,6 +372,7 @@ class SignIn(OAuthClientProvider):
             {
                 "name": self._server,
                 "tokens": _dumped(context.current_tokens),
+                "wanted": list(self._wanted),
                 "expires": context.token_expiry_time,
                 "client": _dumped(client),
                 "authorization": _dumped(context.oauth_metadata),
@@ -406,6 +429,8 @@ class _Stored:
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         del tokens
+        if self._owner.agreed:
+            self._owner._wanted = ()
         self._owner._store()
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
@@ -529,6 +554,11 @@ def _may_open(address: str, server_url: str) -> bool:
         return False
     local = is_loopback(url.host) and is_loopback(httpx2.URL(server_url).host)
     return bool(url.host) and (url.scheme == "https" or (url.scheme == "http" and local))
+
+
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,100}")
+"""A scope of RFC 6749, of a length that can be shown."""
+_MOST_SCOPES = 20
 
 
 def _wants_more(response: Response) -> bool:

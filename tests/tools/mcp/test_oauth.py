@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -20,10 +21,12 @@ from mcp import Client
 from kogniterm.errors import ToolError
 from kogniterm.tools.mcp.http_transport import open_http
 from kogniterm.tools.mcp.mcp_errors import McpSignInFailedError, McpSignInNeededError, failure_of
-from kogniterm.tools.mcp.oauth import SignIn, SignInRequest
-from kogniterm.tools.mcp.server_config import OAuthConfig
+from kogniterm.tools.mcp.oauth import SignIn, SignInRequest, sign_in
+from kogniterm.tools.mcp.server_config import OAuthConfig, ServerConfig
 from kogniterm.tools.mcp.token_files import TokenFile, TokenFiles
 from tests.support.mcp_peers import AuthorizationServer, BadServer, start_peer
+
+PRM = "/.well-known/oauth-protected-resource/mcp"
 
 
 @dataclass
@@ -433,3 +436,48 @@ def test_forgetting_deletes_the_sign_ins_that_hold_the_word(files: TokenFiles) -
     left = [json.loads(one.read_text())["name"] for one in files.folder.glob("*.json")]
     assert left == ["other"]
     assert files.delete_all([]) == 0
+
+
+async def test_more_permissions_are_asked_for_at_the_next_sign_in(
+    issuer: AuthorizationServer, files: TokenFiles
+) -> None:
+    def refuse(request: Any, asked: dict[str, Any]) -> tuple[int, str] | None:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not issuer.is_good(token):
+            return 401, f'Bearer resource_metadata="{bad.url}{PRM}", scope="use"'
+        if asked.get("method") == "tools/call" and "write" not in issuer.scopes[token]:
+            return 403, 'Bearer error="insufficient_scope", scope="use write"'
+        return None
+
+    with BadServer(refuse=refuse) as bad:
+        bad.documents[PRM] = {
+            "resource": f"{bad.url}/mcp",
+            "authorization_servers": [f"{issuer.url}/"],
+        }
+        url = f"{bad.url}/mcp"
+        file, config = files.of(url), ServerConfig("peer", "mcp.json", url=url)
+        first = Browser()
+        assert await sign_in(config, file, first) == "signed in"
+        assert first.asked[0].scopes == ("use",)
+
+        async def call() -> None:
+            async with Client(open_http(url, server="peer", auth=SignIn("peer", url, file))) as one:
+                await one.call_tool("well", {})
+
+        for _ in range(2):  # the sign-in that there is stays
+            with pytest.raises(BaseException) as raised:  # noqa: PT011 - of any kind, as the SDK raises it
+                await call()
+            error = failure_of(raised.value, "peer", called=True)
+            assert isinstance(error, McpSignInNeededError)
+            assert "needs more permissions for this (use write)" in str(error)
+            assert "kogniterm mcp login peer" in str(error)
+        assert bad.calls["well"] == 2
+        refused = Browser(agrees=False)
+        with pytest.raises(McpSignInFailedError):
+            await sign_in(config, file, refused)
+        assert file.read()["tokens"]
+        second = Browser()
+        assert await sign_in(config, file, second) == "signed in"
+        assert second.asked[0].scopes == ("use", "write")
+        await call()
+        assert await sign_in(config, file, Browser()) == "already"
