@@ -45,6 +45,7 @@ from kogniterm.types import (
     ActionRequest,
     Answer,
     CommandResult,
+    Decision,
     LeftRunning,
     Phrase,
     RiskReport,
@@ -107,6 +108,7 @@ class SessionUpdates:
         self._say = words.say
         self._text: TextStream | None = None
         self._thinks = False
+        self._said_something = False
         self._message = ""
         self._streamed = ""
         self._known: set[str] = set()
@@ -122,6 +124,8 @@ class SessionUpdates:
                 self._stream(event.text, thinks=False)
             case events.ThoughtDelta():
                 self._stream(event.text, thinks=True)
+            case events.TurnStarted():
+                self._said_something = False
             case events.ModelCalled():
                 self._streamed = ""
             case events.ModelAnswered():
@@ -134,8 +138,7 @@ class SessionUpdates:
             case events.ActionProposed():
                 self._proposed(event.request, event.report, event.cwd)
             case events.ActionDecided() if event.decision.kind == "reject":
-                why = safe(self._say(event.decision.why))
-                self._progress(event.request.id, "failed", [fenced(why)])
+                self._refused(event.request.id, event.decision)
             case events.Notice():
                 self.tell(self._say(event.text))
             case events.ModelRetried():
@@ -169,17 +172,29 @@ class SessionUpdates:
     def tell(self, text: str) -> None:
         """Send a message of KogniTerm's own, apart from the model's."""
         self._end_text()
-        self._outbox.put(self._chunk(safe(text) + "\n\n", uuid.uuid4().hex, thinks=False))
+        self._paragraph(text)
 
     def think(self, text: str) -> None:
         """Send a line that is shown with the model's thoughts."""
         self._outbox.put(self._chunk(safe(text) + "\n", uuid.uuid4().hex, thinks=True))
+
+    def _paragraph(self, text: str) -> None:
+        """Send a whole message; some clients join messages, so it stands apart by itself."""
+        told = f"{self._apart()}{safe(text).strip()}"
+        self._outbox.put(self._chunk(told, uuid.uuid4().hex, thinks=False))
+
+    def _apart(self) -> str:
+        """Return what goes before another message of a turn."""
+        before, self._said_something = self._said_something, True
+        return "\n\n" if before else ""
 
     def _stream(self, text: str, *, thinks: bool) -> None:
         if self._text is None or self._thinks != thinks:
             self._end_text()
             self._text, self._thinks = TextStream(safe), thinks
             self._message = uuid.uuid4().hex
+            if not thinks:
+                self._text.feed(self._apart())
         self._text.feed(text)
         self._put_text(self._text.take)
 
@@ -228,6 +243,11 @@ class SessionUpdates:
             request.id, title, kind, "pending",
             content=[*diffs(request)], locations=locations(request), raw_input=given,
         )  # fmt: skip
+
+    def _refused(self, key: str, decision: Decision) -> None:
+        given = decision.reason or decision.reasons
+        why = decision.why if given else Phrase("not run: refused")
+        self._progress(key, "failed", [fenced(safe(self._say(why)))])
 
     def _command(
         self, event: events.CommandStarted | events.CommandOutput | events.CommandWaiting
@@ -386,7 +406,7 @@ class SessionUpdates:
         reason = self._words.end_reason(answer) if ended and not quiet else ""
         told = joined([shown, proved, reason])
         if told:
-            self._outbox.put(self._chunk(safe(told), uuid.uuid4().hex, thinks=False))
+            self._paragraph(told)
 
     def replay(self, items: Sequence[Item]) -> None:
         """Send what happened in earlier turns."""
