@@ -48,7 +48,7 @@ def facts_of(result: dict[str, Any]) -> Iterator[str]:
     commands = result.get("commands") or []
     ran = sum("exit_code" in one for one in commands)
     refused = sum(one.get("status") == "refused" for one in commands)
-    yield f"{ran} commands ran" + (f", {refused} refused" if refused else "")
+    yield f"commands run: {ran}" + (f", refused: {refused}" if refused else "")
     if result.get("cost") is not None:
         yield f"${result['cost']:.4f}"
     if result.get("session_id"):

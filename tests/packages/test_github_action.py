@@ -177,7 +177,7 @@ def test_a_task_answers_into_outputs_summary_and_one_comment(act: Act, github: G
     (comment,) = github.comments
     assert comment["body"].startswith("<!-- kogniterm: triage -->\nThanks @\u2060octo/everyone")
     assert "&lt;!-- hidden" in comment["body"]
-    assert "1 commands ran" in comment["body"]
+    assert "commands run: 1" in comment["body"]
     assert outputs["session"] in done.summary
     # The next run replaces its comment; another token would be refused by GitHub, not by us.
     again = act("replies: [{text: Nothing new.}]", event=event, report="comment", token="ghs-given")
