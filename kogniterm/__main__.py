@@ -25,6 +25,12 @@ def main() -> int:
 
         sys.stdout.write(f"kogniterm {running_version()}\n")
         return 0
+    from kogniterm.cli.warm.warm_client import attempt, may_be_warm
+
+    warm = may_be_warm(sys.argv[1:])
+    status = attempt() if warm else None
+    if status is not None:
+        return status
     from kogniterm.cli.main import main as run
     from kogniterm.host.unused_libraries import keep_out
 
@@ -33,6 +39,10 @@ def main() -> int:
     for number in (_signal.SIGINT, _signal.SIGTERM):
         if _signal.getsignal(number) is not _signal.SIG_IGN:
             _signal.signal(number, _signal.SIG_DFL)
+    if warm:
+        from kogniterm.cli.warm.warm_start import start_for_next_call
+
+        start_for_next_call()
     return status
 
 

@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/inbox' '/queue/answer' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/inbox' '/queue/answer' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -42,6 +42,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'models' -d 'List models; downlo
 complete -c kogniterm -n '__kogniterm_at ""' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'acp' -d 'Be an agent for an editor, such as Zed'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'storage' -d 'Check, migrate and copy the database'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'warm' -d 'Show or end the process for fast starts'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'completion' -d 'Print a shell completion script'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'help' -d 'Explain a topic or a command'
 complete -c kogniterm -n '__kogniterm_at ""' -s h -l help -d 'Show this help'
@@ -779,6 +780,22 @@ complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l env-file -r -F -d 
 complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l clear -d 'Delete all kept replies'
 complete -c kogniterm -n '__kogniterm_at "/storage/cache"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/warm"' -a 'status' -d 'Show the process that keeps the libraries loaded, and its memory'
+complete -c kogniterm -n '__kogniterm_at "/warm"' -a 'stop' -d 'End that process; open sessions continue'
+complete -c kogniterm -n '__kogniterm_at "/warm"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/warm"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/warm"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/warm"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/warm/status"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/warm/status"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/warm/stop"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -a 'bash' -d 'Shell: bash, zsh or fish'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -a 'zsh' -d 'Shell: bash, zsh or fish'
 complete -c kogniterm -n '__kogniterm_at "/completion"' -a 'fish' -d 'Shell: bash, zsh or fish'
@@ -818,6 +835,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'doctor' -d 'Check the inst
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'mcp' -d 'Sign in to MCP servers; be one for other agents'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'acp' -d 'Be an agent for an editor, such as Zed'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'storage' -d 'Check, migrate and copy the database'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'warm' -d 'Show or end the process for fast starts'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'completion' -d 'Print a shell completion script'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'help' -d 'Explain a topic or a command'
 complete -c kogniterm -n '__kogniterm_at "/help"' -s h -l help -d 'Show this help'

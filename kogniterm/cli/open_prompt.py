@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from kogniterm.ui.set_up import SetUpScreen
 
 MOST_FILES = 100_000
+IDLE_SECONDS = 30.0
+"""Seconds after a session was opened until the server of the next call's warm start is started."""
 
 
 def run(
@@ -133,6 +135,7 @@ class Opener:
         explain, self._explain = self._explain, False
         warming = asyncio.ensure_future(asyncio.to_thread(session.warm))
         warming.add_done_callback(lambda done: done.exception())
+        asyncio.get_running_loop().call_later(IDLE_SECONDS, _start_for_next_call)
         return Opened(
             session,
             model_reason=model_reason(settings, session.model) if explain else None,
@@ -141,6 +144,12 @@ class Opener:
             past=past_turns(session) if session_id is not None else None,
             updates=self._updates,
         )
+
+
+def _start_for_next_call() -> None:
+    from kogniterm.cli.warm.warm_start import start_for_next_call
+
+    asyncio.get_running_loop().run_in_executor(None, start_for_next_call)
 
 
 def _needs_set_up(settings: Settings, paths: Paths) -> bool:

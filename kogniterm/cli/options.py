@@ -293,6 +293,7 @@ VERB_GROUPS = (
              "Sign in to MCP servers; be one for other agents"),
         Verb("acp", "kogniterm.cli.verbs.extensions.acp", "Be an agent for an editor, such as Zed"),
         Verb("storage", "kogniterm.cli.verbs.storage", "Check, migrate and copy the database"),
+        Verb("warm", "kogniterm.cli.warm.warm_verb", "Show or end the process for fast starts"),
         Verb("completion", "kogniterm.cli.verbs.completion", "Print a shell completion script"),
         Verb("help", "kogniterm.cli.verbs.help_topic", "Explain a topic or a command"),
     )),

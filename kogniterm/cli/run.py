@@ -31,6 +31,7 @@ from kogniterm.cli.options import (
 )
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError
 from kogniterm.host.named_files import mentions
+from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.runtime.extensions.called_input import called
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput
@@ -464,7 +465,7 @@ def keyboard() -> int | None:
     if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
         return None
     try:
-        return os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+        return open_terminal()
     except OSError:
         return None
 

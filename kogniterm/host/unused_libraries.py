@@ -8,22 +8,28 @@ KogniTerm reports to nobody, so LangSmith is represented by a stand-in that says
 three questions that are asked in every run ("is tracing on?", "what is traced here?", "trace this")
 as LangSmith itself does with tracing off. Whoever needs anything else of LangSmith gets the real
 package, with tracing off. The package of the server's client is loaded at the first use of one of
-its names; its modules can be imported without that.
+its names; its modules can be imported without that. So are modules that others name only for
+inputs that KogniTerm does not give them.
+
+langchain-core imports requests for one function, which KogniTerm never calls; it loads requests
+when it is called.
 
 `tests/host/test_unused_libraries.py` compares both with the real libraries.
 """
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-_SERVER_CLIENT = "langgraph_sdk"
+_DEFERRED = ("langgraph_sdk", "filetype", "urllib.request", "xml.dom.minidom")
+_WITH_REQUESTS = "langchain_core.utils.utils"
 _TRACING = "langsmith"
 CONTEXT = (
     "parent",
@@ -55,10 +61,11 @@ class _Finder(MetaPathFinder):
             return ModuleSpec(name, _StandInLoader(), is_package=name == _TRACING)
         if name.startswith(f"{_TRACING}."):
             return PathFinder.find_spec(name, load_tracing().__path__)
-        if name == _SERVER_CLIENT:
+        if name in _DEFERRED or name == _WITH_REQUESTS:
             spec = PathFinder.find_spec(name, path)
             if spec is not None and spec.loader is not None:
-                spec.loader = _DeferringLoader(spec.loader)
+                wrapper = _DeferringLoader if name in _DEFERRED else _WithoutRequests
+                spec.loader = wrapper(spec.loader)
             return spec
         return None
 
@@ -88,6 +95,34 @@ class _Deferred(ModuleType):
         self.__class__ = ModuleType  # type: ignore[assignment]  # a module as any other, from here on
         self.__dict__.pop("_real_loader").exec_module(self)
         return getattr(self, name)
+
+
+class _WithoutRequests(Loader):
+    """Loads langchain-core's module that names two classes of requests, without requests."""
+
+    def __init__(self, real: Loader) -> None:
+        self.real = real
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.real.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        names = {"HTTPError": type("HTTPError", (OSError,), {}), "Response": object}
+        stand_in = SimpleNamespace(**names)
+
+        def found(name: str, *more: Any) -> object:
+            return stand_in if name == "requests" else builtins.__import__(name, *more)
+
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": found}
+        self.real.exec_module(module)
+        in_need = module.__dict__["raise_for_status_with_text"]
+
+        def raise_for_status_with_text(response: Any) -> None:
+            real = importlib.import_module("requests")
+            module.__dict__.update({name: getattr(real, name) for name in names})
+            in_need(response)
+
+        module.__dict__["raise_for_status_with_text"] = raise_for_status_with_text
 
 
 # --- LangSmith with tracing off -----------------------------------------------------------------

@@ -43,6 +43,7 @@ class QuickSettings:
     window_title: bool
     fold_lines: int
     thoughts: str
+    warm: str
     editor: str
     pager: str
     term: str
@@ -89,6 +90,7 @@ def quick(environ: Mapping[str, str], flags: Mapping[str, object] | None = None)
         fold_lines=max(int(_number(pick("fold_lines", None, ""), 16.0)), 1),
         thoughts=pick("thoughts", ("folded", "shown", "off"), "folded"),
         model=pick("model", None, ""),
+        warm=pick("warm", ("auto", "off"), "auto"),
         notify=pick("notify", ("off", "bell", "osc9"), "bell"),
         editor=pick("editor", None, environ.get("VISUAL") or environ.get("EDITOR", "")),
         pager=pick("pager", None, environ.get("PAGER", "")),

@@ -403,6 +403,10 @@ class Settings(BaseSettings):
     notify_after: float = _setting(
         20.0, "Minimum seconds a turn must take for a notification at its end.", ge=0
     )
+    warm: Literal["auto", "off"] = _setting(
+        "auto",
+        "Keep the libraries loaded in a small process for faster starts; auto: where possible.",
+    )
     window_title: bool = _setting(True, "Show the current activity in the terminal's title.")
     fold_lines: int = _setting(
         16, "Lines of a command's output that stay on the screen; /output shows the rest.", ge=1

@@ -136,7 +136,8 @@ LIGHT_ROOTS = (
 )
 """Modules that start, or are embedded, without loading a library they may never use."""
 
-READS_ENVIRONMENT = ("kogniterm.settings",)
+READS_ENVIRONMENT = ("kogniterm.settings", "kogniterm.cli.warm")
+"""A warm start hands the whole environment over before settings could be loaded."""
 BUILDS_TOOL_MESSAGES = ("kogniterm.agent.messages",)
 WRITES_TO_STREAMS = (
     "kogniterm.cli",

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 from tests.support.ordinary import become_ordinary, hand_over
 from tests.support.picture import Picture
@@ -45,6 +45,9 @@ class RealTerminal:
     Both folders are given to the ordinary user when `user` asks for one, who can read `reachable`.
     """
 
+    everywhere: ClassVar[dict[User, dict[str, str]]] = {"current": {}, "ordinary": {}}
+    """Variables that every terminal of a user gets."""
+
     def __init__(
         self,
         home: Path,
@@ -62,7 +65,7 @@ class RealTerminal:
         self._picture = Picture(rows, columns)
         if user == "ordinary":
             hand_over(home, folder)
-        given = _environment(home) | dict(environment or {})
+        given = _environment(home) | self.everywhere[user] | dict(environment or {})
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             _become_shell(folder, given, user, reachable)

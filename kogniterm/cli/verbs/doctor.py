@@ -14,6 +14,8 @@ from kogniterm.cli.options import (
     settings_of,
 )
 from kogniterm.cli.verb_helpers import Report, paths_in_use, write_report
+from kogniterm.cli.warm.warm_start import running_servers
+from kogniterm.cli.warm.warm_verb import warm_state
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE, SettingsError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import mark, translate
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as error:
         findings.append(Finding("bad", Phrase("settings"), error.text))
     findings += check_installation(settings, paths_in_use(), here, online=args.online)
+    findings += [Finding("ok" if running_servers() else "note", line) for line in warm_state()]
     shown = [
         (one.state, translate(one.what), translate(one.fix) if one.fix else "") for one in findings
     ]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kogniterm.errors import TurnInterruptedError, UsageError, why
+from kogniterm.host.terminal_owner import run_in_job
 from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
 
 _FALLBACK = (24, 80)
@@ -176,14 +177,13 @@ async def run_program(command: Sequence[str], keyboard: int | None = None) -> in
             program=command[0],
         )
     try:
-        done = await asyncio.to_thread(subprocess.run, list(command), stdin=keyboard, check=False)
+        return await asyncio.to_thread(run_in_job, command, keyboard)
     except OSError as error:
         raise UsageError(
             "{program} could not be started: {why}",
             program=command[0],
             why=why(error),
         ) from error
-    return done.returncode
 
 
 _CHUNK = 65536

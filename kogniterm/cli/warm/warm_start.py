@@ -1,0 +1,111 @@
+"""Start the warm server for the next call, find the running ones, and end them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kogniterm.cli.warm.warm_client import may_be_warm
+from kogniterm.cli.warm.warm_place import address, is_private, socket_folder, start_key
+from kogniterm.errors import KognitermError
+from kogniterm.settings import environment, quick
+
+_PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")
+"""Variables that the server gets: the home for the user's own modules, and the locale. A key, or
+what else a shell holds, is none of its business."""
+_USED = "kogniterm.agent.graph"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmServer:
+    """A running server. `memory` is its proportional share in bytes; None where it is not told."""
+
+    pid: int
+    memory: int | None
+    sessions: int
+
+
+def start_for_next_call() -> None:
+    """Start the server in the background if this call would have been faster with it.
+
+    Does nothing where one runs, where warm starts are off or not possible, and after a call that
+    loaded no libraries.
+    """
+    if _USED not in sys.modules or not may_be_warm(sys.argv[1:]):
+        return
+    environ = environment()
+    with suppress(KognitermError):
+        if quick(environ).warm == "off":
+            return
+    key, folder = start_key(), socket_folder(environ)
+    path = address(folder, key) if key is not None and folder is not None else None
+    if path is None or _holder(Path(f"{path}.lock")) is not None:
+        return
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    with suppress(OSError):
+        starter = subprocess.Popen(
+            [sys.executable, *flags, "-P", "-m", "kogniterm.cli.warm.warm_server", path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={name: environ[name] for name in _PASSED_ON if name in environ},
+            cwd="/",
+            start_new_session=True,
+        )
+        # It forks the server and ends. Waiting for it would delay the end of this process.
+        starter.returncode = 0
+
+
+def running_servers() -> list[WarmServer]:
+    """Return the user's running servers, of every installation."""
+    folder = socket_folder(environment())
+    if folder is None or not is_private(folder):
+        return []
+    holders = [_holder(lock) for lock in sorted(Path(folder).glob("warm-*.sock.lock"))]
+    return [WarmServer(pid, _memory(pid), _children(pid)) for pid in holders if pid is not None]
+
+
+def stop_servers() -> list[WarmServer]:
+    """End the user's servers and return them; sessions that were forked from them go on."""
+    found = running_servers()
+    for server in found:
+        with suppress(ProcessLookupError):
+            os.kill(server.pid, signal.SIGTERM)
+    return found
+
+
+def _holder(lock: Path) -> int | None:
+    """Return the process that holds a server's lock; None where none does."""
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.read(descriptor, 32).strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _memory(pid: int) -> int | None:
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _children(pid: int) -> int:
+    try:
+        return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    except OSError:
+        return 0

@@ -1,0 +1,273 @@
+"""Calls that start warm, calls that must not, and attempts to misuse the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.forge import until
+from tests.support.warm import (
+    KOGNITERM,
+    children,
+    end,
+    forked,
+    runtime_folder,
+    server_of,
+    until_found,
+    variables,
+    warm_server,
+)
+
+WHO = """
+p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
+p=$(cut -d" " -f4 /proc/$p/stat); done >ancestors
+"""
+STATE = WHO + "env >seen; umask >>seen; ulimit -n >>seen; date +%H >>seen; pwd >>seen"
+"""A command that tells which processes it descends from and what it got from its call."""
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A user with a home, a runtime folder and a warm server."""
+
+    home: Path
+    runtime: Path
+    socket: Path
+
+    @property
+    def server(self) -> int:
+        return server_of(self.socket)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return variables(self.home, self.runtime)
+
+    def words(self, run: str) -> list[str]:
+        """Return a command line whose model runs `run` and then says that it is done."""
+        script = self.home / "script.yaml"
+        script.write_text(json.dumps({"replies": [{"run": run}, {"text": "Done."}]}))
+        model = f"scripted:{script}"
+        return [KOGNITERM, "run", "-y", "--no-sandbox", "--model", model, "go"]
+
+    def start(self, run: str = "true", **more: object) -> subprocess.Popen[bytes]:
+        """Start a call whose model runs `run`."""
+        plain: dict[str, object] = {
+            "env": self.environ,
+            "cwd": self.home,
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        return subprocess.Popen(self.words(run), **{**plain, **more})  # type: ignore[call-overload, no-any-return]  # any of its arguments
+
+    def run(self, run: str = WHO, **more: object) -> bool:
+        """Make a call to its end; return whether it was warm."""
+        folder = Path(str(more.get("cwd", self.home)))
+        (folder / "ancestors").unlink(missing_ok=True)
+        process = self.start(run, **more)
+        out, err = process.communicate()
+        assert (process.returncode, out) == (0, b"Done.\n"), err
+        return "warm_server" in (folder / "ancestors").read_text()
+
+    def run_warm(self, run: str = WHO, **more: object) -> None:
+        """Make a call until it is warm: on a busy machine it may not wait for the server."""
+        until(lambda: self.run(run, **more))
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    home = tmp_path_factory.mktemp("home")
+    runtime = runtime_folder(home)
+    with warm_server(home, variables(home, runtime)) as found:
+        yield Warm(home, runtime, found)
+
+
+def test_a_call_has_all_of_its_own_and_nothing_of_another(warm: Warm, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, own in ((first, "SECRET_ONE"), (second, "SECRET_TWO")):
+        folder.mkdir()
+        limit = 500 if own == "SECRET_ONE" else 400
+        warm.run_warm(
+            STATE,
+            cwd=folder,
+            env={**warm.environ, own: "value", "TZ": f"UTC-{limit // 100}"},
+            umask=0o077 if own == "SECRET_ONE" else 0o027,
+            preexec_fn=lambda limit=limit: resource.setrlimit(
+                resource.RLIMIT_NOFILE, (limit, limit)
+            ),
+        )
+    seen = [(folder / "seen").read_text() for folder in (first, second)]
+    assert ["SECRET_ONE=value" in text for text in seen] == [True, False]
+    assert ["SECRET_TWO=value" in text for text in seen] == [False, True]
+    assert [text.splitlines()[-4] for text in seen] == ["0077", "0027"]
+    assert [text.splitlines()[-3] for text in seen] == ["500", "400"]
+    assert [text.splitlines()[-1] for text in seen] == [str(first), str(second)]
+    hours = [int(text.splitlines()[-2]) for text in seen]
+    assert (hours[0] - hours[1]) % 24 in (0, 1)
+    # The server itself has the home and the locale, no folder and no file.
+    server = Path(f"/proc/{warm.server}")
+    names = {one.partition("=")[0] for one in (server / "environ").read_text().split("\0") if one}
+    assert names <= {"HOME", "LANG", "LC_CTYPE"}
+    assert str((server / "cwd").readlink()) == "/"
+    opened = {str(one.readlink()) for one in (server / "fd").iterdir()}
+    assert opened - {"/dev/null", f"{warm.socket}.lock"} == {
+        one for one in opened if one.startswith("socket:")
+    }
+    assert len(list((server / "task").iterdir())) == 1
+
+
+def test_input_output_and_other_descriptors_are_those_of_the_call(warm: Warm) -> None:
+    keys = warm.home / "keys.env"
+    keys.write_text("KOGNITERM_MAX_STEPS=0\n")
+    with keys.open() as file:
+        words = warm.words("true")
+        words[2:2] = ["--env-file", f"/dev/fd/{file.fileno()}"]
+        done = subprocess.run(
+            words,
+            env=warm.environ,
+            cwd=warm.home,
+            input=b"data",
+            capture_output=True,
+            pass_fds=[file.fileno()],
+            check=False,
+        )
+    assert done.returncode == 2
+    assert b"KOGNITERM_MAX_STEPS is 0" in done.stderr
+    # A pipe ends with the call: nothing of the server holds it open.
+    assert warm.start().communicate()[0] == b"Done.\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_ends_a_call_and_its_command(warm: Warm, number: signal.Signals) -> None:
+    def interrupted() -> bool:
+        begun = warm.home / "begun"
+        begun.unlink(missing_ok=True)
+        process = warm.start("echo $$ >begun; sleep 1000")
+        until(lambda: begun.exists() and begun.read_text().strip() != "")
+        was_warm, command = bool(forked(warm.server)), int(begun.read_text())
+        process.send_signal(number)
+        process.communicate()
+        assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+        until(lambda: not Path(f"/proc/{command}").exists())
+        until(lambda: not children(warm.server))
+        return was_warm
+
+    until(interrupted)
+
+
+def test_an_unusual_call_starts_plain(warm: Warm) -> None:
+    unusual = (
+        {"KOGNITERM_WARM": "off"},
+        {"CI": "true"},
+        {"SUDO_USER": "someone"},
+        {"PYTHONHASHSEED": "1"},
+        {"LD_PRELOAD": ""},
+        {"XDG_RUNTIME_DIR": str(warm.home)},
+        {"XDG_RUNTIME_DIR": "run"},
+        {"XDG_RUNTIME_DIR": ""},
+    )
+    for variables_ in unusual:
+        assert not warm.run(env={**warm.environ, **variables_}), variables_
+    assert not warm.run(env={**warm.environ, "A": "x" * 100_000, "B": "x" * 110_000})
+    config = warm.home / ".config/kogniterm"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "config.toml").write_text('warm = "off"\n')
+    pid = warm.server
+    try:
+        until(lambda: not warm.run() and not Path(f"/proc/{pid}").exists())
+    finally:
+        (config / "config.toml").unlink()
+    # It starts again after the next use.
+    until(lambda: warm.run() or warm.run())
+
+
+def test_who_misuses_the_socket_gets_nothing_and_stops_nobody(warm: Warm) -> None:
+    held = []
+    for data in (b"", b"x", b"9999999999:", b"1:x" * 50, os.urandom(1000)):
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        one.connect(str(warm.socket))
+        if data:
+            one.send(data)
+        held.append(one)
+    warm.run_warm()
+    for one in held:
+        one.settimeout(60)
+        assert one.recv(1) == b"h"
+        assert one.recv(10)[:1] in (b"", b"-")
+        one.close()
+    until(lambda: not children(warm.server))
+
+
+def test_many_calls_at_once_all_end_well(warm: Warm) -> None:
+    done: list[bytes] = []
+
+    def call() -> None:
+        words = [KOGNITERM, "run", "--model", "scripted:missing.yaml", "hi"]
+        done.append(
+            subprocess.run(words, env=warm.environ, capture_output=True, check=False).stderr
+        )
+
+    threads = [threading.Thread(target=call) for _ in range(40)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(done) == 40
+    assert all(b"missing.yaml" in one for one in done)
+
+
+def test_folders_and_sockets_of_others_are_not_used(warm: Warm, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(warm.runtime)
+    assert not warm.run(env={**warm.environ, "XDG_RUNTIME_DIR": str(link)})
+    for path, mode in ((warm.runtime, 0o750), (warm.socket.parent, 0o755), (warm.socket, 0o660)):
+        before = path.stat().st_mode & 0o777
+        path.chmod(mode)
+        assert not warm.run(), path
+        path.chmod(before)
+    if os.geteuid() == 0:
+        os.chown(warm.socket, 12345, 12345)
+        assert not warm.run()
+        os.chown(warm.socket, 0, 0)
+    warm.run_warm()
+    assert (warm.socket.stat().st_mode & 0o777, warm.socket.parent.stat().st_mode & 0o777) == (
+        0o600,
+        0o700,
+    )
+
+
+def test_a_change_of_the_code_is_seen_at_once(warm: Warm) -> None:
+    warm.run_warm()
+    pid = warm.server
+    changed = Path(sys.modules["kogniterm"].__file__ or "").with_name("errors.py")
+    os.utime(changed)
+    until(lambda: not warm.run() and not Path(f"/proc/{pid}").exists())
+    until(lambda: until_found(warm.socket.parent) is not None and warm.server != pid)
+    warm.run_warm()
+
+
+def test_a_server_that_is_killed_or_stopped_delays_nobody(warm: Warm) -> None:
+    # Descriptors that it would keep in its queue would keep the reader of this pipe waiting.
+    os.kill(warm.server, signal.SIGSTOP)
+    try:
+        assert not warm.run()
+    finally:
+        os.kill(warm.server, signal.SIGCONT)
+    os.kill(pid := warm.server, signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    assert not warm.run()
+    until(lambda: warm.server != pid)
+    warm.run_warm()
+    end(warm.server)
+    assert not warm.socket.exists()

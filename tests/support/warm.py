@@ -1,0 +1,98 @@
+"""Warm servers in runtime folders of their own, as `kogniterm` starts them after its first use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+WANTED = os.environ.get("KOGNITERM_TEST_WARM") == "1"
+"""Set for the run of CI in which programs at terminals start warm."""
+HELLO = "replies: [{text: Hello., repeat: forever}]\n"
+KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
+PATIENCE_SECONDS = 120.0
+
+
+def runtime_folder(parent: Path) -> Path:
+    """Make a runtime folder as systemd does for a login."""
+    folder = parent / "run"
+    folder.mkdir(mode=0o700)
+    folder.chmod(0o700)
+    return folder
+
+
+def variables(home: Path, runtime: Path) -> dict[str, str]:
+    """Return an environment in which starts are warm once a server runs."""
+    return {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "TMPDIR": os.environ["TMPDIR"],
+        "LANG": "C.UTF-8",
+        "XDG_RUNTIME_DIR": str(runtime),
+    }
+
+
+@contextmanager
+def warm_server(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Use KogniTerm once, wait for the server that this starts, and yield its socket."""
+    script = home / "hello.yaml"
+    script.write_text(HELLO, encoding="utf-8")
+    subprocess.run(
+        [KOGNITERM, "run", "--no-sandbox", "--model", f"scripted:{script}", "hi"],
+        env=dict(environment),
+        cwd=home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    folder = Path(environment["XDG_RUNTIME_DIR"], "kogniterm")
+    try:
+        yield until_found(folder)
+    finally:
+        for lock in folder.glob("*.lock"):
+            end(int(lock.read_text()))
+
+
+def until_found(folder: Path) -> Path:
+    """Wait for a socket in the folder and return it."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        for found in folder.glob("warm-*.sock"):
+            return found
+        time.sleep(0.02)
+    raise TimeoutError(f"no warm server in {folder}")
+
+
+def server_of(socket: Path) -> int:
+    """Return the process ID of the server at a socket."""
+    return int(socket.with_name(socket.name + ".lock").read_text())
+
+
+def end(pid: int) -> None:
+    """End a server and wait until it is gone."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        while True:
+            os.kill(pid, 0)
+            time.sleep(0.01)
+
+
+def forked(pid: int) -> list[int]:
+    """Return the session processes below a server, or below one keeper."""
+    below = []
+    for keeper in children(pid):
+        below += children(keeper)
+    return below
+
+
+def children(pid: int) -> list[int]:
+    """Return the child processes of a process; none when it is gone."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
