@@ -104,7 +104,6 @@ class EditorAgent:
         self._paths = paths
         self._words = words
         self._sessions: dict[str, EditorSession] = {}
-        self._opening: set[str] = set()
         self._client: Client | None = None
         self._forms = False
         self._tasks: set[asyncio.Future[Any]] = set()
@@ -299,7 +298,7 @@ class EditorAgent:
         settings = await asyncio.to_thread(self._load_settings)
         if session_id is not None:
             self._check(settings, session_id, folder)
-        if session_id in self._opening:
+        if session_id in self._sessions:  # by another request, while this one waited
             raise UsageError("This session is being opened.")
         servers, problems = read_servers(named)
         if more:

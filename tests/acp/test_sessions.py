@@ -87,6 +87,11 @@ async def test_sessions_at_once_do_not_mix_and_another_client_is_refused(
             )
             code, told = await refused(loading)
             assert code == -32603
+            twice = [
+                user.agent.resume_session(cwd=str(user.work), session_id=session)
+                for session in (first, first)
+            ]
+            await asyncio.gather(*twice)  # open here already: nothing is opened again
             assert told.startswith(f"Session {first} is open in another terminal")
 
 
