@@ -27,10 +27,10 @@ _kogniterm() {
     cur=${words[-1]} prev=${words[-2]}
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-            --category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--input|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--project|--prompt|--resume|--session|--slot|--source|--timeout|--to|--turn|-C|-p) ((i++)); continue ;;
+            --at|--batch|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--resume|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/inbox|/queue/answer|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/warm|/warm/status|/warm/stop|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/worker|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/warm|/warm/status|/warm/stop|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -65,8 +65,21 @@ _kogniterm() {
         /sessions/report:--lang) _kogniterm_offer 'auto en es'; return ;;
         /sessions/import:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/add:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/add:--effort) _kogniterm_offer 'default none minimal low medium high xhigh max'; return ;;
+        /queue/add:--memory) _kogniterm_offer 'off session full'; return ;;
+        /queue/add:--plan) _kogniterm_offer 'auto always never'; return ;;
+        /queue/add:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
+        /queue/add:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
+        /queue/list:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/show:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/watch:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/inbox:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/cancel:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/retry:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /queue/results:--lang) _kogniterm_offer 'auto en es'; return ;;
         /queue/answer:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /worker:--lang) _kogniterm_offer 'auto en es'; return ;;
         /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/list:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -166,10 +179,10 @@ _kogniterm() {
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
         *:--resume|*:--session) _kogniterm_names sessions; return ;;
-        *:--category|*:--command-timeout|*:--cwd|*:--digest|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--input|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--project|*:--prompt|*:--resume|*:--session|*:--slot|*:--source|*:--timeout|*:--to|*:--turn|*:-C|*:-p) return ;;
+        *:--at|*:--batch|*:--category|*:--command-timeout|*:--cwd|*:--digest|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--id|*:--input|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--priority|*:--project|*:--prompt|*:--queue|*:--queues|*:--resume|*:--session|*:--slot|*:--slots|*:--source|*:--state|*:--text|*:--timeout|*:--to|*:--tries|*:--turn|*:-C|*:-p) return ;;
     esac
     case "$at" in
-        '') said='run resume sessions queue replay memory recipe policy tools skills hooks trust audit tour login logout import config doctor models mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '') said='run resume sessions queue worker replay memory recipe policy tools skills hooks trust audit tour login logout import config doctor models mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/run') kind=file flags='-h --help --lang --env-file --debug --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/resume') kind=sessions flags='-h --help --lang --env-file --debug --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/sessions') said='list show search rename delete fork export report import' flags='-h --help --lang --env-file --debug' ;;
@@ -182,9 +195,17 @@ _kogniterm() {
         '/sessions/export') kind=sessions flags='-h --help --lang --env-file --debug --format --to' ;;
         '/sessions/report') kind=sessions flags='-h --help --lang --env-file --debug --to' ;;
         '/sessions/import') kind=file flags='-h --help --lang --env-file --debug --as-new --json' ;;
-        '/queue') said='inbox answer' flags='-h --help --lang --env-file --debug' ;;
+        '/queue') said='add list show watch inbox cancel retry results answer' flags='-h --help --lang --env-file --debug' ;;
+        '/queue/add') kind=file flags='-h --help --lang --env-file --debug --file --id --queue --batch --at --priority --tries --json --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/queue/list') flags='-h --help --lang --env-file --debug --state --batch --limit --json' ;;
+        '/queue/show') kind=file flags='-h --help --lang --env-file --debug --json' ;;
+        '/queue/watch') flags='-h --help --lang --env-file --debug --batch --forever' ;;
         '/queue/inbox') flags='-h --help --lang --env-file --debug --json' ;;
+        '/queue/cancel') flags='-h --help --lang --env-file --debug --batch --state --json' ;;
+        '/queue/retry') flags='-h --help --lang --env-file --debug --batch --state --text --json' ;;
+        '/queue/results') flags='-h --help --lang --env-file --debug --batch --state' ;;
         '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --json' ;;
+        '/worker') flags='-h --help --lang --env-file --debug --queues --slots --until-empty' ;;
         '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/memory') said='list search show lessons add edit confirm pin undo prefer project forget export import prune' flags='-h --help --lang --env-file --debug' ;;
         '/memory/list') flags='-h --help --lang --env-file --debug --all --json --project' ;;
@@ -259,7 +280,7 @@ _kogniterm() {
         '/warm/status') flags='-h --help --lang --env-file --debug --json' ;;
         '/warm/stop') flags='-h --help --lang --env-file --debug --json' ;;
         '/completion') said='bash zsh fish' flags='-h --help --lang --env-file --debug --list' ;;
-        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume queue replay recipe policy tools skills hooks trust audit tour login logout import config doctor mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug' ;;
+        '/help') said='approvals sandbox models keys memory sessions scripts rules plans costs privacy run resume queue worker replay recipe policy tools skills hooks trust audit tour login logout import config doctor mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug' ;;
     esac
     if [[ $cur == -* ]]; then
         _kogniterm_offer "$flags"

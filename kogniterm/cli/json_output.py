@@ -118,6 +118,7 @@ class Summary:
             "stop": answer.stop,
             "exit_code": answer.exit_code,
             "reason": None if answer.reason is None else self._redact(str(answer.reason)),
+            "retry_after": answer.retry_after,
             "session_id": self._session_id,
             "model": self._model,
             "folder": self._folder,

@@ -264,7 +264,9 @@ VERB_GROUPS = (
         Verb("resume", "kogniterm.cli.verbs.resume", "Resume a session at the prompt"),
         Verb("sessions", "kogniterm.cli.verbs.sessions",
              "List, search, export and delete sessions"),
-        Verb("queue", "kogniterm.cli.verbs.fleet.queue", "Answer sessions that wait for you"),
+        Verb("queue", "kogniterm.cli.verbs.fleet.queue",
+             "Add tasks to the queue, watch them and answer their questions"),
+        Verb("worker", "kogniterm.cli.verbs.fleet.worker_process", "Run tasks from the queue"),
         Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
     )),
     VerbGroup(mark("Memory and recipes"), (

@@ -127,7 +127,8 @@ def failed(error: KognitermError, count: TurnCount) -> Answer:
         stop = "refused"
     elif isinstance(error, BudgetError):
         stop = "budget"
-    return Answer("", stop, error.exit_code, error.text, count.usage)
+    wait = error.retry_after if isinstance(error, ModelError) else None
+    return Answer("", stop, error.exit_code, error.text, count.usage, retry_after=wait)
 
 
 def end_turn(journal: TurnJournal, answer: Answer, io: TurnIO) -> Answer:

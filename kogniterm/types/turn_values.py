@@ -190,7 +190,8 @@ class Answer:
     Of a plan, `verified` names the steps that a command or check proved and `not_verified` the
     others: from the plan's evidence alone, whatever the text claims. `seconds` is how long the turn
     worked, `waited` how long it waited for the user beside that. `refused_by` is who refused what
-    ended it so: `person`, `policy`, `program` or `unattended`.
+    ended it so: `person`, `policy`, `program` or `unattended`. `retry_after` is the provider's wish
+    in seconds, where it refused for a while.
     """
 
     text: str
@@ -203,6 +204,7 @@ class Answer:
     seconds: float = 0.0
     waited: float = 0.0
     refused_by: str = ""
+    retry_after: float | None = None
 
 
 NOTE = "kogniterm_note"

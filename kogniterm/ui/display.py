@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kogniterm.types import ActionRequest, Phrase, Plan
 from kogniterm.ui.front import Front
 from kogniterm.ui.locale import _, translate, use_language
-from kogniterm.ui.screen.surface import Surface
+from kogniterm.ui.screen.surface import Surface, stream_size
 from kogniterm.ui.screen_preferences import (
     Background,
     Preferences,
@@ -223,3 +223,14 @@ def follow_preferences(session: LiveSession, display: Display) -> None:
 
     chosen = preference_of(session.memory, "editor")
     display.use_editor(editor_command(chosen, session.folder))
+
+
+def write_drawn(stream: TextIO, rows: Iterable[RenderableType]) -> None:
+    """Write what is drawn, as the terminal takes it, or as plain text elsewhere."""
+    from kogniterm.settings import environment, quick
+    from kogniterm.ui.screen_preferences import from_quick
+
+    painter = Display(from_quick(quick(environment()), "/")).painter
+    columns = max(stream_size(stream)[1] - 1, 20)
+    for row in rows:
+        stream.write(painter.paint(row, columns))

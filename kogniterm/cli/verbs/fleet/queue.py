@@ -1,21 +1,50 @@
-"""`kogniterm queue`: questions that wait for an answer, on this machine and on others."""
+"""`kogniterm queue`: add tasks, watch and steer them, and answer their questions."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from kogniterm.cli.options import JSON, SESSION_NAME, Action, Argument, Subparsers, add_actions
-from kogniterm.cli.verb_helpers import Report, iso, open_sessions, write_report
-from kogniterm.errors import EXIT_REFUSED, TurnInterruptedError, UsageError
-from kogniterm.ui.locale import _
+from kogniterm.cli.options import (
+    JSON,
+    SESSION_NAME,
+    Action,
+    Argument,
+    Subparsers,
+    add_actions,
+    count,
+    limit,
+    whole,
+)
+from kogniterm.cli.verb_helpers import (
+    Report,
+    iso,
+    location_of,
+    open_sessions,
+    paths_in_use,
+    user_name,
+    write_report,
+)
+from kogniterm.errors import (
+    EXIT_DONE,
+    EXIT_NOT_DONE,
+    EXIT_REFUSED,
+    TurnInterruptedError,
+    UsageError,
+)
+from kogniterm.ui.display import write_drawn
+from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
+    from kogniterm.fleet.task_database import DatabaseQueue
     from kogniterm.runtime.unattended.stored_answers import Waiting
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
+    from kogniterm.types.queue_values import QueuedTask, TaskState
 
 LEAST_DIGEST = 8
 """Characters of a digest that an answer without a terminal has to name."""
@@ -37,24 +66,12 @@ def _inbox(store: SessionStore, args: argparse.Namespace) -> Report:
 
     found = waiting_questions(store)
     if found and not args.json:
-        _draw(found)
+        from kogniterm.ui.questions.parked_question import inbox_rows
+
+        write_drawn(sys.stdout, inbox_rows(found, "kogniterm queue answer"))
         return Report(printed=True)
     notes = [] if found else [_("Nothing waits for you.")]
     return Report([_waiting_json(one) for one in found], notes=notes)
-
-
-def _draw(found: tuple[Waiting, ...]) -> None:
-    """Write the questions on standard output, drawn for a terminal if it is one."""
-    from kogniterm.settings import environment, quick
-    from kogniterm.ui.display import Display
-    from kogniterm.ui.questions.parked_question import inbox_rows
-    from kogniterm.ui.screen.surface import stream_size
-    from kogniterm.ui.screen_preferences import from_quick
-
-    preferences = from_quick(quick(environment()), "/")
-    painter, columns = Display(preferences).painter, max(stream_size(sys.stdout)[1] - 1, 20)
-    for row in inbox_rows(found, "kogniterm queue answer"):
-        sys.stdout.write(painter.paint(row, columns))
 
 
 def _waiting_json(one: Waiting) -> dict[str, object]:
@@ -96,9 +113,12 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
         return Report(notes=[_("Not answered; the question keeps waiting.")], status=EXIT_REFUSED)
     choice, text = given
     store_answer(store, info.id, answer_now(question.digest, choice, text))
+    with _tasks(args) as queue:
+        goes_on = queue.resume(info.id)
+    told = _("Answer saved. Continue: kogniterm run --park --resume {id}").format(id=info.id)
     return Report(
         {"session": info.id, "digest": question.digest, "answer": choice, "text": text},
-        [_("Answer saved. Continue: kogniterm run --park --resume {id}").format(id=info.id)],
+        [_("Answer saved. The task continues.") if goes_on else told],
     )
 
 
@@ -159,9 +179,220 @@ def _asked(
         screen.close()
 
 
+def _tasks(args: argparse.Namespace) -> AbstractContextManager[DatabaseQueue]:
+    """Return the queue in the sessions' database."""
+    from contextlib import closing
+
+    from kogniterm.fleet.task_database import open_queue
+
+    return closing(open_queue(location_of(args), user_name(), paths_in_use().data))
+
+
+def _add(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.cli.verbs.fleet.task_files import new_tasks
+
+    del store
+    tasks = new_tasks(args)
+    with _tasks(args) as queue:
+        queue.add(tasks)
+        hindrance = queue.hindrance(queue.find(tasks[0].id))
+    batch = tasks[0].batch
+    if len(tasks) == 1:
+        lines = [_("Task {id} added.").format(id=tasks[0].id)]
+    else:
+        told = _("{count} tasks added as batch {batch}.")
+        lines = [told.format(count=len(tasks), batch=batch)]
+    notes = [translate(hindrance)] if hindrance is not None else []
+    return Report({"batch": batch, "tasks": [one.id for one in tasks]}, lines, notes=notes)
+
+
+def _list(store: SessionStore, args: argparse.Namespace) -> Report:
+    del store
+    states = _states(args.state)
+    with _tasks(args) as queue:
+        found = queue.tasks(states=states, batch=args.batch, limit=args.limit)
+        counts = queue.counts(args.batch)
+        waiting = next((one for one in found if one.state == "queued"), None)
+        hindrance = queue.hindrance(waiting) if waiting is not None else None
+    if not found:
+        return Report([], notes=[_("No tasks.")])
+    if not args.json:
+        from kogniterm.ui.screen.task_table import task_table, totals
+
+        write_drawn(sys.stdout, [task_table(found), totals(counts)])
+    notes = [translate(hindrance)] if hindrance is not None else []
+    return Report([task_json(one) for one in found], notes=notes, printed=not args.json)
+
+
+def _states(words: str | None) -> tuple[TaskState, ...]:
+    """Return the states that `--state` names. Raises `UsageError`."""
+    from kogniterm.types.queue_values import STATES
+
+    wanted = [word.strip() for word in (words or "").split(",") if word.strip()]
+    unknown = next((word for word in wanted if word not in STATES), None)
+    if unknown is not None:
+        raise UsageError(
+            "{value} is no state of a task; use {names}.", value=unknown, names=", ".join(STATES)
+        )
+    return tuple(state for state in STATES if state in wanted)
+
+
+def _show(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.unattended.stored_answers import open_question
+
+    with _tasks(args) as queue:
+        task = queue.find(args.task)
+        hindrance = queue.hindrance(task) if task.state == "queued" else None
+    if not args.json:
+        from kogniterm.ui.screen.task_table import task_details
+
+        question = open_question(store, task.id)
+        write_drawn(sys.stdout, task_details(task, question, hindrance))
+    return Report(task_json(task), printed=not args.json)
+
+
+def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
+    del store
+    with _tasks(args) as queue:
+        found = _named(queue, args)
+        for task in found:
+            queue.cancel(task.id)
+        states = {one.id: queue.find(one.id) for one in found}
+    lines = []
+    for task_id, task in states.items():
+        told = {
+            "running": _("{id}: its worker stops it."),
+            "cancelled": _("{id}: cancelled."),
+        }.get(task.state, _("{id}: it had ended before."))
+        lines.append(told.format(id=task_id))
+    return Report([task_json(one) for one in states.values()], lines)
+
+
+def _retry(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.fleet.task_run import next_words
+    from kogniterm.sessions.journal.journal import load_state
+
+    with _tasks(args) as queue:
+        found = _named(queue, args)
+        lines = []
+        for task in found:
+            known = store.info(task.id) is not None
+            begun = known and load_state(store.database, task.id)[0]
+            goes_on = not begun or not begun.turn or begun.open_turn
+            words = None if goes_on else ((args.text or "") or next_words(task))
+            again = queue.retry(task.id, words)
+            told = _("{id}: queued again.") if again else _("{id}: it has not ended.")
+            lines.append(told.format(id=task.id))
+    return Report([one.id for one in found], lines)
+
+
+def _named(queue: DatabaseQueue, args: argparse.Namespace) -> list[QueuedTask]:
+    """Return the tasks that were named, or those of a batch. Raises `UsageError`."""
+    if bool(args.tasks) == bool(args.batch):
+        raise UsageError("Specify the tasks by their IDs, or a batch with --batch.")
+    if args.batch:
+        found = queue.tasks(batch=args.batch, states=_states(getattr(args, "state", None)))
+        if not found:
+            raise UsageError("Batch {batch} has no such tasks.", batch=args.batch)
+        return found
+    return [queue.find(reference) for reference in args.tasks]
+
+
+def _results(store: SessionStore, args: argparse.Namespace) -> Report:
+    del store
+    with _tasks(args) as queue:
+        found = list(reversed(queue.tasks(batch=args.batch, states=_states(args.state))))
+        counts = queue.counts(args.batch)
+    if not found:
+        return Report(notes=[_("No tasks.")])
+    for one in found:
+        sys.stdout.write(json.dumps(task_json(one), ensure_ascii=True) + "\n")
+    if sys.stderr.isatty():
+        from kogniterm.ui.screen.task_table import summary_table
+
+        write_drawn(sys.stderr, [summary_table(found, counts)])
+    return Report(printed=True)
+
+
+def _watch(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.cli.verbs.fleet.queue_watch import watch
+
+    del store
+    with _tasks(args) as queue:
+        watch(queue, args.batch, until_empty=not args.forever)
+        counts = queue.counts(args.batch)
+    failed = sum(counts.states.get(state, 0) for state in ("failed", "cancelled"))
+    waiting = sum(counts.states.get(state, 0) for state in ("parked", "unknown"))
+    status = EXIT_REFUSED if waiting else EXIT_NOT_DONE if failed else EXIT_DONE
+    return Report(printed=True, status=status)
+
+
+def task_json(one: QueuedTask) -> dict[str, object]:
+    """Return a task as JSON; times in ISO 8601, UTC."""
+    task = one.task
+    return {
+        "id": one.id,
+        "batch": task.batch or None,
+        "queue": task.queue,
+        "state": one.state,
+        "task": task.text,
+        "folder": task.folder,
+        "priority": task.priority,
+        "due": iso(task.due or None),
+        "created": iso(one.created),
+        "updated": iso(one.updated),
+        "worker": one.worker or None,
+        "turn": one.turn,
+        "lost": one.lost,
+        "stop": one.stop or None,
+        "exit_code": one.exit_code,
+        "reason": one.reason or None,
+        "answer": one.answer,
+        "tokens": one.tokens,
+        "cost": one.cost,
+        "seconds": round(one.seconds, 3),
+        "version": one.version,
+    }
+
+
+TASKS = Argument("tasks", "IDs of tasks", "ID", nargs="*")
+BATCH = Argument("--batch", "Only tasks of this batch", "BATCH")
+STATE = Argument("--state", "Only tasks in these states, as in parked,failed", "STATES")
+
 ACTIONS = (
+    Action("add", "Add a task, or those of a file", _add, (
+        Argument("task", "What to do", "TASK", nargs="*"),
+        Argument("--file", "File with a task a line, in JSON; - is standard input", "FILE"),
+        Argument("--id", "ID of the task and of its session", "ID", field="task_id"),
+        Argument("--queue", "Queue to add it to", "NAME", default="default"),
+        Argument("--batch", "Name that the tasks have in common", "NAME"),
+        Argument("--at", "Start not before this time, as in 18:30, 2026-12-24T06:00 or +2h",
+                 "TIME"),
+        Argument("--priority", "Higher ones first", "N", type=whole, default=0),
+        Argument("--tries", "Times a task whose process was lost is started", "N", type=count,
+                 default=3),
+        JSON),
+        ('kogniterm queue add "fix the typos in docs/"',
+         "kogniterm queue add --file tasks.jsonl --batch docs -y --max-cost 0.50"),
+        session_options=True),
+    Action("list", "List the tasks", _list, (STATE, BATCH, limit(50), JSON),
+           ("kogniterm queue list --state parked,unknown",)),
+    Action("show", "Show a task", _show, (Argument("task", "ID of the task", "ID"), JSON),
+           ("kogniterm queue show report-7",)),
+    Action("watch", "Watch the tasks until none is queued or runs", _watch, (
+        BATCH, Argument("--forever", "Watch until Ctrl-C")),
+        ("kogniterm queue watch --batch docs",)),
     Action("inbox", "List the questions that wait for you, on all machines", _inbox, (JSON,),
            ("kogniterm queue inbox",)),
+    Action("cancel", "Cancel tasks", _cancel, (TASKS, BATCH, STATE, JSON),
+           ("kogniterm queue cancel report-7", "kogniterm queue cancel --batch docs")),
+    Action("retry", "Queue tasks again that have ended, in the same session", _retry, (
+        TASKS, BATCH, STATE,
+        Argument("--text", "What to tell the model", "TEXT", nargs=None), JSON),
+        ("kogniterm queue retry report-7 --text \"use the new schema\"",
+         "kogniterm queue retry --batch docs --state failed")),
+    Action("results", "Print the tasks with their answers, one in JSON a line", _results, (
+        BATCH, STATE), ("kogniterm queue results --batch docs > results.jsonl",)),
     Action("answer", "Answer the question of a session", _answer, (
         SESSION_NAME,
         Argument("answer", "approve, reject, edit, words, check, again or skip, and its text; "

@@ -1,0 +1,466 @@
+"""The queue in the database of the sessions: SQLite for one machine, PostgreSQL for many.
+
+One implementation for both, of single statements that succeed or not: a task is taken by an
+`UPDATE` that finds it still queued, and the database itself refuses a second writer in a folder
+(a unique index on running tasks). On a server, row-level security shows each user their own tasks
+only, as with sessions. A lost worker is noticed by its silence, or at once where the operating
+system can tell.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from kogniterm import __version__
+from kogniterm.errors import UsageError
+from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
+from kogniterm.storage.database import Database, Row
+from kogniterm.storage.drivers import DuplicateError, Migration, Schema, own_rows
+from kogniterm.text.redact import redact
+from kogniterm.types import Phrase
+from kogniterm.types.queue_values import (
+    ENDED_STATES,
+    WAITING_STATES,
+    NewTask,
+    QueueCounts,
+    QueuedTask,
+    TaskEnd,
+    TaskState,
+    WorkerInfo,
+)
+
+SILENCE = 45.0
+"""Seconds after which a silent worker on another machine counts as lost: longer than a session's
+lease, so that the session is free by then."""
+HEARTBEAT = 10.0
+_CANDIDATES = 20
+
+_TASK_COLUMNS = """id TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    batch TEXT NOT NULL,
+    state TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    due DOUBLE PRECISION NOT NULL,
+    text TEXT NOT NULL,
+    data TEXT,
+    folder TEXT NOT NULL,
+    options TEXT NOT NULL,
+    tries INTEGER NOT NULL,
+    created DOUBLE PRECISION NOT NULL,
+    updated DOUBLE PRECISION NOT NULL,
+    version TEXT NOT NULL,
+    lost INTEGER NOT NULL DEFAULT 0,
+    turn INTEGER NOT NULL DEFAULT 1,
+    worker TEXT NOT NULL DEFAULT '',
+    claim TEXT NOT NULL DEFAULT '',
+    stop TEXT NOT NULL DEFAULT '',
+    exit_code INTEGER,
+    reason TEXT NOT NULL DEFAULT '',
+    answer TEXT NOT NULL DEFAULT '',
+    tokens BIGINT NOT NULL DEFAULT 0,
+    cost DOUBLE PRECISION,
+    seconds DOUBLE PRECISION NOT NULL DEFAULT 0,
+    question TEXT NOT NULL DEFAULT '',
+    cancelled INTEGER NOT NULL DEFAULT 0"""
+
+_WORKER_COLUMNS = """name TEXT NOT NULL,
+    host TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    queues TEXT NOT NULL,
+    slots INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    beat DOUBLE PRECISION NOT NULL"""
+
+
+def _migrations(*, shared: bool) -> tuple[Migration, ...]:
+    mine = "user_id, " if shared else ""
+    user = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id'), " if shared else ""
+    statements: list[str] = []
+    for name, columns, key in (
+        ("queue_tasks", _TASK_COLUMNS, "id"),
+        ("queue_workers", _WORKER_COLUMNS, "name"),
+    ):
+        statements.append(f"CREATE TABLE {name} ({user}{columns}, PRIMARY KEY ({mine}{key}))")
+        statements += own_rows(name) if shared else ()
+    statements += [
+        f"CREATE INDEX queue_tasks_state ON queue_tasks ({mine}state, priority, due)",
+        f"CREATE INDEX queue_tasks_batch ON queue_tasks ({mine}batch, state)",
+        # One writer a folder: the database refuses a second running task there.
+        f"CREATE UNIQUE INDEX queue_tasks_folder ON queue_tasks ({mine}folder) "
+        "WHERE state = 'running'",
+    ]
+    return (Migration(1, "queue", tuple(statements)),)
+
+
+QUEUE = Schema(
+    "queue",
+    _migrations(shared=False),
+    _migrations(shared=True),
+    ("queue_tasks", "queue_workers"),
+)
+
+_NEW = tuple(field.name for field in fields(NewTask))
+_STATE = tuple(field.name for field in fields(QueuedTask) if field.name != "task")
+_COLUMNS = ", ".join((*_NEW, *_STATE))
+
+
+def _task(row: Row) -> QueuedTask:
+    new = dict(zip(_NEW, row[: len(_NEW)], strict=True))
+    new["options"] = tuple(json.loads(new["options"]))
+    known = dict(zip(_STATE, row[len(_NEW) :], strict=True))
+    known["cancelled"] = bool(known["cancelled"])
+    return QueuedTask(NewTask(**new), **known)
+
+
+class DatabaseQueue:
+    """The tasks of one user in one database, for submitters and workers.
+
+    `me` is this process, which may be a worker. Methods raise `StorageError` kinds.
+    """
+
+    def __init__(
+        self, database: Database, *, version: str = __version__, me: Holder | None = None
+    ) -> None:
+        self._database = database
+        self._version = version
+        self._me = me or this_process()
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- submitting --------------------------------------------------------------------------
+
+    def add(self, tasks: Sequence[NewTask]) -> None:
+        """Add all of `tasks` or none.
+
+        Raises `UsageError` for an ID that is taken, and where the workers of a queue run another
+        version.
+        """
+        for queue in sorted({task.queue for task in tasks}):
+            self._check_version(queue)
+        moment = self._database.clock()
+        with self._database.transaction(durable=True):
+            for number, task in enumerate(tasks):
+                # The order of submission, also within one moment.
+                self._insert(task, moment + number * 1e-6)
+
+    def _insert(self, task: NewTask, moment: float) -> None:
+        try:
+            self._database.execute(
+                "INSERT INTO queue_tasks (id, text, folder, data, options, queue, batch, "
+                "priority, due, tries, state, created, updated, version) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
+                (
+                    task.id,
+                    redact(task.text),
+                    task.folder,
+                    redact(task.data) if task.data is not None else None,
+                    json.dumps(task.options),
+                    task.queue,
+                    task.batch,
+                    task.priority,
+                    task.due,
+                    task.tries,
+                    moment,
+                    moment,
+                    self._version,
+                ),
+            )
+        except DuplicateError as error:
+            raise UsageError(
+                "There is a task {id} already; nothing was added.", id=task.id
+            ) from error
+
+    def _check_version(self, queue: str) -> None:
+        others = {one.version for one in self.workers() if queue in one.queues}
+        if others and self._version not in others:
+            raise UsageError(
+                "The workers of queue {queue} run KogniTerm {theirs}, and this is {mine}: update "
+                "one of them, so that both are the same.",
+                queue=queue,
+                theirs=", ".join(sorted(others)),
+                mine=self._version,
+            )
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def tasks(
+        self,
+        *,
+        states: Sequence[TaskState] = (),
+        batch: str | None = None,
+        limit: int = 1_000_000,
+    ) -> list[QueuedTask]:
+        """Return tasks, the newest first."""
+        tests, values = _where(states, batch)
+        rows = self._database.execute(
+            f"SELECT {_COLUMNS} FROM queue_tasks {tests}ORDER BY created DESC, id LIMIT ?",
+            (*values, limit),
+        )
+        return [_task(row) for row in rows]
+
+    def find(self, reference: str) -> QueuedTask:
+        """Return the task with this ID or beginning of one. Raises `UsageError`."""
+        rows = self._database.execute(
+            f"SELECT {_COLUMNS} FROM queue_tasks WHERE id = ? OR substr(id, 1, ?) = ? "
+            "ORDER BY id LIMIT 6",
+            (reference, len(reference), reference),
+        )
+        found = [_task(row) for row in rows]
+        exact = [one for one in found if one.id == reference]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise UsageError(
+                "Task {reference} not found. List tasks with: kogniterm queue list",
+                reference=reference,
+            )
+        raise UsageError(
+            "{reference} matches several tasks: {ids}; specify one of these IDs.",
+            reference=reference,
+            ids=", ".join(one.id for one in found),
+        )
+
+    def counts(self, batch: str | None = None) -> QueueCounts:
+        """Return how many tasks are in each state, and what they cost."""
+        tests, values = _where((), batch)
+        rows = self._database.execute(
+            "SELECT state, count(*), sum(coalesce(cost, 0)), sum(tokens) "
+            f"FROM queue_tasks {tests}GROUP BY state",
+            values,
+        )
+        return QueueCounts(
+            {state: int(count) for state, count, _cost, _tokens in rows},
+            sum(float(cost) for _state, _count, cost, _tokens in rows),
+            sum(int(tokens) for *_others, tokens in rows),
+        )
+
+    def workers(self) -> list[WorkerInfo]:
+        """Return the workers that are alive, as far as this process can tell."""
+        silent = self._database.clock() - SILENCE
+        rows = self._database.execute(
+            "SELECT name, host, boot, pid, started, queues, slots, version, beat FROM queue_workers"
+        )
+        found = []
+        for *known, beat in rows:
+            name, host, boot, pid, started, queues, slots, version = known
+            holder = Holder(host, boot, pid, started)
+            if not is_gone(holder, self._me, expired=beat < silent):
+                queues = tuple(json.loads(queues))
+                found.append(WorkerInfo(name, host, boot, pid, started, queues, slots, version))
+        return found
+
+    def hindrance(self, task: QueuedTask) -> Phrase | None:
+        """Return why no living worker would take a queued task; None if one would."""
+        serving = [one for one in self.workers() if task.task.queue in one.queues]
+        if not serving:
+            return Phrase(
+                "No worker serves queue {queue}. Start one: kogniterm worker",
+                {"queue": task.task.queue},
+            )
+        if all(one.version != task.version for one in serving):
+            return Phrase(
+                "It was added by KogniTerm {theirs}, and the workers run {mine}. Add it to these: "
+                "kogniterm queue retry {id}",
+                {"theirs": task.version, "mine": serving[0].version, "id": task.id},
+            )
+        return None
+
+    # --- steering ----------------------------------------------------------------------------
+
+    def cancel(self, task_id: str) -> TaskState:
+        """Cancel a task; one that runs is stopped by its worker. Returns its state by now."""
+        waiting = ("queued", *WAITING_STATES)
+        self._set(task_id, "cancelled", waiting, "stop = 'interrupted', question = ''")
+        self._database.run(
+            "UPDATE queue_tasks SET cancelled = 1 WHERE id = ? AND state = 'running'", (task_id,)
+        )
+        return self.find(task_id).state
+
+    def retry(self, task_id: str, text: str | None) -> bool:
+        """Queue a task again, as another turn of its session with `text`.
+
+        With None its open turn goes on. Return False when it has not ended.
+        """
+        more = "cancelled = 0, lost = 0, due = 0, question = '', reason = '', version = ?"
+        values: tuple[object, ...] = (self._version,)
+        if text is not None:
+            more += ", turn = turn + 1, text = ?"
+            values = (*values, redact(text))
+        allowed = ("queued", "unknown", *ENDED_STATES)
+        return self._set(task_id, "queued", allowed, more, values)
+
+    def resume(self, task_id: str) -> bool:
+        """Queue a task again whose question was answered."""
+        return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
+
+    def _set(
+        self,
+        task_id: str,
+        state: TaskState,
+        before: Sequence[TaskState],
+        more: str,
+        values: Sequence[object] = (),
+    ) -> bool:
+        marks = ", ".join("?" * len(before))
+        changed = self._database.run(
+            f"UPDATE queue_tasks SET state = ?, updated = ?, {more} "
+            f"WHERE id = ? AND state IN ({marks})",
+            (state, self._database.clock(), *values, task_id, *before),
+        )
+        return changed == 1
+
+    # --- working -----------------------------------------------------------------------------
+
+    def register(self, worker: WorkerInfo) -> None:
+        """Add a worker, in place of one of the same name."""
+        self.leave(worker.name)
+        self._database.execute(
+            "INSERT INTO queue_workers "
+            "(name, host, boot, pid, started, queues, slots, version, beat) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                worker.name,
+                worker.host,
+                worker.boot,
+                worker.pid,
+                worker.started,
+                json.dumps(worker.queues),
+                worker.slots,
+                worker.version,
+                self._database.clock(),
+            ),
+        )
+
+    def leave(self, name: str) -> None:
+        """Remove a worker."""
+        self._database.execute("DELETE FROM queue_workers WHERE name = ?", (name,))
+
+    def beat(self, name: str) -> list[str]:
+        """Say that a worker lives; returns its tasks that the user cancelled."""
+        self._database.run(
+            "UPDATE queue_workers SET beat = ? WHERE name = ?", (self._database.clock(), name)
+        )
+        return self.cancelled_of(name)
+
+    def cancelled_of(self, name: str) -> list[str]:
+        """Return the running tasks of a worker that the user cancelled."""
+        rows = self._database.execute(
+            "SELECT id FROM queue_tasks WHERE worker = ? AND state = 'running' AND cancelled = 1",
+            (name,),
+        )
+        return [task_id for (task_id,) in rows]
+
+    def claim(self, worker: WorkerInfo) -> QueuedTask | None:
+        """Take the next task that `worker` may do, if any.
+
+        Higher priorities come first; of the same priority, the batch with the fewest running
+        tasks, so that a long batch does not hold up a short one.
+        """
+        now = self._database.clock()
+        marks = ", ".join("?" * len(worker.queues))
+        rows = self._database.execute(
+            "SELECT id FROM queue_tasks AS task "
+            f"WHERE state = 'queued' AND due <= ? AND version = ? AND queue IN ({marks}) "
+            "AND NOT EXISTS (SELECT 1 FROM queue_tasks AS other "
+            "WHERE other.state = 'running' AND other.folder = task.folder) "
+            "ORDER BY priority DESC, (SELECT count(*) FROM queue_tasks AS beside "
+            "WHERE beside.state = 'running' AND beside.batch = task.batch), created, id LIMIT ?",
+            (now, worker.version, *worker.queues, _CANDIDATES),
+        )
+        for (task_id,) in rows:
+            claim = secrets.token_hex(8)
+            with suppress(DuplicateError):  # another task began in this folder meanwhile
+                taken = self._database.run(
+                    "UPDATE queue_tasks SET state = 'running', worker = ?, claim = ?, updated = ? "
+                    "WHERE id = ? AND state = 'queued'",
+                    (worker.name, claim, now, task_id),
+                )
+                if taken == 1:
+                    return self.find(task_id)
+        return None
+
+    def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
+        """Record how a start ended; False when the task was taken from this worker meanwhile."""
+        lost = task.lost + 1 if end.lost else task.lost
+        state, reason = end.state, end.reason
+        if end.lost and lost >= task.task.tries:
+            state = "failed"
+            reason = str(_gave_up(lost))
+        if state == "queued" and self._is_cancelled(task):
+            state = "cancelled"
+        values: dict[str, object] = {
+            "state": state,
+            "stop": end.stop,
+            "exit_code": end.exit_code,
+            "reason": redact(reason),
+            "answer": redact(end.answer),
+            "tokens": end.tokens or task.tokens,
+            "cost": task.cost if end.cost is None else end.cost,
+            "seconds": task.seconds + end.seconds,
+            "question": end.question,
+            "due": end.due,
+            "lost": lost,
+            "updated": self._database.clock(),
+            "worker": "" if state == "queued" else task.worker,
+        }
+        if state == "queued" and end.next_text is not None:
+            values |= {"turn": task.turn + 1, "text": redact(end.next_text)}
+        assigned = ", ".join(f"{name} = ?" for name in values)
+        changed = self._database.run(
+            f"UPDATE queue_tasks SET {assigned} WHERE id = ? AND claim = ? AND state = 'running'",
+            (*values.values(), task.id, task.claim),
+        )
+        return changed == 1
+
+    def _is_cancelled(self, task: QueuedTask) -> bool:
+        row = self._database.one("SELECT cancelled FROM queue_tasks WHERE id = ?", (task.id,))
+        return bool(row and row[0])
+
+    def recover(self) -> list[str]:
+        """Queue the tasks of lost workers again; returns their IDs."""
+        alive = {one.name for one in self.workers()}
+        rows = self._database.execute(f"SELECT {_COLUMNS} FROM queue_tasks WHERE state = 'running'")
+        lost = [task for task in map(_task, rows) if task.worker not in alive]
+        end = TaskEnd("queued", reason=str(_LOST), lost=True)
+        found = [task.id for task in lost if self.finish(task, end)]
+        self._forget_workers(alive)
+        return found
+
+    def _forget_workers(self, alive: Iterable[str]) -> None:
+        for (name,) in self._database.execute("SELECT name FROM queue_workers"):
+            if name not in alive:
+                self.leave(name)
+
+
+_LOST = Phrase("Its worker was lost; another one continues it.")
+
+
+def _gave_up(times: int) -> Phrase:
+    return Phrase(
+        "Its process was lost {times} times, so it is not started again by itself.",
+        {"times": times},
+    )
+
+
+def _where(states: Sequence[TaskState], batch: str | None) -> tuple[str, tuple[Any, ...]]:
+    tests, values = [], list(states)
+    if states:
+        tests.append(f"state IN ({', '.join('?' * len(states))})")
+    if batch is not None:
+        tests.append("batch = ?")
+        values.append(batch)  # type: ignore[arg-type]  # values of both kinds of columns
+    return (f"WHERE {' AND '.join(tests)} " if tests else ""), tuple(values)
+
+
+def open_queue(location: Path | str, user: str, data: Path) -> DatabaseQueue:
+    """Open the queue in the database of the sessions. Raises `StorageError` kinds."""
+    return DatabaseQueue(Database(location, QUEUE, user=user, heads=data))

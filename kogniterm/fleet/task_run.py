@@ -1,0 +1,180 @@
+"""One start of a task: a child `kogniterm run` in its folder, watched until it ends.
+
+The child is a process group of its own, so that a crash stays with it and a cancelled task ends
+whole. It writes to files, not to pipes of the worker: where the worker is killed, it goes on, and
+whoever takes the task finds the session open, and later its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from kogniterm import prompts
+from kogniterm.storage.folders import private_folder
+from kogniterm.types.queue_values import QueuedTask, TaskEnd
+
+GRACE = 10.0
+"""Seconds that a cancelled child has to end its command and write its end."""
+_LONGEST_ARGUMENT = 100_000
+"""Bytes; Linux takes 128 kB. A longer task goes in through standard input."""
+_TAIL = 4_000
+
+
+@dataclass(slots=True)
+class TaskRun:
+    """A child at work on a task. `outputs` is the folder for its two files."""
+
+    task: QueuedTask
+    outputs: Path
+    cancelled: bool = False
+    handed_over: bool = False
+    _process: asyncio.subprocess.Process | None = None
+    _began: float = field(default_factory=time.monotonic)
+
+    async def run(self) -> TaskEnd:
+        """Start the child and wait for its end."""
+        private_folder(self.outputs)
+        if not Path(self.task.task.folder).is_dir():
+            return TaskEnd("failed", "not_done", 2, f"No folder {self.task.task.folder} here.")
+        given = self._input()
+        try:
+            with self._file("jsonl") as out, self._file("log") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "kogniterm",
+                    *self._words(given is not None),
+                    cwd=self.task.task.folder,
+                    stdin=given if given is not None else asyncio.subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            return TaskEnd("failed", "not_done", 1, f"The task could not be started: {error}")
+        finally:
+            if given is not None:
+                given.close()
+        if self.cancelled or self.handed_over:
+            self._signal(signal.SIGTERM)
+        status = await self._process.wait()
+        end = self._end(status)
+        for kind in ("jsonl", "log", "in"):
+            with suppress(OSError):
+                self._path(kind).unlink()
+        return end
+
+    def cancel(self) -> None:
+        """End the child with everything it started."""
+        self.cancelled = True
+        self._stop()
+
+    def hand_over(self) -> None:
+        """End the child so that another worker continues its session."""
+        self.handed_over = True
+        self._stop()
+
+    def _stop(self) -> None:
+        self._signal(signal.SIGTERM)
+        asyncio.get_running_loop().call_later(GRACE, self._signal, signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        process = self._process
+        if process is not None and process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+
+    # --- what the child gets -----------------------------------------------------------------
+
+    def _words(self, piped: bool) -> list[str]:
+        task = self.task.task
+        words = ["run", "--session", task.id, "--park", "--output", "stream-json", *task.options]
+        if piped and task.data is None:
+            return words
+        return [*words, "--", task.text]
+
+    def _input(self) -> IO[bytes] | None:
+        """Return the child's standard input, where it needs one."""
+        task = self.task.task
+        data = task.data
+        if data is None and len(task.text.encode()) > _LONGEST_ARGUMENT:
+            data = task.text
+        if data is None:
+            return None
+        path = self._path("in")
+        with self._file("in") as file:
+            file.write(data.encode())
+        return path.open("rb")
+
+    def _path(self, kind: str) -> Path:
+        return self.outputs / f"{self.task.id}.{kind}"
+
+    def _file(self, kind: str) -> IO[bytes]:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(self._path(kind), flags, 0o600), "wb")
+
+    # --- what became of it -------------------------------------------------------------------
+
+    def _end(self, status: int) -> TaskEnd:
+        seconds = time.monotonic() - self._began
+        final = self._result()
+        if final is None:
+            if self.cancelled:
+                return TaskEnd("cancelled", "interrupted", 128 + signal.SIGKILL, seconds=seconds)
+            reason = self._last_words() or f"The process ended with status {status}."
+            return TaskEnd("queued", reason=reason, seconds=seconds, lost=True)
+        return _end_of(final, self, seconds)
+
+    def _result(self) -> dict[str, Any] | None:
+        """Return the final object of the child's output; None where it was killed before."""
+        with suppress(OSError, ValueError):
+            last = self._path("jsonl").read_bytes().rstrip(b"\n").rpartition(b"\n")[2]
+            found = json.loads(last)
+            if isinstance(found, dict) and found.get("type") == "result":
+                return found
+        return None
+
+    def _last_words(self) -> str:
+        with suppress(OSError):
+            text = self._path("log").read_bytes()[-_TAIL:].decode("utf-8", "replace")
+            return text.strip().rpartition("\n")[2]
+        return ""
+
+
+def _end_of(final: dict[str, Any], run: TaskRun, seconds: float) -> TaskEnd:
+    """Return the end that a result object tells of."""
+    usage = final.get("usage") or {}
+    stop = str(final.get("stop"))
+    common: dict[str, Any] = {
+        "stop": stop,
+        "exit_code": int(final.get("exit_code") or 0),
+        "reason": str(final.get("reason") or ""),
+        "answer": str(final.get("answer") or ""),
+        "tokens": int(usage.get("input", 0)) + int(usage.get("output", 0)),
+        "cost": final.get("cost"),
+        "seconds": seconds,
+    }
+    if stop in ("parked", "unknown"):
+        return TaskEnd("parked" if stop == "parked" else "unknown", **common)
+    if stop in ("done", "plan_only"):
+        return TaskEnd("done", **common)
+    if stop == "interrupted":
+        return TaskEnd("cancelled" if run.cancelled else "queued", **common)
+    wait = final.get("retry_after")
+    if stop == "model_failed" and isinstance(wait, int | float):
+        return TaskEnd("queued", due=time.time() + float(wait), **common)
+    return TaskEnd("failed", **common)
+
+
+def next_words(task: QueuedTask) -> str:
+    """Return the input of the next turn of a task that goes on after a turn that has ended."""
+    return prompts.text("queue.go_on", turn=task.turn + 1)

@@ -1,0 +1,120 @@
+"""Tasks of a queue as values: what is submitted, how it stands, and who works on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+TaskState = Literal["queued", "running", "parked", "unknown", "done", "failed", "cancelled"]
+"""`parked` waits for the user; `unknown` too, about a command that may have run."""
+
+STATES: tuple[TaskState, ...] = get_args(TaskState)
+WAITING_STATES: tuple[TaskState, ...] = ("parked", "unknown")
+"""The states in which a task waits for the user's answer."""
+ENDED_STATES: tuple[TaskState, ...] = ("done", "failed", "cancelled")
+"""The states of a task that nothing more happens to by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task to add. Its ID is that of the session which does it.
+
+    `folder` is where it works. `options` are those of `kogniterm run`. `due` is the earliest time
+    to start, in seconds since the epoch. `tries` is how often it may be started again after its
+    process was lost.
+    """
+
+    id: str
+    text: str
+    folder: str
+    data: str | None = None
+    options: tuple[str, ...] = ()
+    queue: str = "default"
+    batch: str = ""
+    priority: int = 0
+    due: float = 0.0
+    tries: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedTask:
+    """A task and how it stands. Times in seconds since the epoch, `cost` in US dollars.
+
+    `lost` counts the starts whose process was lost. `turn` is the turn of its session that it
+    runs, which grows with each retry. `claim` is the secret of the worker that has it.
+    """
+
+    task: NewTask
+    state: TaskState
+    created: float
+    updated: float
+    version: str
+    lost: int = 0
+    turn: int = 1
+    worker: str = ""
+    claim: str = ""
+    stop: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    answer: str = ""
+    tokens: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+    question: str = ""
+    cancelled: bool = False
+
+    @property
+    def id(self) -> str:
+        """Return the ID of the task and of its session."""
+        return self.task.id
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnd:
+    """The end of one start of a task, as its worker reports it.
+
+    `due` is when it goes on by itself, for a task that is queued again, and `next_text` the input
+    of its next turn where this one has ended.
+    """
+
+    state: TaskState
+    stop: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    answer: str = ""
+    tokens: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+    question: str = ""
+    due: float = 0.0
+    lost: bool = False
+    next_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker: its name, its machine and process, the queues it serves, and how many at once."""
+
+    name: str
+    host: str
+    boot: str
+    pid: int
+    started: str
+    queues: tuple[str, ...]
+    slots: int
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """The number of tasks in each state, and what they cost so far."""
+
+    states: Mapping[TaskState, int] = field(default_factory=dict)
+    cost: float = 0.0
+    tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        """Return the number of tasks."""
+        return sum(self.states.values())

@@ -1,0 +1,178 @@
+"""Both databases in turn for the queue; workers as processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kogniterm import __version__
+from kogniterm.fleet.task_database import QUEUE, DatabaseQueue
+from kogniterm.sessions.session_database import open_store
+from kogniterm.sessions.store import SessionStore
+from kogniterm.storage.database import Database
+from kogniterm.types.queue_values import NewTask, QueuedTask
+from tests.support.databases import location, postgres_server, postgres_url
+from tests.support.forge import until
+
+__all__ = ["location", "postgres_server", "postgres_url"]
+
+ME = "ana"
+OpenQueue = Callable[..., DatabaseQueue]
+
+
+@pytest.fixture
+def open_queue(location: Path | str, tmp_path: Path) -> Iterator[OpenQueue]:
+    """Yield a function that opens the queue at `location` for a user; close all at the end."""
+    with ExitStack() as stack:
+
+        def open_one(user: str = ME, version: str = __version__) -> DatabaseQueue:
+            database = Database(location, QUEUE, user=user, heads=tmp_path)
+            queue = DatabaseQueue(database, version=version)
+            stack.callback(queue.close)
+            return queue
+
+        yield open_one
+
+
+@dataclass
+class Fleet:
+    """A home, and the worker processes that a test starts in it."""
+
+    base: Path
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def data(self) -> Path:
+        return self.base / "data"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.base),
+            "PATH": os.environ["PATH"],
+            "TMPDIR": os.environ["TMPDIR"],
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "KOGNITERM_CONFIG_DIR": str(self.base / "config"),
+            "KOGNITERM_DATA_DIR": str(self.data),
+            "KOGNITERM_CACHE_DIR": str(self.base / "cache"),
+        }
+
+    def run(self, *words: str, status: int | None = 0) -> str:
+        """Run `kogniterm WORDS`; returns what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "kogniterm", *words],
+            env=self.environ,
+            cwd=self.base,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert status is None or done.returncode == status, done.stderr
+        return done.stdout + done.stderr
+
+    def worker(self, *options: str, faults: str = "") -> subprocess.Popen[bytes]:
+        """Start a worker in a process group of its own; its children have `faults`."""
+        log = (self.base / f"worker-{len(self.workers)}.log").open("wb")
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "kogniterm", "worker", *options],
+            env=self.environ | ({"KOGNITERM_FAULTS": faults} if faults else {}),
+            cwd=self.base,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        log.close()
+        self.workers.append(worker)
+        return worker
+
+    def script(self, name: str, text: str) -> str:
+        """Return the scripted model that answers as `text` says."""
+        file = self.base / f"{name}.yaml"
+        file.write_text(text)
+        return f"scripted:{file}"
+
+    def folder(self, name: str) -> Path:
+        folder = self.base / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def task(self, task_id: str) -> QueuedTask:
+        with self.queue() as queue:
+            return queue.find(task_id)
+
+    def until_state(self, task_id: str, *states: str) -> QueuedTask:
+        until(lambda: self.task(task_id).state in states)
+        return self.task(task_id)
+
+    def queue(self) -> _Closing:
+        return _Closing(self.data)
+
+    def sessions(self) -> SessionStore:
+        from kogniterm.host.identity import account_name
+
+        file = self.data / "kogniterm.db"
+        store, _ = open_store(file, user=account_name(), version=__version__, heads=self.data)
+        return store
+
+    def end(self) -> None:
+        """End the workers and whatever they left running."""
+        for worker in self.workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+
+
+class _Closing:
+    def __init__(self, data: Path) -> None:
+        from kogniterm.host.identity import account_name
+
+        data.mkdir(parents=True, exist_ok=True)
+        file = data / "kogniterm.db"
+        self._queue = DatabaseQueue(Database(file, QUEUE, user=account_name(), heads=data))
+
+    def __enter__(self) -> DatabaseQueue:
+        return self._queue
+
+    def __exit__(self, *error: object) -> None:
+        self._queue.close()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    (tmp_path / "config").mkdir()
+    fleet = Fleet(tmp_path)
+    try:
+        yield fleet
+    finally:
+        fleet.end()
+        for pid in children_in(tmp_path):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def children_in(folder: Path) -> list[int]:
+    """Return the processes whose environment names `folder` as the data folder."""
+    mark = f"KOGNITERM_DATA_DIR={folder}/data".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def new(task_id: str, folder: str | None = None, **more: object) -> NewTask:
+    """Return a task in a folder of its own."""
+    return NewTask(task_id, f"do {task_id}", folder or f"/{task_id}", **more)  # type: ignore[arg-type]  # fields of any type

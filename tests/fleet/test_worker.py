@@ -1,0 +1,172 @@
+"""Workers and their children as real processes: killed, cancelled, drained and answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from kogniterm.runtime.unattended.stored_answers import (
+    answer_now,
+    open_question,
+    store_answer,
+)
+from kogniterm.sessions.chain_audit import verify_all
+from tests.fleet.conftest import Fleet, children_in
+from tests.support.fake_gemini import FakeGemini
+from tests.support.forge import until
+
+ACT = """replies:
+  - {when: {last_contains: "GO"}, run: "COMMAND"}
+  - {when: {last_contains: "Continue with the task"}, text: "Continued."}
+  - {text: "Done.", repeat: forever}
+"""
+RUN = ("--no-sandbox", "--plan", "never", "--memory", "off")
+
+
+def script(fleet: Fleet, command: str) -> str:
+    return fleet.script(f"act-{abs(hash(command))}", ACT.replace("COMMAND", command))
+
+
+def add(fleet: Fleet, task: str, command: str, *options: str) -> Path:
+    """Add a task in a folder of its own that runs one command."""
+    folder = fleet.folder(task)
+    model = script(fleet, command)
+    words = ["queue", "add", "GO", "--id", task, "-C", str(folder), "--model", model, *RUN]
+    fleet.run(*words, *options)
+    return folder
+
+
+def test_workers_killed_at_any_moment_run_no_command_twice(fleet: Fleet) -> None:
+    """Kill workers and children in the middle; others continue, and nothing runs twice."""
+    names = [f"t{number}" for number in range(6)]
+    model = script(fleet, "echo x >>count; sleep 0.5")
+    lines = [
+        json.dumps({"task": "GO", "id": name, "folder": str(fleet.folder(name))}) for name in names
+    ]
+    (fleet.base / "tasks.jsonl").write_text("\n".join(lines))
+    fleet.run(
+        "queue",
+        "add",
+        "--file",
+        "tasks.jsonl",
+        "--batch",
+        "kills",
+        "-y",
+        *RUN,
+        "--model",
+        model,
+        "--tries",
+        "9",
+    )
+    first, second = fleet.worker("--slots", "2"), fleet.worker("--slots", "2")
+    until(lambda: any((fleet.base / name / "count").exists() for name in names))
+    first.send_signal(signal.SIGKILL)  # its children go on without it
+    until(lambda: sum((fleet.base / name / "count").exists() for name in names) >= 3)
+    second.send_signal(signal.SIGKILL)
+    for pid in children_in(fleet.base):  # a machine that fails takes everything along
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for worker in (first, second):
+        worker.wait()
+    fleet.worker("--slots", "2", "--until-empty").wait()
+    with fleet.queue() as queue:
+        states = {one.id: one.state for one in queue.tasks(batch="kills")}
+    assert set(states.values()) <= {"done", "unknown"}, states
+    assert "done" in states.values()
+    store = fleet.sessions()
+    for name, state in states.items():
+        counted = (fleet.base / name / "count").read_text()
+        assert counted == "x\n"
+        if state == "unknown":
+            question = open_question(store, name)
+            assert question is not None
+            assert question.kind == "unknown"
+            store_answer(store, name, answer_now(question.digest, "skip", ""))
+            with fleet.queue() as queue:
+                assert queue.resume(name)
+    assert all(report.intact for report in verify_all(store.database).sessions)
+    store.close()
+    fleet.worker("--slots", "2", "--until-empty").wait()
+    with fleet.queue() as queue:
+        assert {one.state for one in queue.tasks(batch="kills")} == {"done"}
+    assert all((fleet.base / name / "count").read_text() == "x\n" for name in names)
+
+
+def test_a_cancelled_task_ends_whole_and_an_answered_one_continues(fleet: Fleet) -> None:
+    slow = add(fleet, "slow", "echo $$ >pid; sleep 600", "-y")
+    asks = add(fleet, "asks", "touch made")
+    worker = fleet.worker("--slots", "2")
+    parked = fleet.until_state("asks", "parked")
+    assert (parked.stop, (asks / "made").exists()) == ("parked", False)
+    listed = json.loads(fleet.run("queue", "inbox", "--json"))
+    assert [(one["session"], one["command"]) for one in listed] == [("asks", "touch made")]
+    until(lambda: (slow / "pid").exists() and (slow / "pid").read_text().strip() != "")
+    assert "its worker stops it" in fleet.run("queue", "cancel", "slow")
+    ended = fleet.until_state("slow", "cancelled")
+    assert ended.stop == "interrupted"
+    pid = int((slow / "pid").read_text())
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    words = ["queue", "answer", "asks", "approve", "--digest", listed[0]["digest"]]
+    assert "The task continues." in fleet.run(*words)
+    assert fleet.until_state("asks", "done").answer == "Done."
+    assert (asks / "made").exists()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait() == 0
+    with fleet.queue() as queue:
+        assert queue.workers() == []
+
+
+def test_a_drained_worker_ends_its_tasks_or_hands_them_over(fleet: Fleet) -> None:
+    short = add(fleet, "short", "touch begun; while ! [ -e go ]; do sleep 0.05; done", "-y")
+    worker = fleet.worker()
+    until((short / "begun").exists)
+    add(fleet, "later", "true", "-y")
+    worker.send_signal(signal.SIGTERM)
+    until(lambda: b"They end first" in (fleet.base / "worker-0.log").read_bytes())
+    (short / "go").touch()
+    assert worker.wait() == 0
+    states = (fleet.task("short").state, fleet.task("later").state)
+    assert states == ("done", "queued")
+    long = add(fleet, "long", "touch begun; sleep 600", "-y")
+    fleet.run("queue", "cancel", "later")
+    worker = fleet.worker()
+    until((long / "begun").exists)
+    worker.send_signal(signal.SIGINT)
+    until(lambda: b"They end first" in (fleet.base / "worker-1.log").read_bytes())
+    worker.send_signal(signal.SIGINT)
+    assert worker.wait() == 0
+    assert fleet.task("long").state == "queued"
+    fleet.worker("--until-empty").wait()
+    task = fleet.task("long")
+    assert (task.state, task.answer, task.turn, task.lost) == ("done", "Continued.", 2, 0)
+
+
+def test_a_poisoned_task_stops_and_a_missing_folder_is_told(fleet: Fleet) -> None:
+    add(fleet, "poison", "true", "-y", "--tries", "2")
+    gone = add(fleet, "gone", "true", "-y")
+    (gone).rmdir()
+    worker = fleet.worker("--until-empty", faults="kill:before-intent")
+    assert worker.wait() == 0
+    poisoned = fleet.task("poison")
+    assert (poisoned.state, poisoned.lost) == ("failed", 2)
+    assert "lost 2 times" in poisoned.reason
+    assert "No folder" in fleet.task("gone").reason
+
+
+def test_a_rate_limited_task_waits_for_the_provider(fleet: Fleet, fake_gemini: FakeGemini) -> None:
+    fake_gemini.fail(429, "quota", retry_after=3600)
+    (fleet.base / "config" / ".env").write_text(
+        f"GOOGLE_API_KEY=AIza-test-0123456789\nGOOGLE_GEMINI_BASE_URL={fake_gemini.url}\n"
+    )
+    words = ["queue", "add", "hello", "--id", "limited", "--model", "google_genai:gemini-2.5-flash"]
+    fleet.run(*words, *RUN, "--effort", "default")
+    worker = fleet.worker()
+    until(lambda: fleet.task("limited").task.due > 0)
+    task = fleet.task("limited")
+    assert (task.state, task.lost, task.stop) == ("queued", 0, "model_failed")
+    assert task.task.due - task.updated > 3000
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait() == 0

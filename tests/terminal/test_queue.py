@@ -1,0 +1,46 @@
+"""Tasks in the queue, from adding them to their answers, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.real_terminal import User
+from tests.support.typing_user import answer, put, scripted
+from tests.terminal.conftest import OpenTerminal
+
+SCRIPT = """replies:
+  - {when: {last_contains: make}, run: touch made}
+  - {text: All made., repeat: forever}
+"""
+
+
+def test_tasks_are_added_done_watched_and_answered(open_terminal: OpenTerminal, user: User) -> None:
+    terminal = open_terminal(user=user, columns=120)
+    terminal.run("mkdir a b")
+    model = scripted(terminal, SCRIPT)
+    put(terminal.folder, "bad.jsonl", '"one"\n{"tsk": "two"}')
+    status, shown = terminal.run("kogniterm queue add --file bad.jsonl")
+    assert (status, "bad.jsonl:2: unknown key tsk" in shown) == (2, True), shown
+    common = f"--no-sandbox --plan never --model {model}"
+    status, shown = terminal.run(f"kogniterm queue add {common} -y -C a --id first 'make it'")
+    assert (status, "No worker serves queue default." in shown) == (0, True), shown
+    put(terminal.folder, "more.jsonl", '{"task": "make more", "id": "second", "folder": "b"}')
+    terminal.run(f"kogniterm queue add --file more.jsonl --batch more {common}")
+    listed = terminal.run("kogniterm queue list")[1]
+    assert "first   queued" in listed
+    assert "2 queued" in listed
+    terminal.start("kogniterm worker --slots 4 2>worker.log &")
+    terminal.until("[1]")
+    status, shown = terminal.run("kogniterm queue watch")
+    assert (status, "1 waits for you" in shown, "1 done" in shown) == (3, True, True), shown
+    terminal.start("kogniterm queue answer second")
+    assert "make more" in answer(terminal, "$ touch made", "y")
+    assert terminal.status() == 0
+    assert "The task continues." in terminal.text
+    assert terminal.run("kogniterm queue watch")[0] == 0
+    terminal.run("kill %1; wait; kogniterm queue results > all.jsonl")
+    lines = (terminal.folder / "all.jsonl").read_text().splitlines()
+    states = [(one["id"], one["state"]) for one in map(json.loads, lines)]
+    assert states == [("first", "done"), ("second", "done")]
+    assert (terminal.folder / "a" / "made").exists()
+    assert (terminal.folder / "b" / "made").exists()
