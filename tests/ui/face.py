@@ -63,6 +63,7 @@ class PlayedState:
     draft: str = ""
     title: str = "a title"
     usage: Usage = field(default_factory=Usage)
+    others_usage: dict[str, Usage] = field(default_factory=dict)
     plan: Plan | None = None
 
 
