@@ -44,6 +44,8 @@ State = Literal["new", "same", "update", "replace", "different"]
 WRITTEN: frozenset[State] = frozenset({"new", "update", "replace"})
 _TEMPORARY = ".kogniterm-import-"
 _LARGEST_FILE = 4 * 1024 * 1024
+_MOST_SHOWN = 1_000_000
+"""Characters after which files of skills are shown by their hash, so that a plan takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +244,8 @@ class _Planner:
     folders: list[SkillToWrite] = field(default_factory=list)
     secrets: list[ServerSecret] = field(default_factory=list)
     problems: list[Phrase] = field(default_factory=list)
+    shown: int = 0
+    """Characters that were compared so far."""
 
     def __post_init__(self) -> None:
         # The same secret may stand in a hook or a skill too.
@@ -395,6 +399,7 @@ class _Planner:
         old, new = (_lines(self.redactor.redact(text)) for text in (before, after))
         name = seen_from_home(path, self.environ)
         lines = difflib.unified_diff(old, new, name if old else "/dev/null", name, lineterm="")
+        self.shown += len(before) + len(after)
         return "\n".join(lines)
 
     def _skill_difference(
@@ -406,7 +411,8 @@ class _Planner:
         for name in dict.fromkeys((*new, *known)):
             before, after = known.get(name), new.get(name)
             if before != after:
-                old, now = (_described(one) for one in (before, after))
+                whole = self.shown < _MOST_SHOWN
+                old, now = (_described(one, whole=whole) for one in (before, after))
                 parts.append(self._difference(path / name, old, now))
         return "\n".join(parts)
 
@@ -576,8 +582,11 @@ def _skill_files(folder: Path) -> dict[str, tuple[bytes, bool]] | None:
     return found
 
 
-def _described(file: tuple[bytes, bool] | None) -> str:
-    """Return a skill's file as its diff shows it: a text whole, other data by its hash."""
+def _described(file: tuple[bytes, bool] | None, *, whole: bool) -> str:
+    """Return a skill's file as its diff shows it: other data, and large texts, by their hash.
+
+    Without `whole`, every text counts as large.
+    """
     if file is None:
         return ""
     data, executable = file
@@ -586,8 +595,10 @@ def _described(file: tuple[bytes, bool] | None) -> str:
         text = data.decode()
     except UnicodeDecodeError:
         text = "\0"
-    if "\0" in text:
-        return f"{note}(binary: {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})"
+    binary = "\0" in text
+    if binary or not whole or len(data) > LARGEST_TEXT:
+        kind, digest = "binary" if binary else "text", hashlib.sha256(data).hexdigest()
+        return f"{note}({kind}: {len(data)} bytes, SHA-256 {digest})"
     return note + text
 
 

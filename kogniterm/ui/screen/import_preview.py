@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _SIGNS: dict[State, str] = {
     "new": "+", "update": "~", "replace": "~", "different": "!", "same": "=",
 }  # fmt: skip
+MOST_LISTED = 100
+"""Entries of a kind that are listed by name; of servers and hooks, which run by themselves, all."""
+MOST_LINES = 2_000
+"""Lines of the differences of one kind."""
+_WHOLE: frozenset[Kind] = frozenset({"mcp", "hooks"})
 
 
 def titles() -> dict[Kind, str]:
@@ -63,30 +68,44 @@ class ImportPreview:
         for kind, title in titles().items():
             changes = [one for one in plan.changes if one.kind == kind]
             if changes:
-                self._section(title, changes)
+                whole = kind in _WHOLE
+                self._section(title, changes, whole=whole)
         if found.left_out:
             self.line("")
             self.line(_("Not imported:"), "heading")
             for told in found.left_out:
                 self.line(f"- {translate(told)}")
         about = [*_about(found, agent, place), *_variables(plan.secrets)]
-        about += _in_sandbox(found, plan)
+        about += _limits(found, plan)
         if about:
             self.line("")
         for line in about:
             self.line(line)
         self.line("")
 
-    def _section(self, title: str, changes: Sequence[Change]) -> None:
+    def _section(self, title: str, changes: Sequence[Change], *, whole: bool) -> None:
         held = Counter(one.state for one in changes)
         counts = ", ".join(_counted(state, held[state]) for state in _SIGNS if held[state])
         self.line("")
         self.line(f"{title[:1].upper()}{title[1:]}: {counts}", "heading")
-        for change in changes:
+        listed = changes if whole else changes[:MOST_LISTED]
+        for change in listed:
             told = "" if change.state == "new" else f" ({_state(change.state)})"
             self.line(f"{_SIGNS[change.state]} {change.name}{told}")
-        for change in changes:
+        more = len(changes) - len(listed)
+        if more:
+            self.line(plural("and {count} more", "and {count} more", more))
+        shown, hidden = (list(changes), 0) if whole else _bounded(changes)
+        for change in shown:
             self._difference(change.difference)
+        if hidden:
+            self.line(
+                plural(
+                    "The content of {count} more entry is not shown.",
+                    "The content of {count} more entries is not shown.",
+                    hidden,
+                )
+            )
         if held["different"]:
             self.line(_("To replace what differs: --replace"))
 
@@ -116,6 +135,20 @@ class ImportPreview:
             width = min(self._columns, PROSE_COLUMNS)
             text = textwrap.fill(text, width, subsequent_indent="  ")
         self._paint(Readable(Text(text, style)))
+
+
+def _bounded(changes: Sequence[Change]) -> tuple[list[Change], int]:
+    """Return the changes whose differences fit on the screen, and how many others have one."""
+    shown: list[Change] = []
+    lines = hidden = 0
+    for change in changes:
+        count = change.difference.count("\n") + 1 if change.difference else 0
+        if count and lines + count > MOST_LINES:
+            hidden += 1
+        else:
+            lines += count
+            shown.append(change)
+    return shown, hidden
 
 
 def _counted(state: State, count: int) -> str:
@@ -151,9 +184,15 @@ def _about(found: Found, agent: ForeignAgent, place: Place) -> Iterator[str]:
         )
 
 
-def _in_sandbox(found: Found, plan: ImportPlan) -> Iterator[str]:
-    """Yield what may not work as it did there, because it runs in the sandbox here."""
+def _limits(found: Found, plan: ImportPlan) -> Iterator[str]:
+    """Yield what may not work as it did there: too many skills, and what runs in the sandbox."""
+    from kogniterm.runtime.trust.skill_places import MOST_SKILLS
+
     names = {(one.kind, one.name) for one in plan.changes if one.written}
+    if sum(one.kind == "skills" for one in plan.changes) > MOST_SKILLS:
+        yield _("Of the skills in a folder, the first {count} by name are used.").format(
+            count=MOST_SKILLS
+        )
     if any(("mcp", one.name) in names and "command" in one.entry for one in found.servers):
         yield _(
             "MCP servers of this machine run in the sandbox, without network: "

@@ -335,7 +335,8 @@ def test_what_instructions_include_is_named(tmp_path: Path) -> None:
     put(tmp_path, {
         ".claude/CLAUDE.md": text, ".gemini/extensions/tidy/gemini-extension.json": "{}",
     })  # fmt: skip
-    assert "includes: docs/style.md, ~/.claude/more.md." in left_out(read("claude", tmp_path))
+    told = left_out(read("claude", tmp_path))
+    assert "includes: docs/style.md, ~/.claude/more.md. To use them, copy them beside" in told
     assert "Extensions: tidy." in left_out(read("gemini", tmp_path))
 
 

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import tomllib
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kogniterm.errors import KognitermError
+from kogniterm.host.safe_files import open_file
 from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.agent_files import agents_of_folder
 from kogniterm.runtime.extensions.custom_commands import commands_of_folder
+from kogniterm.runtime.extensions.foreign import source_files
 from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
 from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
@@ -30,6 +33,7 @@ from kogniterm.runtime.use_cases.import_settings import (
     user_target,
 )
 from kogniterm.tools.mcp.server_config import parse_servers
+from kogniterm.ui.screen.import_preview import ImportPreview
 from tests.support.other_agents import BEARER, HOMES, PLAIN, SECRETS, TOKEN
 
 
@@ -390,6 +394,52 @@ def test_binary_files_of_a_skill_are_copied_and_shown_by_their_hash(home: Path) 
     assert importer.config("skills/pdf/logo.png").read_bytes() == b"\x89PNG\0\xff"
     shown = next(one.difference for one in plan.changes if one.kind == "skills")
     assert "+(binary: 6 bytes, SHA-256 " in shown
+
+
+def test_the_preview_of_very_many_skills_is_bounded(home: Path) -> None:
+    names = [f"skill-{number:03}" for number in range(150)]
+    for name in names:
+        folder = home / ".claude" / "skills" / name
+        folder.mkdir(parents=True)
+        text = f"---\nname: {name}\ndescription: Does it.\n---\n" + "A line of its text.\n" * 500
+        (folder / "SKILL.md").write_text(text)
+        (folder / "data.txt").write_text("A row of data.\n" * 5_000)
+    importer = Importer(home, "claude")
+    plan = importer.run()
+    changes = [one for one in plan.changes if one.kind == "skills"]
+    assert [one.name for one in changes] == names
+    assert "+(text: 75000 bytes, SHA-256 " in changes[0].difference
+    assert "+A line of its text." in changes[0].difference
+    assert "+A line of its text." not in changes[-1].difference
+    assert sum(len(one.difference) for one in changes) < 2_000_000
+    screen = StringIO()
+    place = Place(home, importer.environ)
+    ImportPreview(None, 1_000, screen).show(find_agent("claude"), importer.found, plan, place)
+    shown = screen.getvalue()
+    assert "\n+ skill-099\nand 50 more\n" in shown
+    assert "more entries is not shown." in shown
+    assert "the first 100 by name are used" in shown
+    assert shown.count("\n") < 2_200
+    written = importer.config("skills/skill-149/data.txt").read_text()
+    assert written == "A row of data.\n" * 5_000
+
+
+def test_no_file_of_another_agent_is_read_twice(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    HOMES["claude"](home)
+    (home / ".claude" / "rules").mkdir(exist_ok=True)
+    (home / ".claude" / "rules" / "style.md").write_text("Write plainly.\n")
+    opened: list[Path] = []
+
+    def noted(path: Path) -> int:
+        opened.append(path)
+        return open_file(path)
+
+    monkeypatch.setattr(source_files, "open_file", noted)
+    assert "Write plainly.\n" in [one.text for one in Importer(home, "claude").found.instructions]
+    assert len(opened) > 5
+    assert sorted(opened) == sorted(set(opened))
 
 
 def test_what_is_written_is_read_by_the_rest_of_the_program(home: Path) -> None:

@@ -81,7 +81,7 @@ def claude(place: Place) -> Found:
             told = {"file": parts.files.shown(file)}
             parts.leave_out(Phrase("{file}: it is for some files only.", told))
         else:
-            parts.instructions(file)
+            parts.instructions(file, text)
     parts.keys_of(mapping(settings.get("env")))
     parts.key_variables("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     parts.key_file(folder / ".credentials.json")

@@ -191,16 +191,20 @@ class Findings:
         else:
             self._agents.setdefault(typed, ForeignText(f"{typed}.md", text))
 
-    def instructions(self, path: Path) -> bool:
-        """Add the instructions in a file; return whether there are any."""
-        text = self.files.text(path)
+    def instructions(self, path: Path, text: str | None = None) -> bool:
+        """Add the instructions in a file, or its `text` where it was read already.
+
+        Returns whether there are any.
+        """
+        text = text if text is not None else self.files.text(path)
         if text is None or not text.strip():
             return False
         self._instructions.append(Instructions(self.files.shown(path), text))
         if names := dict.fromkeys(_INCLUDED.findall(text)):
             self.leave_out(
                 Phrase(
-                    "Files that {file} includes: {names}.",
+                    "Files that {file} includes: {names}. To use them, copy them beside the "
+                    "AGENTS.md that this is added to, or put their text into it.",
                     {"file": self.files.shown(path), "names": shown(", ".join(names))},
                 )
             )

@@ -29,6 +29,8 @@ LARGEST_SETTINGS = 32 * 1024 * 1024
 LARGEST_TEXT = 64 * 1024
 """Bytes of instructions, a command or a sub-agent, as KogniTerm reads them."""
 LARGEST_SKILL = 8 * 1024 * 1024
+LARGEST_SKILLS = 512 * 1024 * 1024
+"""Bytes of all skills of one agent, which are held in memory until they are written."""
 MOST_FILES = 500
 """Names of one folder that are looked at."""
 _DEPTH = 6
@@ -48,6 +50,8 @@ class SourceFiles:
         self._place = place
         self.read: list[str] = []
         self.problems: list[Phrase] = []
+        self._of_skills = 0
+        """Bytes of the skills that were read."""
 
     def shown(self, path: Path) -> str:
         """Return a path as the user names it: from the project, or from `~`."""
@@ -152,7 +156,11 @@ class SourceFiles:
             if size > LARGEST_SKILL or len(files) >= skill_places.MOST_FILES:
                 self._refused(folder, Phrase("the skill is too large"))
                 return ()
+            if self._of_skills + size > LARGEST_SKILLS:
+                self._refused(folder, Phrase("the skills are too large together"))
+                return ()
             files.append(SkillFile(name, data, os.access(path, os.X_OK)))
+        self._of_skills += size
         return tuple(files)
 
     def _names(self, folder: Path) -> list[str]:
