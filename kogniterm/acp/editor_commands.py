@@ -92,7 +92,7 @@ async def _permissions(room: CommandRoom, argument: str) -> None:
 
 
 async def _trust(room: CommandRoom, argument: str) -> None:
-    from kogniterm.runtime.trust.project_places import discover, passed_over
+    from kogniterm.runtime.trust.project_places import walk
     from kogniterm.runtime.trust.trust_store import TrustStore
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
@@ -106,7 +106,8 @@ async def _trust(room: CommandRoom, argument: str) -> None:
         return
     if argument:
         raise UsageError("/trust takes: revoke.")
-    store, files = TrustStore(session.archive.paths.trust_file), discover(folder)
+    store, seen = TrustStore(session.archive.paths.trust_file), walk(folder)
+    files = seen.files
     finding = store.finding(folder, files)
     if finding.trusted:
         room.updates.tell(say(Phrase("This folder is trusted; to revoke this, use /trust revoke.")))
@@ -116,7 +117,7 @@ async def _trust(room: CommandRoom, argument: str) -> None:
         none = Phrase("This folder has no files that KogniTerm would use.")
         room.updates.tell(say(none))
         return
-    lines += map(say, (*finding.texts, *passed_over(folder)))
+    lines += map(say, (*finding.texts, *seen.passed_over))
     lines += store.changes(folder, files).values()
     lines += [say(one) for one in _ABOUT_TRUST]
     title = say(Phrase("Trust this folder?"))

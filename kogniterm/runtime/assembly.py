@@ -45,7 +45,7 @@ from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
-from kogniterm.runtime.services.archive import SessionArchive
+from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
@@ -61,7 +61,7 @@ from kogniterm.runtime.telemetry.telemetry_session import (
     not_installed,
 )
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
-from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     policy_texts,
@@ -135,7 +135,8 @@ def assemble(
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace = SystemClock(), Path(state.folder)
     modes = _modes(settings, state, model or open_model(state.model))
-    project, told = trusted_files(TrustStore(paths.trust_file), workspace)
+    seen = walk(workspace)
+    project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
     written = TurnJournal(journal, _redactor(given, journal), clock)
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
@@ -145,8 +146,8 @@ def assemble(
     servers = _servers(given, policy, executor, project)
     known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
-    skills = _skills(given, written, modes, policy, asker, in_force(paths, project))
-    archive = _archive(given, store, journal)
+    skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
+    archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
     undo = _undo(paths, state, executor)
     known = _tools(known, given, written, executor, asker, forgetting, modes, skills, servers)
@@ -166,8 +167,7 @@ def assemble(
         context=_context(written, modes, memory, tools, project, agents, hooks),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
-        forgetting=forgetting,
-        archive=archive,
+        forgetting=forgetting, archive=archive,
         asker=asker,
         open_model=open_model,
         run_other=_run_other,
@@ -208,12 +208,13 @@ def _skills(
     policy: PolicyService,
     asker: AskPort,
     instructions: str,
+    seen: ProjectWalk,
 ) -> SkillService:
     """Return the skills of the session, once the model has its instructions and their catalogue."""
     workspace = Path(journal.state.folder)
     sources = SkillSources(given.paths, workspace, Path.home())
     skills = SkillService(sources, journal, modes, policy, asker)
-    use_instructions(journal, journal.redact(instructions), skills.catalogue())
+    use_instructions(journal, journal.redact(instructions), skills.catalogue(seen))
     return skills
 
 
@@ -266,9 +267,12 @@ def _agents(
     return agents
 
 
-def _archive(given: SessionInputs, store: SessionStore, journal: SessionJournal) -> SessionArchive:
+def _archive(
+    given: SessionInputs, store: SessionStore, journal: SessionJournal, seen: ProjectWalk
+) -> SessionArchive:
     settings, key = given.settings, _secret(given.settings.google_api_key) or ""
-    return SessionArchive(store, journal, given.paths, settings.session_max_age_days, key)
+    days = settings.session_max_age_days
+    return SessionArchive(store, journal, given.paths, days, key, FirstWalk(seen))
 
 
 def _hooks(

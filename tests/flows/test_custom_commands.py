@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import custom_commands_of, typed_command
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.turn_ports import RecoveryChoice
 from kogniterm.runtime.use_cases.project_files import trust
 from kogniterm.sessions.records import Intent, Judged
@@ -215,7 +215,7 @@ async def test_commands_of_others_are_read_with_their_folders(make_flow: MakeFlo
     repl = Commanded(session)
     repl.read_custom_commands()
     assert repl.own == ()
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     repl.read_custom_commands()
     assert set(repl.own) == {"frontend:component", "fix-issue", "git:commit", "plan:new", "tidy"}
     known, _refused = custom_commands_of(session, ("commit", "help"))
@@ -234,7 +234,7 @@ async def test_a_project_cannot_attach_what_is_not_its_own(make_flow: MakeFlow) 
     put(flow.folder, ".env", "KEY=1")
     put(flow.folder, "notes.md", "Notes")
     session = flow.open()
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     repl = Commanded(session)
     known, _refused = custom_commands_of(session, ())
     by_name = {one.name: one for one in known}

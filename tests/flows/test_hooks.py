@@ -14,7 +14,7 @@ import pytest
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.extensions.custom_commands import command_input
 from kogniterm.runtime.extensions.hooks.hook_service import past_runs
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.sessions.records import Judged
 from kogniterm.types import UserInput, events
@@ -49,7 +49,7 @@ def of_project(flow: Flow, hooks: Hooks, *, trusted: bool = True) -> None:
     settings = {"model": "opus", "hooks": hooks}
     (flow.folder / ".claude/settings.json").write_text(json.dumps(settings))
     if trusted:
-        trust(flow.session or flow.open(), discover(flow.folder))
+        trust(flow.session or flow.open(), walk(flow.folder).files)
 
 
 def script(*commands: str) -> str:
@@ -468,7 +468,7 @@ async def test_a_project_has_hooks_once_it_is_trusted_and_asks_after_a_change(
     session = flow.open(session_id)
     assert not session.hook_service.project.hooks
     assert any("settings.json" in str(notice) for notice in session.notices)
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     assert session.hook_service.project.hooks
     revoke(session)
     assert not session.hook_service.project.hooks
@@ -714,7 +714,7 @@ def take(flow: Flow, name: str) -> None:
     place = flow.folder / ".claude"
     shutil.copytree(DATA / name, place / "hooks")
     (place / "hooks/settings.json").rename(place / "settings.json")
-    trust(flow.session or flow.open(), discover(flow.folder))
+    trust(flow.session or flow.open(), walk(flow.folder).files)
 
 
 async def test_a_formatter_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> None:

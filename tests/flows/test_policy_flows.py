@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError, UsageError
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, change_to, yes
@@ -222,7 +222,7 @@ async def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(make_flow:
     flow.close()
     (flow.folder / ".kogniterm" / "policy.toml").unlink()
     store = TrustStore(Path(flow.environ["KOGNITERM_DATA_DIR"]) / "trust.json")
-    store.trust(flow.folder, discover(flow.folder))
+    store.trust(flow.folder, walk(flow.folder).files)
     session = flow.open()
     assert '<project_instructions file="AGENTS.md">' in session.context.system.text
     assert session.notices == ()
@@ -234,7 +234,7 @@ async def test_a_project_can_only_tighten(make_flow: MakeFlow) -> None:
     rules = flow.folder / ".kogniterm" / "policy.toml"
     rules.write_text('[[rule]]\ndecision = "allow"\nprogram = "rm"\n')
     store = TrustStore(Path(flow.environ["KOGNITERM_DATA_DIR"]) / "trust.json")
-    store.trust(flow.folder, discover(flow.folder))
+    store.trust(flow.folder, walk(flow.folder).files)
     with pytest.raises(SettingsError, match="project rules cannot use allow"):
         flow.open()
 

@@ -14,7 +14,7 @@ from kogniterm.protocols import SystemClock
 from kogniterm.runtime.services.memory_service import preference_of
 from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.runtime.session import LiveSession
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, make_flow, yes
@@ -168,7 +168,7 @@ async def test_a_new_session_in_a_trusted_folder_scans_by_itself(make_flow: Make
     flow = make_flow(TALK)
     manifests(flow.folder)
     session = flow.open()
-    TrustStore(session.archive.paths.trust_file).trust(flow.folder, discover(flow.folder))
+    TrustStore(session.archive.paths.trust_file).trust(flow.folder, walk(flow.folder).files)
     flow.close()
     profile = scanned(make_flow(TALK).open())
     assert profile is not None
@@ -181,7 +181,7 @@ async def test_without_memory_nothing_is_scanned(make_flow: MakeFlow, mode: str)
     flow = make_flow(TALK, memory="off")
     manifests(flow.folder)
     session = flow.open()
-    TrustStore(session.archive.paths.trust_file).trust(flow.folder, discover(flow.folder))
+    TrustStore(session.archive.paths.trust_file).trust(flow.folder, walk(flow.folder).files)
     flow.close()
     session = make_flow(TALK, memory=mode).open()
     if session.memory is not None:

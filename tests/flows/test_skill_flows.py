@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
+from kogniterm.host.safe_files import open_file
+from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.session import LiveSession
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust import project_places
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from kogniterm.runtime.use_cases.stored_data import export_parts
 from kogniterm.types import events
@@ -186,7 +189,7 @@ async def test_a_project_brings_skills_once_it_is_trusted(make_flow: MakeFlow) -
     assert "To use the skills of this folder: /trust" in await repl.type("/skills")
     with pytest.raises(UsageError, match="trust that: /trust"):
         await repl.type("/skills trust release-notes")
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     assert [one.state for one in session.skills.found] == ["ready"]
     await flow.run("write the release notes")
     assert used_text(flow)
@@ -195,6 +198,34 @@ async def test_a_project_brings_skills_once_it_is_trusted(make_flow: MakeFlow) -
     assert [one.state for one in session.skills.look()] == ["untrusted"]
     assert revoke(session)
     assert "No skills are available any more" in "\n".join(flow.shown)
+
+
+@pytest.mark.usefixtures("home")
+async def test_opening_a_session_reads_each_file_of_a_trusted_folder_once(
+    make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = make_flow(USE)
+    install(flow.folder / ".agents" / "skills")
+    commands = flow.folder / ".kogniterm" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "look.md").write_text("Look at it.\n")
+    trust(flow.open(), walk(flow.folder).files)
+    opened: list[Path] = []
+
+    def noted(path: Path) -> int:
+        opened.append(path)
+        return open_file(path)
+
+    monkeypatch.setattr(project_places, "open_file", noted)
+    flow.close()
+    session = flow.open()
+    assert [one.name for one in custom_commands_of(session, ())[0]] == ["look"]
+    inside = [one for one in opened if one.is_relative_to(flow.folder.resolve())]
+    assert commands.resolve() / "look.md" in inside
+    assert [one.name for one in inside].count("SKILL.md") == 1
+    assert sorted(inside) == sorted(set(inside))
+    (commands / "look.md").write_text("Changed.\n")
+    assert custom_commands_of(session, ())[0] == ()
 
 
 @pytest.mark.usefixtures("home")

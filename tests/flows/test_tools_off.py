@@ -10,7 +10,7 @@ import pytest
 
 from kogniterm.errors import SettingsError, UsageError
 from kogniterm.runtime.extensions.agent_turn import addressed
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.use_cases import project_files
 from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
@@ -112,7 +112,7 @@ async def test_a_rule_that_comes_later_refuses_and_keeps_the_list(make_flow: Mak
     )
     session = flow.open()
     before = session.context.offered_tools()
-    found = discover(flow.folder)
+    found = walk(flow.folder).files
     assert [one.kind for one in found] == ["policy"]
     TrustStore(session.archive.paths.trust_file).trust(flow.folder, found)
     project_files.trust(session, found)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import SettingsError
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
 from tests.flows.conftest import MakeFlow, yes
 from tests.ui.commands.commanded import Commanded
@@ -53,7 +53,7 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
 ) -> None:
     flow = make_flow()
     project(flow.folder)
-    trust(flow.open(), discover(flow.folder))
+    trust(flow.open(), walk(flow.folder).files)
     flow.close()
     flow = make_flow()
     session = flow.open()
@@ -65,7 +65,7 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
     assert session.context.system.text == system
     assert flow.shown == ["hi", "Hello."]
     (flow.folder / "AGENTS.md").write_text("Answer in prose.\n")
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     flow.close()
     session = flow.open("last")
     assert session.context.system.text == system
@@ -80,7 +80,7 @@ async def test_after_a_compaction_the_system_text_has_what_is_in_force(
     project(flow.folder)
     session = flow.open()
     await flow.run("hi")
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     assert "rhyme" not in session.context.system.text
     await session.context.compact_now(asked=True)
     assert "Answer in rhyme." in session.context.system.text
@@ -95,7 +95,7 @@ async def test_rules_that_are_wrong_are_not_trusted(make_flow: MakeFlow) -> None
     (flow.folder / ".kogniterm" / "policy.toml").write_text('[[rule]]\ndecision = "allow"\n')
     session = flow.open()
     with pytest.raises(SettingsError):
-        trust(session, discover(flow.folder))
+        trust(session, walk(flow.folder).files)
     assert not revoke(session)
     assert "rhyme" not in session.context.system.text
 
@@ -106,6 +106,6 @@ async def test_secrets_in_instructions_do_not_reach_the_model(make_flow: MakeFlo
     (flow.folder / "AGENTS.md").write_text(f"The token is {key}\n")
     session = flow.open()
     await flow.run("hi")
-    trust(session, discover(flow.folder))
+    trust(session, walk(flow.folder).files)
     assert "The token is" in flow.shown[-1]
     assert key not in flow.shown[-1]

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace) -> Report:
     from kogniterm.approval import load_rules
     from kogniterm.runtime.extensions.hooks.hook_files import project_hooks
-    from kogniterm.runtime.trust.project_places import discover, passed_over
+    from kogniterm.runtime.trust.project_places import walk
     from kogniterm.runtime.trust.trust_store import TrustStore, policy_texts
     from kogniterm.ui.commands.policy import kind_words
 
@@ -56,7 +56,8 @@ def _report(args: argparse.Namespace) -> Report:
         return Report(
             {"folder": str(folder), "trusted": False}, [_("The folder is no longer trusted.")]
         )
-    files = discover(folder)
+    seen = walk(folder)
+    files = seen.files
     changes = store.changes(folder, files)
     if not args.show:
         # Rules and hooks that are wrong would keep every session from opening.
@@ -70,7 +71,7 @@ def _report(args: argparse.Namespace) -> Report:
     lines = [f"{kinds[file.kind]:{width}}  {file.name}" for file in files]
     lines = lines or [_("This folder has no files that KogniTerm would use.")]
     lines += [translate(text) for text in finding.texts if finding.known]
-    lines += [translate(text) for text in passed_over(folder)]
+    lines += [translate(text) for text in seen.passed_over]
     lines += [line for change in changes.values() for line in change.splitlines()]
     lines.append(_("Trusted.") if finding.trusted else _("Not trusted."))
     data = {

@@ -25,6 +25,7 @@ from kogniterm.models.providers.gemini_cache import ProviderCaches, delete_liste
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.extensions.skills.skill_sources import SHARED
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
+from kogniterm.runtime.trust.project_places import ProjectWalk
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files, trusted_texts
 from kogniterm.sessions.forget_words import forget
 from kogniterm.sessions.journal.ownership import start_of
@@ -43,6 +44,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class FirstWalk:
+    """The walk at the opening of a session, for the first that asks after it; the next walk anew.
+
+    To trust a folder or to revoke its trust drops it.
+    """
+
+    seen: ProjectWalk | None = None
+
+    def take(self) -> ProjectWalk | None:
+        """Return the walk, once."""
+        seen, self.seen = self.seen, None
+        return seen
+
+
 @dataclass(frozen=True, slots=True)
 class SessionArchive:
     """The user's sessions, the journal of the open one, and the places of the files.
@@ -55,6 +71,7 @@ class SessionArchive:
     paths: Paths
     max_age_days: int | None = None
     gemini_key: str = field(default="", repr=False)
+    first_walk: FirstWalk = field(default_factory=FirstWalk, repr=False)
 
     def expire(self) -> None:
         """Delete the sessions that were not used for longer than the user wants them kept.
@@ -79,7 +96,8 @@ class SessionArchive:
     def project_commands(self) -> tuple[tuple[str, str], ...]:
         """Return name and text of the custom commands of the session's folder, if it is trusted."""
         store = TrustStore(self.paths.trust_file)
-        files, _notices = trusted_files(store, Path(self.journal.state.folder))
+        seen = self.first_walk.take()
+        files, _notices = trusted_files(store, Path(self.journal.state.folder), seen)
         return tuple((file.name, file.text) for file in files if file.kind == "command")
 
     def forgetter(self, memory: MemoryService | None) -> Forgetter:

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -60,6 +60,35 @@ class ProjectFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectSkill:
+    """A folder of a skill, named from the workspace, with its files, named from that folder.
+
+    `problem` is why it cannot be used, whatever is trusted.
+    """
+
+    name: str
+    files: tuple[ProjectFile, ...] = ()
+    problem: Phrase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectWalk:
+    """The result of one walk of a folder: the files that would have an effect, and its skills."""
+
+    files: tuple[ProjectFile, ...] = ()
+    skills: tuple[ProjectSkill, ...] = ()
+
+    @property
+    def passed_over(self) -> tuple[Phrase, ...]:
+        """Return a sentence for each skill that cannot be used, whatever is trusted."""
+        return tuple(
+            Phrase("Skill {path} not used: {why}.", {"path": one.name, "why": one.problem})
+            for one in self.skills
+            if one.problem is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """A file that has an effect; or with `endings`, the files of a folder whose names end so.
 
@@ -92,18 +121,29 @@ PLACES = (
 )
 
 
-def discover(folder: Path) -> tuple[ProjectFile, ...]:
-    """Return the files of `folder` that would have an effect: a bounded number of small ones."""
+def walk(folder: Path) -> ProjectWalk:
+    """Return what would have an effect in `folder`: a bounded number of small files, read once."""
     found = list(_instructions(folder))
+    skills: list[ProjectSkill] = []
     for place in PLACES:
         if place.kind == "skill":
-            found += (one for skill in _skills(folder, place) for one in _files(folder, skill))
+            here = [_skill(folder, name) for name in _skills(folder, place)]
+            found += (
+                replace(file, name=f"{one.name}/{file.name}") for one in here for file in one.files
+            )
+            skills += here
             continue
         for name in islice(_names(folder, place), place.most):
             data = _counting(place, _read(folder, name))
             if data is not None:
                 found.append(_file(name, place.kind, data))
-    return tuple(found)
+    return ProjectWalk(tuple(found), tuple(skills))
+
+
+def has_skills(folder: Path) -> bool:
+    """Return whether `folder` holds a folder of a skill, usable or not; reads no file."""
+    places = (place for place in PLACES if place.kind == "skill")
+    return any(True for place in places for _name in _skills(folder, place))
 
 
 def _instructions(folder: Path) -> Iterator[ProjectFile]:
@@ -138,33 +178,20 @@ def readable_text(folder: Path, name: str, inside: Path | None = None) -> str | 
     return None if data is None or b"\0" in data else _text(data)
 
 
-def passed_over(folder: Path) -> tuple[Phrase, ...]:
-    """Return a sentence for each skill of `folder` that cannot be used, whatever is trusted."""
-    found = []
-    for place in PLACES:
-        for skill in _skills(folder, place) if place.kind == "skill" else ():
-            try:
-                skill_files(folder / skill)
-            except UnusableValueError as error:
-                values = {"path": skill, "why": error.text}
-                found.append(Phrase("Skill {path} not used: {why}.", values))
-    return tuple(found)
-
-
 def _skills(folder: Path, place: Place) -> Iterator[str]:
     for name in skill_folders(folder / place.name, folder):
         yield f"{place.name}/{name}"
 
 
-def _files(folder: Path, skill: str) -> tuple[ProjectFile, ...]:
+def _skill(folder: Path, name: str) -> ProjectSkill:
     try:
-        return skill_files(folder / skill, f"{skill}/")
-    except UnusableValueError:
-        return ()
+        return ProjectSkill(name, skill_files(folder / name))
+    except UnusableValueError as error:
+        return ProjectSkill(name, problem=error.text)
 
 
-def skill_files(folder: Path, prefix: str = "") -> tuple[ProjectFile, ...]:
-    """Return all files of the skill in `folder`, SKILL.md first, their names behind `prefix`.
+def skill_files(folder: Path) -> tuple[ProjectFile, ...]:
+    """Return all files of the skill in `folder`, SKILL.md first.
 
     Raises `UnusableValueError` for a folder that cannot be pinned by its content.
     """
@@ -173,8 +200,8 @@ def skill_files(folder: Path, prefix: str = "") -> tuple[ProjectFile, ...]:
         data = _read(folder, name, LARGEST)
         if data is None:
             raise UnusableValueError("{path} cannot be read", path=name)
-        found.append(_file(f"{prefix}{name}", "skill", data))
-    if not found or found[0].name != f"{prefix}{SKILL_FILE}" or not found[0].is_text:
+        found.append(_file(name, "skill", data))
+    if not found or found[0].name != SKILL_FILE or not found[0].is_text:
         raise UnusableValueError("{path} cannot be read", path=SKILL_FILE)
     return tuple(found)
 

@@ -14,17 +14,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kogniterm.runtime.trust.project_places import ProjectFile, discover, passed_over
+from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.types import Phrase
 
 
 def trusted_files(
-    store: TrustStore, folder: Path
+    store: TrustStore, folder: Path, seen: ProjectWalk | None = None
 ) -> tuple[tuple[ProjectFile, ...], tuple[Phrase, ...]]:
-    """Return the files of `folder` that may have an effect, and notices about the others."""
-    files = discover(folder)
-    finding, odd = store.finding(folder, files), passed_over(folder)
+    """Return the files of `folder` that may have an effect, and notices about the others.
+
+    `seen` is what a walk just found there; without it, the folder is walked.
+    """
+    seen = seen or walk(folder)
+    files, odd = seen.files, seen.passed_over
+    finding = store.finding(folder, files)
     if not files or finding.trusted:
         # A rule that is gone or no longer readable has no effect any more: the user is told.
         return files, (*(finding.texts if finding.known else ()), *odd)

@@ -56,6 +56,7 @@ def revoke(session: LiveSession) -> bool:
 def _use(session: LiveSession, files: tuple[ProjectFile, ...]) -> None:
     """Give the model the user's instructions and those of trusted `files`, and their skills."""
     journal = session.journal
+    session.archive.first_walk.take()
     text = journal.redact(in_force(session.archive.paths, files))
     use_instructions(journal, text, session.skills.catalogue())
     session.context.nested = NestedInstructions(session.context.nested.workspace, files)

@@ -81,7 +81,7 @@ def _last_asked(repl: Repl) -> Judged | None:
 
 async def trust(repl: Repl, argument: str) -> None:
     """Run /trust [show|revoke]."""
-    from kogniterm.runtime.trust.project_places import discover, passed_over
+    from kogniterm.runtime.trust.project_places import walk
     from kogniterm.runtime.trust.trust_store import TrustStore, shown_name
     from kogniterm.runtime.use_cases.project_files import revoke
     from kogniterm.runtime.use_cases.project_files import trust as give_trust
@@ -89,7 +89,8 @@ async def trust(repl: Repl, argument: str) -> None:
 
     folder = Path(repl.session.folder)
     store = TrustStore(repl.session.archive.paths.trust_file)
-    files = discover(folder)
+    seen = walk(folder)
+    files = seen.files
     if argument not in ("", *TRUST_ACTIONS):
         raise UsageError("/trust takes: show or revoke.")
     if argument == "revoke":
@@ -105,7 +106,7 @@ async def trust(repl: Repl, argument: str) -> None:
         repl.display.write(table(rows, ("accent", "muted")))
     else:
         repl.display.say(Phrase("This folder has no files that KogniTerm would use."))
-    for text in (*finding.texts, *passed_over(folder)):
+    for text in (*finding.texts, *seen.passed_over):
         repl.display.say(text)
     for change in store.changes(folder, files).values():
         repl.display.write(diff(change, limit=MOST_CHANGED_LINES))

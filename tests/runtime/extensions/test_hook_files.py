@@ -21,7 +21,7 @@ from kogniterm.runtime.extensions.hooks.hook_files import (
 from kogniterm.runtime.extensions.hooks.hook_inputs import with_input
 from kogniterm.runtime.extensions.hooks.hook_runs import HookAnswer, HookPlace, answer_of, run_hook
 from kogniterm.runtime.extensions.hooks.hook_service import combined
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.types import ActionRequest
 
 
@@ -129,7 +129,7 @@ def test_only_the_hooks_of_a_settings_file_count(tmp_path: Path) -> None:
 
     def found(data: object) -> list[tuple[str, str]]:
         file.write_text(data if isinstance(data, str) else json.dumps(data))
-        return [(one.kind, one.digest) for one in discover(tmp_path)]
+        return [(one.kind, one.digest) for one in walk(tmp_path).files]
 
     hooks = {"Stop": [group()]}
     first = found({"model": "a", "hooks": hooks})

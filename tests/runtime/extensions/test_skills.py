@@ -14,7 +14,7 @@ from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_catalogue import WINDOW_SHARE, catalogue
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
-from kogniterm.runtime.trust.project_places import discover, passed_over
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.skill_places import LARGEST, MOST_FILES
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.use_cases.skill_store import add_skill, own_skill, remove_skill
@@ -102,7 +102,7 @@ def test_each_place_has_its_own_way_to_be_used(sources: SkillSources) -> None:
         "shared:installed": "new",
         "shared:mine": "new",
     }
-    TrustStore(sources.paths.trust_file).trust(sources.folder, discover(sources.folder))
+    TrustStore(sources.paths.trust_file).trust(sources.folder, walk(sources.folder).files)
     for one in sources.find():
         if one.where == "shared":
             sources.accept(one)
@@ -163,9 +163,9 @@ def test_links_pipes_and_huge_trees_are_passed_over_with_a_reason(sources: Skill
     (good / ".git" / "index").write_bytes(b"changes by itself")
     (place / "elsewhere").symlink_to(write(sources.home / "elsewhere"))
     (place / "no-skill").mkdir()
-    names = {one.name for one in discover(sources.folder)}
+    names = {one.name for one in walk(sources.folder).files}
     assert names == {".claude/skills/good/SKILL.md", ".claude/skills/good/again.md"}
-    reasons = "\n".join(map(str, passed_over(sources.folder)))
+    reasons = "\n".join(map(str, walk(sources.folder).passed_over))
     for why in (
         "leads-out not used: notes.md is a link that leads out of its folder.",
         "dangling not used: notes.md is a link that leads nowhere.",

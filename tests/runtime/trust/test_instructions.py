@@ -21,7 +21,7 @@ from kogniterm.runtime.trust.instruction_texts import (
     instructions_text,
     too_much,
 )
-from kogniterm.runtime.trust.project_places import MAX_FILE, discover
+from kogniterm.runtime.trust.project_places import MAX_FILE, walk
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def repository(folder: Path) -> None:
 
 
 def found(folder: Path) -> dict[str, str]:
-    return {one.name: one.kind for one in discover(folder)}
+    return {one.name: one.kind for one in walk(folder).files}
 
 
 def blocks(text: str) -> list[str]:
@@ -82,7 +82,7 @@ def test_folders_above_count_up_to_the_root_of_the_repository(tmp_path: Path, wo
         "AGENTS.md": "instructions",
         "../../docs/style.md": "import",
     }
-    names = blocks(instructions_text(discover(work)))
+    names = blocks(instructions_text(walk(work).files))
     assert names == ["../../AGENTS.md", "../../docs/style.md", "../CLAUDE.md", "AGENTS.md"]
     repository(work)
     assert found(work) == {"AGENTS.md": "instructions"}
@@ -150,14 +150,14 @@ def test_imports_go_five_levels_deep_and_not_in_circles(work: Path) -> None:
         put(work, f"{number}.md", f"Level {number}. @{number + 1}.md @AGENTS.md @1.md\n")
     (work / "8.md").write_bytes(b"\0binary")
     assert list(found(work)) == ["AGENTS.md", "1.md", "2.md", "3.md", "4.md", "5.md"]
-    assert blocks(instructions_text(discover(work))) == list(found(work))
+    assert blocks(instructions_text(walk(work).files)) == list(found(work))
 
 
 def test_all_files_together_are_bounded_with_a_notice(work: Path) -> None:
     put(work, "AGENTS.md", "@a.md @b.md @c.md\n")
     for name in "abc":
         put(work, f"{name}.md", name * (MAX_FILE - 1))
-    files = discover(work)
+    files = walk(work).files
     text = instructions_text(files)
     assert len(text) < MOST_TEXT + 1_000
     assert "c" * 1_000 not in text
@@ -174,7 +174,7 @@ def test_the_users_own_file_comes_first_with_its_imports(tmp_path: Path, work: P
     put(paths.config, "more.md")
     put(tmp_path, "outside.md")
     put(work, "AGENTS.md")
-    text = in_force(paths, discover(work))
+    text = in_force(paths, walk(work).files)
     assert blocks(text) == [
         str(paths.config / "AGENTS.md"), str(paths.config / "more.md"), "AGENTS.md",
     ]  # fmt: skip
@@ -197,7 +197,7 @@ def test_instructions_of_a_folder_are_due_once_when_work_there_begins(work: Path
     put(work, "api/rules.md", "Rules.\n")
     put(work, "api/v1/.claude/CLAUDE.md", "For version one.\n")
     put(work, "web/AGENTS.md", "For the web.\n")
-    nested = NestedInstructions(str(work), discover(work))
+    nested = NestedInstructions(str(work), walk(work).files)
     history: list[BaseMessage] = [HumanMessage("look at api/v1/x.py and web")]
     assert nested.due(history) == []
     history += reads("README.md") + reads("apiary/x.py")
@@ -212,7 +212,7 @@ def test_instructions_of_a_folder_are_due_once_when_work_there_begins(work: Path
     # A compaction took the notes away, and the folder is still being worked in.
     assert len(nested.due(reads("api/v1/y.py"))) == 2
     put(work, "api/AGENTS.md", "Other rules for the API.\n")
-    changed = NestedInstructions(str(work), discover(work))
+    changed = NestedInstructions(str(work), walk(work).files)
     assert ["Other rules" in one.text for one in changed.due(history)] == [True]
 
 
@@ -232,7 +232,7 @@ def test_commands_work_in_the_folders_that_they_name_or_run_in(
 ) -> None:
     put(work, "web/AGENTS.md")
     put(work, "api/AGENTS.md")
-    nested = NestedInstructions(str(work), discover(work))
+    nested = NestedInstructions(str(work), walk(work).files)
     due = nested.due(runs(command, str(work / cwd)))
     assert [blocks(one.text) for one in due] == [["web/AGENTS.md"]]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.runtime.trust.instruction_texts import instructions_text
-from kogniterm.runtime.trust.project_places import MAX_FILE, discover
+from kogniterm.runtime.trust.project_places import MAX_FILE, walk
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     compare,
@@ -49,19 +49,19 @@ def test_new_changed_and_missing_files_are_told_apart() -> None:
 
 
 def test_trust_is_not_inherited_by_folders_below(project: Path, store: TrustStore) -> None:
-    store.trust(project, discover(project))
+    store.trust(project, walk(project).files)
     assert not store.finding(project / "sub", ()).trusted
 
 
 def test_trust_holds_until_something_changes(project: Path, store: TrustStore) -> None:
-    assert not store.finding(project, discover(project)).known
-    store.trust(project, discover(project))
-    assert store.finding(project, discover(project)).trusted
+    assert not store.finding(project, walk(project).files).known
+    store.trust(project, walk(project).files)
+    assert store.finding(project, walk(project).files).trusted
     (project / "AGENTS.md").write_text("Use spaces.\n")
-    assert store.finding(project, discover(project)).changed == ("AGENTS.md",)
-    store.trust(project, discover(project))
+    assert store.finding(project, walk(project).files).changed == ("AGENTS.md",)
+    store.trust(project, walk(project).files)
     (project / ".kogniterm" / "commands" / "new.md").write_text("x")
-    assert store.finding(project, discover(project)).new == (".kogniterm/commands/new.md",)
+    assert store.finding(project, walk(project).files).new == (".kogniterm/commands/new.md",)
 
 
 def test_nothing_of_an_untrusted_folder_is_used_and_the_user_is_told(
@@ -70,7 +70,7 @@ def test_nothing_of_an_untrusted_folder_is_used_and_the_user_is_told(
     files, told = trusted_files(store, project)
     assert files == ()
     assert "AGENTS.md" in str(told[-1])
-    store.trust(project, discover(project))
+    store.trust(project, walk(project).files)
     files, told = trusted_files(store, project)
     assert len(files) == 3
     assert told == ()
@@ -80,11 +80,11 @@ def test_trust_is_not_inherited_and_can_be_revoked(project: Path, store: TrustSt
     below = project / "vendor"
     below.mkdir()
     (below / "AGENTS.md").write_text("evil")
-    store.trust(project, discover(project))
-    assert not store.finding(below, discover(below)).known
+    store.trust(project, walk(project).files)
+    assert not store.finding(below, walk(below).files).known
     assert store.revoke(project)
     assert not store.revoke(project)
-    assert not store.finding(project, discover(project)).known
+    assert not store.finding(project, walk(project).files).known
 
 
 def test_an_empty_folder_wants_nothing(tmp_path: Path, store: TrustStore) -> None:
@@ -94,10 +94,10 @@ def test_an_empty_folder_wants_nothing(tmp_path: Path, store: TrustStore) -> Non
 def test_a_link_to_the_folder_is_the_folder(
     project: Path, store: TrustStore, tmp_path: Path
 ) -> None:
-    store.trust(project, discover(project))
+    store.trust(project, walk(project).files)
     link = tmp_path / "link"
     link.symlink_to(project)
-    assert store.finding(link, discover(link)).trusted
+    assert store.finding(link, walk(link).files).trusted
 
 
 def test_traps_are_passed_over(tmp_path: Path) -> None:
@@ -108,28 +108,28 @@ def test_traps_are_passed_over(tmp_path: Path) -> None:
     (folder / ".kogniterm").mkdir()
     (folder / ".kogniterm" / "policy.toml").write_bytes(b"#" * (MAX_FILE + 1))
     (folder / ".kogniterm" / "commands").symlink_to("/etc")
-    assert discover(folder) == ()
+    assert walk(folder).files == ()
 
 
 def test_folders_in_the_place_of_files_are_passed_over(tmp_path: Path) -> None:
     for name in ("AGENTS.md", "KOGNITERM.md", ".kogniterm/policy.toml", ".kogniterm/commands/x.md"):
         (tmp_path / name).mkdir(parents=True)
-    assert discover(tmp_path) == ()
+    assert walk(tmp_path).files == ()
 
 
 def test_a_damaged_record_trusts_nothing(project: Path, tmp_path: Path) -> None:
     file = tmp_path / "trust.json"
     file.write_text("{not json")
-    assert not TrustStore(file).finding(project, discover(project)).known
+    assert not TrustStore(file).finding(project, walk(project).files).known
 
 
 def test_the_record_is_private(project: Path, store: TrustStore, tmp_path: Path) -> None:
-    store.trust(project, discover(project))
+    store.trust(project, walk(project).files)
     assert (tmp_path / "data" / "trust.json").stat().st_mode & 0o077 == 0
 
 
 def test_only_instructions_reach_the_model_and_as_data(project: Path) -> None:
-    text = instructions_text(discover(project))
+    text = instructions_text(walk(project).files)
     assert text == ('<project_instructions file="AGENTS.md">\nUse tabs.\n</project_instructions>')
 
 
@@ -138,13 +138,13 @@ def test_a_closed_folder_brings_nothing_and_closes_nothing(project: Path) -> Non
     for mode in (0o000, 0o600):
         hidden.chmod(mode)
         with ordinary():
-            found = {file.kind for file in discover(project)}
+            found = {file.kind for file in walk(project).files}
         assert found == {"instructions"}
     hidden.chmod(0o700)
 
 
 def test_a_rule_that_went_is_told(project: Path, store: TrustStore) -> None:
-    store.trust(project, discover(project))
+    store.trust(project, walk(project).files)
     assert trusted_files(store, project)[1] == ()
     policy = project / ".kogniterm" / "policy.toml"
     policy.chmod(0o000)
@@ -159,10 +159,10 @@ def test_a_rule_that_went_is_told(project: Path, store: TrustStore) -> None:
 def test_what_changed_is_shown_as_a_diff_against_what_was_trusted(
     project: Path, store: TrustStore, tmp_path: Path
 ) -> None:
-    store.trust(project, discover(project))
-    assert store.changes(project, discover(project)) == {}
+    store.trust(project, walk(project).files)
+    assert store.changes(project, walk(project).files) == {}
     (project / "AGENTS.md").write_text("Use spaces.\n")
-    diffs = store.changes(project, discover(project))
+    diffs = store.changes(project, walk(project).files)
     assert list(diffs) == ["AGENTS.md"]
     assert diffs["AGENTS.md"].splitlines()[-2:] == ["-Use tabs.", "+Use spaces."]
     store.revoke(project)

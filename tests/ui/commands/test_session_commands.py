@@ -10,7 +10,7 @@ import pytest
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.extensions.custom_commands import parse_command
-from kogniterm.runtime.trust.project_places import discover
+from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.session_transfer import read_report
@@ -328,7 +328,7 @@ async def test_own_commands_come_from_the_user_and_from_a_trusted_project(
         f"Custom command /help ({mine / 'help.md'}) ignored: the name is already in use."
     ]
     store = TrustStore(session.archive.paths.trust_file)
-    store.trust(flow.folder, discover(flow.folder))
+    store.trust(flow.folder, walk(flow.folder).files)
     made, _told = custom_commands(session, COMMANDS)
     assert [one.name for one in made] == ["review", "deploy"]
     repl = Commanded(session)

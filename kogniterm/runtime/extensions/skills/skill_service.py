@@ -26,6 +26,7 @@ from kogniterm.runtime.extensions.allowed_tools import (
 from kogniterm.runtime.extensions.skills.skill_catalogue import Catalogue, catalogue
 from kogniterm.runtime.extensions.skills.skill_sources import FoundSkill, SkillSources, by_name
 from kogniterm.runtime.services.policy_service import PolicyService
+from kogniterm.runtime.trust.project_places import ProjectWalk
 from kogniterm.runtime.trust.skill_places import LARGEST, SKILL_FILE
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import AskPort, SessionModes
@@ -56,15 +57,15 @@ class SkillService:
     _declined: set[str] = field(default_factory=set)
     """The skills whose permissions the user did not want in this process."""
 
-    def look(self) -> tuple[FoundSkill, ...]:
-        """Look at the disk again; return all skills there are."""
-        self.found = self.sources.find()
+    def look(self, seen: ProjectWalk | None = None) -> tuple[FoundSkill, ...]:
+        """Look at the disk again; return all skills there are. `seen` is the workspace just now."""
+        self.found = self.sources.find(seen)
         self._tool_offered = self._tool_offered or any(map(_may_be_used, self.found))
         return self.found
 
-    def catalogue(self) -> str | None:
+    def catalogue(self, seen: ProjectWalk | None = None) -> str | None:
         """Return the catalogue for the model in use; None where it cannot use skills at all."""
-        found, info = self.look(), self.modes.model.info
+        found, info = self.look(seen), self.modes.model.info
         if info.one_command:
             return None
         ready = [one.skill for one in found if one.state == "ready" and one.skill is not None]

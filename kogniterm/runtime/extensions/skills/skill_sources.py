@@ -18,7 +18,14 @@ from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import resolved
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
-from kogniterm.runtime.trust.project_places import PLACES, ProjectFile, discover, skill_files
+from kogniterm.runtime.trust.project_places import (
+    ProjectFile,
+    ProjectSkill,
+    ProjectWalk,
+    has_skills,
+    skill_files,
+    walk,
+)
 from kogniterm.runtime.trust.skill_places import skill_folders
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
 from kogniterm.storage.folders import write_private
@@ -75,26 +82,27 @@ class SkillSources:
         """Return the record of the accepted skills in shared places."""
         return TrustStore(self.paths.extensions.skill_data / "trust.json")
 
-    def find(self) -> tuple[FoundSkill, ...]:
+    def find(self, seen: ProjectWalk | None = None) -> tuple[FoundSkill, ...]:
         """Return all skills as they are on the disk now, by name; of one name, the used one first.
 
-        The user's own win over the project's, and these over the shared ones.
+        The user's own win over the project's, and these over the shared ones. `seen` is what a walk
+        of the workspace just found; without it, a workspace with skills is walked.
         """
         off = self.switched_off()
         found: dict[str, list[FoundSkill]] = {}
-        seen: set[Path] = set()
-        for one in self._all():
-            if one.folder not in seen:
-                seen.add(one.folder)
+        folders: set[Path] = set()
+        for one in self._all(seen):
+            if one.folder not in folders:
+                folders.add(one.folder)
                 state = "off" if one.usable and one.name in off else one.state
                 found.setdefault(one.name, []).append(replace(one, state=state))
         return tuple(one for name in sorted(found) for one in _in_order(found[name]))
 
-    def _all(self) -> Iterator[FoundSkill]:
+    def _all(self, seen: ProjectWalk | None) -> Iterator[FoundSkill]:
         own = self.paths.extensions.skills
         for name in skill_folders(own):
             yield _read(own / name, "user", str(own))
-        project = tuple(self._project())
+        project = tuple(self._project(seen))
         yield from (one for one in project if one.usable)
         for short in SHARED:
             place = self.home / short
@@ -102,23 +110,17 @@ class SkillSources:
                 yield self._judged(_read(place / name, "shared", f"~/{short}"))
         yield from (one for one in project if not one.usable)
 
-    def _project(self) -> Iterator[FoundSkill]:
-        """Yield the skills of the project; what is trusted is found out only if there are any."""
-        found = [
-            _read(self.folder / place.name / name, "project", place.name)
-            for place in PLACES
-            if place.kind == "skill"
-            for name in skill_folders(self.folder / place.name, self.folder)
-        ]
-        trusted = bool(found) and self._is_trusted()
-        for one in found:
-            yield replace(one, state="untrusted") if one.usable and not trusted else one
-
-    def _is_trusted(self) -> bool:
+    def _project(self, seen: ProjectWalk | None) -> Iterator[FoundSkill]:
+        """Yield the skills of the project; the folder is walked only if there are any."""
+        if seen is None:
+            seen = walk(self.folder) if has_skills(self.folder) else ProjectWalk()
+        if not seen.skills:
+            return
         store = TrustStore(self.paths.trust_file)
-        if not store.knows(self.folder):
-            return False
-        return store.finding(self.folder, discover(self.folder)).trusted
+        trusted = store.finding(self.folder, seen.files).trusted
+        for skill in seen.skills:
+            one = _of_project(self.folder / skill.name, skill)
+            yield replace(one, state="untrusted") if one.usable and not trusted else one
 
     def _judged(self, one: FoundSkill) -> FoundSkill:
         """Return a shared skill with what its acceptance says."""
@@ -163,12 +165,34 @@ def read_skill(folder: Path) -> tuple[Skill, tuple[ProjectFile, ...]]:
     return parse_skill(folder.name, files[0].text), files
 
 
+def _of_project(folder: Path, found: ProjectSkill) -> FoundSkill:
+    place = found.name.rpartition("/")[0]
+    if found.problem is not None:
+        return _unusable(folder, "project", place, found.problem)
+    return _described(folder, "project", place, found.files)
+
+
 def _read(folder: Path, where: Where, place: str) -> FoundSkill:
+    try:
+        files = skill_files(folder)
+    except UnusableValueError as error:
+        return _unusable(folder, where, place, error.text)
+    return _described(folder, where, place, files)
+
+
+def _unusable(folder: Path, where: Where, place: str, problem: Phrase) -> FoundSkill:
+    real = resolved(folder)
+    return FoundSkill(folder.name, where, place, real, "unusable", problem=problem)
+
+
+def _described(
+    folder: Path, where: Where, place: str, files: tuple[ProjectFile, ...]
+) -> FoundSkill:
     real = resolved(folder)
     try:
-        skill, files = read_skill(folder)
+        skill = parse_skill(folder.name, files[0].text)
     except UnusableValueError as error:
-        return FoundSkill(folder.name, where, place, real, "unusable", problem=error.text)
+        return _unusable(folder, where, place, error.text)
     state: State = "ready" if skill.for_model else "manual"
     return FoundSkill(folder.name, where, place, real, state, skill, files)
 
