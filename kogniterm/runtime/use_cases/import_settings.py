@@ -23,6 +23,7 @@ from typing import Any, Literal
 from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.paths import ExtensionPaths
+from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.foreign.found import (
     ForeignHook,
     ForeignServer,
@@ -225,8 +226,7 @@ class _Json:
         return section
 
     def file(self) -> FileToWrite:
-        text = json.dumps(self.whole, indent=2, ensure_ascii=False) + "\n"
-        return FileToWrite(self.path, text.encode("utf-8", "replace"), self.before)
+        return FileToWrite(self.path, entries_data(self.whole), self.before)
 
 
 @dataclass(slots=True)
@@ -422,14 +422,10 @@ class _Planner:
         if known is False:
             return None
         try:
-            whole = json.loads(known) if known is not None and known.strip() else {}
-        except (ValueError, RecursionError):
-            self._unusable(path, Phrase("it is not JSON"))
+            return _Json(path, key, known, entries_in(known, key))
+        except UnusableValueError as error:
+            self._unusable(path, error.text)
             return None
-        if not isinstance(whole, dict) or not isinstance(whole.get(key, {}), dict):
-            self._unusable(path, Phrase("it has another shape"))
-            return None
-        return _Json(path, key, known, whole)
 
     def _finish(self, file: _Json) -> None:
         if file.changed:

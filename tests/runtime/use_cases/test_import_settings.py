@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.errors import KognitermError
+from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.safe_files import open_file
 from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.agent_files import agents_of_folder
@@ -23,6 +23,7 @@ from kogniterm.runtime.extensions.foreign import source_files
 from kogniterm.runtime.extensions.foreign.foreign_agents import find_agent
 from kogniterm.runtime.extensions.foreign.found import Found, Place
 from kogniterm.runtime.extensions.hooks.hook_files import user_hooks
+from kogniterm.runtime.extensions.servers.server_setup import add_server
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.use_cases.import_settings import (
     ImportPlan,
@@ -285,7 +286,11 @@ def test_proposed_rules_are_comments_and_never_in_force(home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [("{ // mine\n}", "not JSON"), ("[]", "another shape"), ('{"mcpServers": 1}', "another shape")],
+    [
+        ("{ // mine\n}", "not JSON"),
+        ("[]", "an object mcpServers"),
+        ('{"mcpServers": 1}', "an object mcp"),
+    ],
 )
 def test_a_file_that_cannot_be_added_to_stays_and_the_rest_is_imported(
     content: str, reason: str, home: Path
@@ -518,3 +523,18 @@ def test_a_killed_import_can_be_run_again(home: Path) -> None:
     importer.run()
     assert states(importer.plan()) == {"same"}
     assert len(list(skills.iterdir())) == 121
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("{ // mine\n}", "it is not JSON"), ("[]", "needs an object mcpServers"), ("\udcff", "utf-8")],
+)
+def test_a_server_is_added_to_no_file_that_an_import_refuses(
+    content: str, reason: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_bytes(content.encode("utf-8", "surrogateescape"))
+    before = file.read_bytes()
+    with pytest.raises(UsageError, match=f"mcp.json was not changed: .*{reason}"):
+        add_server(file, "files", {"command": "echo"}, of_project=False)
+    assert file.read_bytes() == before

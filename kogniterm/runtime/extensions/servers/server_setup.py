@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kogniterm import prompts
 from kogniterm.agent.messages import note
 from kogniterm.errors import UnusableValueError, UsageError, why
+from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.questions.approval_facts import Say
@@ -94,31 +95,19 @@ def remove_server(file: Path, name: str, *, of_project: bool) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        return entries_in(file.read_bytes(), "mcpServers")
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
-    try:
-        data = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            "{file} is not valid JSON, so it was not changed: {why}.",
-            file=file,
-            why=one_line(str(error), 200),
-        ) from error
-    if not isinstance(data, dict) or not isinstance(data.get("mcpServers", {}), dict):
-        raise UsageError(
-            "{file} needs an object mcpServers with a name for each server.", file=file
-        )
-    return data
+    except UnusableValueError as error:
+        raise UsageError("{file} was not changed: {why}.", file=file, why=error.text) from error
 
 
 def _write(file: Path, data: Mapping[str, Any], *, private: bool) -> None:
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     if private:
         private_folder(file.parent)
-    write_private(file, text.encode(), mode=0o600 if private else 0o644)
+    write_private(file, entries_data(data), mode=0o600 if private else 0o644)
 
 
 # --- what the user sees before trusting -----------------------------------------------------------
