@@ -58,6 +58,7 @@ def open_warm(terminal: RealTerminal, command: str, server: int) -> tuple[int, i
     On a busy machine the server may take longer than a client waits, which then starts plain.
     """
     while True:
+        tidy(terminal)
         open_prompt(terminal, command)
         client = [pid for pid in running(command) if os.getsid(pid) == terminal.pid]
         if sessions := forked(server):
@@ -66,7 +67,7 @@ def open_warm(terminal: RealTerminal, command: str, server: int) -> tuple[int, i
 
 
 def tidy(terminal: RealTerminal) -> None:
-    """Set the terminal right after a program that could not, and clear its screen."""
+    """Set the terminal right after a program that could not, and clear the screen of prompts."""
     terminal.start("stty sane; clear")
     terminal.until(lambda: "".join(terminal.shown).strip() == "[ready 0]$")
 
@@ -104,12 +105,10 @@ def test_signals_reach_the_session_and_its_end_reaches_the_shell(
         client, session = open_warm(terminal, command, server())
         os.kill(session, signal.SIGUSR1)
         terminal.until(f"[ready {128 + signal.SIGUSR1}]$")
-        tidy(terminal)
         client, session = open_warm(terminal, command, server())
         os.kill(client, signal.SIGKILL)
         terminal.until(f"[ready {128 + signal.SIGKILL}]$")
         terminal.until(lambda: not Path(f"/proc/{session}").exists())
-        tidy(terminal)
         # Sessions need the server no more once they are open.
         client, session = open_warm(terminal, command, server())
         assert terminal.home.stat().st_uid == Path(f"/proc/{client}").stat().st_uid
