@@ -29,7 +29,7 @@ def test_the_wait_for_the_user_is_no_time_of_the_agent_and_nothing_is_on_the_scr
             say(terminal, "SECRETINPUT please")
             answer(terminal, "echo SECRETCOMMAND", "y")
         leave(terminal)
-        assert "elemetry" not in terminal.text.split("telemetry: sent to")[1]
+        assert "elemetry" not in terminal.text.split("kogniterm --model")[1]
         turn = receiver.the("invoke_agent kogniterm")
         tool = receiver.the("execute_tool execute_command echo")
         assert receiver.below(tool) == ["approval", "command"]
