@@ -45,6 +45,7 @@ from kogniterm.runtime.turn_end import (
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
+from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
@@ -118,13 +119,24 @@ async def run_turn(
         if LEFT_OPEN in stopped.args:
             raise
         cancel_open(journal, "the user stopped the turn")
+        _note_cut_calls(services, count)
         answer = interrupted(count)
     except OutcomeNotWrittenError:
         raise  # the journal takes no record after the missing one: the turn stays open
     except KognitermError as error:
         cancel_open(journal, "the turn ended early")
+        _note_cut_calls(services, count)
         answer = failed(error, count)
     return end_turn(journal, count.timed(answer), io)
+
+
+def _note_cut_calls(services: TurnServices, count: TurnCount) -> None:
+    """Journal the model calls of a node that did not end: no other record counts them."""
+    journal = services.journal
+    counted = journal.state.usage - count.earlier
+    if count.usage.calls > counted.calls or count.usage.reused > counted.reused:
+        name = services.modes.model.info.name
+        journal.record(usage_note(count.usage - counted, name, journal.state.turn))
 
 
 def _resume(services: TurnServices, io: TurnIO) -> None:

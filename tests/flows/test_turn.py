@@ -482,3 +482,15 @@ async def test_who_refused_is_known(
     answer = await flow.run()
     assert (answer.exit_code, answer.refused_by) == (3, by)
     assert ("--allow-reads" in str(answer.reason)) == hint
+
+
+async def test_replies_of_a_step_that_fails_are_counted_in_the_journal(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - {text: " ", usage: {input: 70, output: 3}}
+  - {error: auth}
+"""
+    flow = make_flow(script)
+    answer = await flow.run()
+    assert (answer.stop, answer.usage.input) == ("model_failed", 70)
+    assert flow.session.state.usage == answer.usage
