@@ -83,6 +83,10 @@ def _nothing_said(agent: str) -> Sequence[str]:
     return ()
 
 
+async def _may_begin(call_id: str, arguments: Mapping[str, Any]) -> None:
+    return None
+
+
 async def _may_end(agent: str, answer: str) -> None:
     del agent, answer
 
@@ -148,6 +152,8 @@ class ThinkContext:
     """Gives what the user said to an agent while the turn ran, until it is journaled."""
     instructions_due: Callable[[str, Sequence[BaseMessage]], Sequence[BaseMessage]] = _nothing_due
     """Gives the notes with instructions of folders that an agent's history shows it at work in."""
+    may_begin: Callable[[str, Mapping[str, Any]], Awaitable[str | None]] = _may_begin
+    """Asked before a sub-agent begins, with its call's ID and arguments: why it may not."""
     goes_on: Callable[[str, str], Awaitable[str | None]] = _may_end
     """Asked at the answer of an agent: what it is told so that it goes on, None where it ends."""
     window: Window = field(default_factory=Window)

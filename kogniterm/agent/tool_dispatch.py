@@ -360,6 +360,10 @@ async def run_group(
 async def _delegate(
     call: Call, plan: Plan | None, messages: Sequence[BaseMessage], context: ThinkContext
 ) -> AnsweredCall:
+    if call["id"] not in context.agents:
+        why = await context.may_begin(str(call["id"]), call["args"])
+        if why is not None:
+            return AnsweredCall(plan, why, "refused")
     step = _step_of(call, plan)
     inputs: Sequence[str] = ()
     if step is not None and plan is not None:

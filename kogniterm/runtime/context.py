@@ -228,7 +228,8 @@ class ContextService:
         """Return the ports of one graph invocation."""
         context = self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
         goes_on = partial(self.hooks.goes_on, sink=io.sink)
-        return replace(context, goes_on=goes_on)
+        may_begin = partial(self.hooks.agent_begins, sink=io.sink)
+        return replace(context, goes_on=goes_on, may_begin=may_begin)
 
     def unlimited_context(self) -> ThinkContext:
         """Return the ports of the graph for a caller that has no limits and no turn."""

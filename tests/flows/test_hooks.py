@@ -436,6 +436,48 @@ replies:
     assert replayed(forge, flow)[1]["divergence"] is None
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"permissionDecision": "deny", "permissionDecisionReason": "count yourself"},
+        {"permissionDecision": "ask", "permissionDecisionReason": "count yourself"},
+        {"updatedInput": {"prompt": "count twice"}},
+    ],
+    ids=["deny", "ask", "changed"],
+)
+async def test_a_hook_keeps_a_sub_agent_from_starting(
+    make_flow: MakeFlow, forge: Forge, said: dict[str, Any]
+) -> None:
+    flow = make_flow("""replies:
+  - {calls: [{tool: delegate, arguments: {task: Count the files, tools: read}}]}
+  - {when: {last_contains: "did not let this sub-agent begin"}, text: I count them myself.}
+""")
+    command = answering(said).replace("/dev/null", "seen")
+    own(flow, {"PreToolUse": [hook(command, "Task")]})
+    answer = await flow.run()
+    assert answer.text == "I count them myself."
+    assert not flow.of(events.AgentStarted)
+    seen = seen_by_hook(flow)
+    assert (seen["tool_name"], seen["tool_input"]["prompt"]) == ("Task", "Count the files")
+    flow.close()
+    assert replayed(forge, flow)[1]["divergence"] is None
+
+
+async def test_a_hook_that_does_not_mind_lets_a_sub_agent_start(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow("""replies:
+  - {calls: [{tool: delegate, arguments: {task: Count the files, tools: read}}]}
+  - {text: There are none.}
+  - {text: Done.}
+""")
+    own(flow, {"PreToolUse": [hook("true")]})
+    assert (await flow.run()).text == "Done."
+    assert len(flow.of(events.AgentStarted)) == 1
+    flow.close()
+    assert replayed(forge, flow)[1]["divergence"] is None
+
+
 async def test_a_hook_can_end_the_turn(make_flow: MakeFlow) -> None:
     flow = make_flow(script("touch one", "touch two"))
     stop = """echo '{"continue": false, "stopReason": "enough"}'"""

@@ -41,7 +41,7 @@ from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import compacted
 from kogniterm.runtime.crash_recovery import RUN_AGAIN
 from kogniterm.runtime.extensions.hooks.hook_files import HookEvent
-from kogniterm.runtime.extensions.hooks.hook_points import Hooks, without_hooks
+from kogniterm.runtime.extensions.hooks.hook_points import AGENT, Hooks, without_hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings, Occasion
 from kogniterm.runtime.plan_edits import plan_context, plan_from_text
 from kogniterm.runtime.services.sandbox_service import SandboxFindings
@@ -549,7 +549,7 @@ class RecordedHooks:
         for number, note in enumerate(notes):
             if _is_at(note, event, subject) and note.data["line"] == occasion.line:
                 said = codec.from_fields(HookFindings, cast(Any, notes.pop(number).data["said"]))
-                judged = event == "PreToolUse"
+                judged = event == "PreToolUse" and subject != AGENT
                 return replace(said, choice="", reasons=()) if judged else said
         return HookFindings()
 
@@ -696,6 +696,7 @@ class RecordedContext:
             redirect=self._redirect,
             said_meanwhile=self.player.said,
             instructions_due=self.player.instructions,
+            may_begin=partial(self.hooks.agent_begins, sink=io.sink),
             goes_on=partial(self.hooks.goes_on, sink=io.sink),
             has_room=lambda _: self.player.compaction is None,
             delegates=True,

@@ -30,6 +30,8 @@ from kogniterm.types import ActionRequest, Phrase, UserInput, events
 MOST_CONTINUED = 5
 """Times that hooks can keep an agent from ending in one turn."""
 QUOTE = '<hook event="{event}" name="{name}">\n{text}\n</hook>'
+AGENT = shared_name("delegate")
+"""The name by which hooks know the start of a sub-agent."""
 BEGINS = "[hooks:]"
 """The line above what an observation says of hooks."""
 
@@ -156,6 +158,35 @@ class Hooks:
     def _quote(self, request: ActionRequest, event: HookEvent, quotes: tuple[Quote, ...]) -> None:
         for quote in quotes:
             self._beside.setdefault(request.id, []).append(quoted(event, quote))
+
+    async def agent_begins(
+        self, call_id: str, arguments: Mapping[str, Any], sink: EventSink
+    ) -> str | None:
+        """Return why hooks do not let a sub-agent begin, or None.
+
+        It begins inside the graph, where no user is asked and no input is changed: a hook that
+        wants either refuses. Raises `RefusedError`.
+        """
+        task = str(arguments.get("task", ""))
+        fields = {
+            "tool_name": AGENT,
+            "tool_input": {
+                "description": task.partition("\n")[0],
+                "prompt": task,
+                "subagent_type": arguments.get("agent", "general-purpose"),
+            },
+            "tool_use_id": call_id,
+        }
+        said = await self._at("PreToolUse", sink, fields, subject=AGENT, line=task)
+        if said.stop is not None:
+            raise stopped(said.stop)
+        if said.choice not in ("deny", "ask") and not said.updated:
+            return None
+        name = said.name or said.updated_by
+        values: dict[str, object] = {"name": name}
+        sink(events.Notice(Phrase("The hook {name} did not let a sub-agent begin.", values)))
+        why = "; ".join(map(str, said.reasons)) or "it wants another task, which cannot be given"
+        return prompts.text("hooks.no_agent", hook=name, why=why)
 
     # --- the input and the end of a turn --------------------------------------------------------
 
