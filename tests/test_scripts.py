@@ -19,7 +19,10 @@ from tests.support.ordinary import ORDINARY
 ROOT = Path(__file__).parents[1]
 UNAVAILABLE = 69
 SCRIPT = ROOT / "scripts" / "test-programs"
-ALL = ("bwrap", "fish", "git", "less", "man", "ps", "ss", "rg", "tmux", "vim", "zsh")
+ALL = (
+    "bwrap", "fish", "flock", "git", "less", "man", "node", "npm", "ps", "ss", "rg", "tmux", "vim",
+    "zsh",
+)  # fmt: skip
 NAMED = re.compile(r'\b(?:needs|require)\(((?:"[a-z]+"(?:, )?)+)\)')
 Machine = Callable[..., dict[str, str]]
 
@@ -87,9 +90,8 @@ def test_nothing_is_installed_unasked(machine: Machine, tmp_path: Path) -> None:
     ],
 )
 def test_who_may_not_install_is_told_how(machine: Machine, apt: bool, how: str) -> None:
-    environment = machine(
-        "fish", "git", "less", "man", "ps", "ss", "tmux", "vim", "zsh", user=1000, apt=apt
-    )
+    others = [name for name in ALL if name not in ("bwrap", "rg")]
+    environment = machine(*others, user=1000, apt=apt)
     said = f"Tests that drive bwrap rg are skipped; {how}.\n"
     assert run(environment) == (0, said)
     assert run(environment, "--install") == (1, said)
@@ -99,7 +101,7 @@ def test_who_may_not_install_is_told_how(machine: Machine, apt: bool, how: str) 
 def test_root_is_asked_at_a_terminal(
     machine: Machine, tmp_path: Path, answer: str, installed: bool
 ) -> None:
-    environment = machine(*ALL[:7], user=0)
+    environment = machine(*ALL[:-4], user=0)
     child = pexpect.spawn(
         "/bin/sh", [str(SCRIPT)], env=environment, encoding="utf-8", timeout=PATIENCE
     )

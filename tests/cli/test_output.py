@@ -88,6 +88,7 @@ def test_json_is_one_object_with_everything() -> None:
         "stop": "done",
         "exit_code": 0,
         "reason": None,
+        "retry_after": None,
         "session_id": "s1",
         "model": "scripted:x",
         "folder": "/p",

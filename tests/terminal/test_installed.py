@@ -11,6 +11,7 @@ from tests.support.programs import require
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     ARMED_SECONDS,
+    flat,
     leave,
     open_prompt,
     put,
@@ -56,7 +57,7 @@ def test_doctor_reports_bytecode_that_every_start_makes_again(
     terminal = open_terminal(user=user, columns=160)
     # Images of containers often forbid Python to save what it compiled.
     python = f"PYTHONDONTWRITEBYTECODE=1 PYTHONPYCACHEPREFIX={terminal.home}/none"
-    shown = terminal.run(f"{python} kogniterm doctor")[1]
+    shown = flat(terminal.run(f"{python} kogniterm doctor")[1])
     assert "each start compiles it again" in shown
     assert "-m compileall -q" in shown
 
