@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,6 +47,7 @@ from kogniterm.errors import (
     UsageError,
     of_system,
 )
+from kogniterm.host.installation import own_command
 from kogniterm.host.safe_files import resolved
 from kogniterm.host.standard_streams import standard_streams
 from kogniterm.text.redact import redact
@@ -165,8 +165,8 @@ class EditorAgent:
         if not in_terminal:
             return [AuthMethodAgent(id=LOGIN, name=title, description=told), embedded]
         # Some editors take the command from here, others put `args` behind the agent's program.
-        command = [sys.executable, "-P", "-m", "kogniterm", "login"]
-        started = {"command": command[0], "args": command[1:], "label": title}
+        program, *words = own_command("login")
+        started = {"command": program, "args": words, "label": title}
         login = TerminalAuthMethod(
             type="terminal", id=LOGIN, name=title, description=told, args=["login"],
             field_meta={"terminal-auth": started},

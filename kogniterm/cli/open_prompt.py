@@ -103,6 +103,7 @@ class Opener:
 
     async def set_up(self, screen: SetUpScreen) -> bool:
         """Ask for a model where none is configured; return whether there is one now."""
+        from kogniterm.host.installation import own_command
         from kogniterm.ui.set_up import SetUp
 
         settings = await asyncio.to_thread(settings_of, self._args)
@@ -111,7 +112,7 @@ class Opener:
             _needs_set_up, settings, self._paths
         ):
             return True
-        tour = (sys.executable, "-P", "-m", "kogniterm", "tour", "--lang", language())
+        tour = own_command("tour", "--lang", language())
         if await SetUp(screen, settings, self._paths, tour=tour).choose():
             self._explain = True
             return True

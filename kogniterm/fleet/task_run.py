@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kogniterm import prompts
+from kogniterm.host.installation import own_command
 from kogniterm.storage.folders import private_folder
 from kogniterm.types.queue_values import QueuedTask, TaskEnd
 
@@ -49,10 +49,7 @@ class TaskRun:
         try:
             with self._file("jsonl") as out, self._file("log") as log:
                 self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "kogniterm",
-                    *self._words(given is not None),
+                    *own_command(*self._words(given is not None)),
                     cwd=self.task.task.folder,
                     stdin=given if given is not None else asyncio.subprocess.DEVNULL,
                     stdout=out,

@@ -46,6 +46,14 @@ def is_self_contained() -> bool:
     return bool(getattr(sys, "frozen", False))
 
 
+def own_command(*words: str) -> tuple[str, ...]:
+    """Return the command that runs `kogniterm WORDS` with this Python.
+
+    No module of the folder that it is started in takes the place of ours (`-P`).
+    """
+    return (sys.executable, "-P", "-m", "kogniterm", *words)
+
+
 def missing_bytecode() -> MissingBytecode | None:
     """Return which of KogniTerm's packages Python compiles again, None where none is.
 

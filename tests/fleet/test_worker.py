@@ -170,3 +170,13 @@ def test_a_rate_limited_task_waits_for_the_provider(fleet: Fleet, fake_gemini: F
     assert task.task.due - task.updated > 3000
     worker.send_signal(signal.SIGTERM)
     assert worker.wait() == 0
+
+
+def test_a_folder_of_a_task_cannot_replace_modules(fleet: Fleet) -> None:
+    folder = add(fleet, "planted", "touch made", "-y")
+    (folder / "kogniterm").mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (folder / "kogniterm" / name).write_text("open('taken', 'w').close()\n")
+    fleet.run("worker", "--until-empty")
+    assert (folder / "made").exists()
+    assert not (folder / "taken").exists()
