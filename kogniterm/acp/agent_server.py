@@ -207,14 +207,7 @@ class EditorAgent:
     ) -> NewSessionResponse:
         """Open a session in a folder."""
         opened = await self._answered(self._new(cwd, mcp_servers, additional_directories or ()))
-        from kogniterm.acp.config_options import config_options, mode_state
-
-        say = self._words.say
-        return NewSessionResponse(
-            session_id=opened.live.id,
-            modes=mode_state(opened.live, say),
-            config_options=config_options(opened.live, opened.listings, say),
-        )
+        return NewSessionResponse(session_id=opened.live.id, **self._choices(opened))
 
     async def _new(self, cwd: str, named: Sequence[Named], more: Sequence[str]) -> EditorSession:
         opened, problems = await self._open(None, cwd, named, more)
@@ -232,14 +225,7 @@ class EditorAgent:
         """Open a session of before, and send its turns."""
         more = additional_directories or ()
         opening = self._reopened(session_id, cwd, mcp_servers, more, replay=True)
-        opened = await self._answered(opening)
-        from kogniterm.acp.config_options import config_options, mode_state
-
-        say = self._words.say
-        return LoadSessionResponse(
-            modes=mode_state(opened.live, say),
-            config_options=config_options(opened.live, opened.listings, say),
-        )
+        return LoadSessionResponse(**self._choices(await self._answered(opening)))
 
     async def resume_session(
         self,
@@ -252,14 +238,17 @@ class EditorAgent:
         """Open a session of before; the client has its turns."""
         more, named = additional_directories or (), mcp_servers or ()
         opening = self._reopened(session_id, cwd, named, more, replay=False)
-        opened = await self._answered(opening)
+        return ResumeSessionResponse(**self._choices(await self._answered(opening)))
+
+    def _choices(self, opened: EditorSession) -> dict[str, Any]:
+        """Return what each answer with a session tells of its modes and options."""
         from kogniterm.acp.config_options import config_options, mode_state
 
         say = self._words.say
-        return ResumeSessionResponse(
-            modes=mode_state(opened.live, say),
-            config_options=config_options(opened.live, opened.listings, say),
-        )
+        return {
+            "modes": mode_state(opened.live, say),
+            "config_options": config_options(opened.live, opened.listings, say),
+        }
 
     async def _reopened(
         self,

@@ -344,12 +344,11 @@ class DatabaseQueue:
         """Remove a worker."""
         self._database.execute("DELETE FROM queue_workers WHERE name = ?", (name,))
 
-    def beat(self, name: str) -> list[str]:
-        """Say that a worker lives; returns its tasks that the user cancelled."""
+    def beat(self, name: str) -> None:
+        """Note that a worker lives."""
         self._database.run(
             "UPDATE queue_workers SET beat = ? WHERE name = ?", (self._database.clock(), name)
         )
-        return self.cancelled_of(name)
 
     def cancelled_of(self, name: str) -> list[str]:
         """Return the running tasks of a worker that the user cancelled."""

@@ -61,7 +61,7 @@ class Worker:
                 if not self._draining:
                     self.queue.recover()
                     self._fill()
-                    if self.until_empty and not self._running and self._nothing_left():
+                    if self.until_empty and not self._running and self.queue.counts().is_over:
                         break
                 await self._pause()
         finally:
@@ -112,10 +112,6 @@ class Worker:
             found = self._running.get(task_id)
             if found is not None and not found[0].cancelled:
                 found[0].cancel()
-
-    def _nothing_left(self) -> bool:
-        states = self.queue.counts().states
-        return not states.get("queued") and not states.get("running")
 
     async def _pause(self) -> None:
         self._wake.clear()

@@ -82,7 +82,7 @@ from kogniterm.sessions.records import Noted
 from kogniterm.sessions.session_search import messages_of
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
-from kogniterm.settings.telemetry_variables import telemetry_variables
+from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.text.redact import Redactor, highest_mark, redact
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
@@ -113,6 +113,8 @@ class SessionInputs:
     user: str
     opened: ExitStack
     """Closes what was opened for a session that cannot be completed."""
+    telemetry: TelemetryVariables
+    """The telemetry that the environment asks for."""
     notices: tuple[Phrase, ...] = ()
     prompts: Mapping[str, PromptFile] = field(default_factory=dict)
     """The user's own texts for the model, for a new session."""
@@ -188,16 +190,14 @@ def assemble(
 
 def _telemetry(given: SessionInputs, journal: TurnJournal) -> Telemetry | None:
     """Return what observes the session; None where it was not asked for, or is not installed."""
-    variables = telemetry_variables(given.environ)
-    usable = variables.on and not missing_packages()
-    return Telemetry(variables, journal) if usable else None
+    usable = given.telemetry.on and not missing_packages()
+    return Telemetry(given.telemetry, journal) if usable else None
 
 
 def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
     """Yield notices about telemetry that was asked for and cannot be sent."""
-    variables = telemetry_variables(given.environ)
-    yield from variables.problems
-    if variables.on and missing_packages():
+    yield from given.telemetry.problems
+    if given.telemetry.on and missing_packages():
         yield not_installed()
 
 
@@ -553,7 +553,7 @@ def _redactor(given: SessionInputs, journal: SessionJournal) -> Redactor:
 
 def _known_secrets(given: SessionInputs) -> tuple[str, ...]:
     """Return every secret of the settings, and those for a collector in the environment."""
-    return (*known_secrets(given.settings), *telemetry_variables(given.environ).secrets)
+    return (*known_secrets(given.settings), *given.telemetry.secrets)
 
 
 def _environment_hash(environ: Mapping[str, str]) -> str:

@@ -97,6 +97,7 @@ def open_session(
     from kogniterm.models.calling import OpenModels
     from kogniterm.models.providers.provider_model import silence_tracing
     from kogniterm.runtime.assembly import SessionInputs, assemble
+    from kogniterm.settings.telemetry_variables import telemetry_variables
 
     # Tracing variables of a shell must not export transcripts.
     silence_tracing()
@@ -121,8 +122,8 @@ def open_session(
         journal = _open_journal(store, session_id, folder, name, create=create)
         opened.callback(journal.close)
         given = SessionInputs(
-            settings, paths, environ, account_name(), opened, notices, own_prompts, commands, tools,
-            servers,
+            settings, paths, environ, account_name(), opened, telemetry_variables(environ), notices,
+            own_prompts, commands, tools, servers,
         )  # fmt: skip
         session = assemble(given, journal, store, open_model, model)
         session.notices += _effort_notices(options, session.model)

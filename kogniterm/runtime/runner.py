@@ -114,7 +114,7 @@ class Runner:
     command_timeout: float | None = None
     env_hash: str = ""
     of_skill: Callable[[str, str], bool] = lambda command, cwd: False
-    """Tells of a command and its folder whether it runs something of a skill."""
+    """A check of a command and its folder: whether it runs something of a skill."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
     stopping: CommandStop = field(init=False)

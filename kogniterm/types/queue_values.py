@@ -115,6 +115,11 @@ class QueueCounts:
     tokens: int = 0
 
     @property
+    def is_over(self) -> bool:
+        """Return whether nothing is queued or runs."""
+        return not self.states.get("queued") and not self.states.get("running")
+
+    @property
     def total(self) -> int:
         """Return the number of tasks."""
         return sum(self.states.values())

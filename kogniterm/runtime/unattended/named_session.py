@@ -47,15 +47,11 @@ class GivenBefore:
     @property
     def answer(self) -> Answer:
         """Return the answer of a turn that has ended."""
-        assert self.ended is not None
-        done = self.ended.exit_code == 0
-        reason = None if done else Phrase("The task ended before ({stop}).", self._values)
-        stop = self.ended.stop
-        return Answer(self.ended.answer, stop, self.ended.exit_code, reason)  # type: ignore[arg-type]  # the records hold it as it was given
-
-    @property
-    def _values(self) -> dict[str, object]:
-        return {"stop": self.ended.stop if self.ended is not None else ""}
+        ended = self.ended
+        assert ended is not None
+        told = Phrase("The task ended before ({stop}).", {"stop": ended.stop})
+        reason = told if ended.exit_code else None
+        return Answer(ended.answer, ended.stop, ended.exit_code, reason)  # type: ignore[arg-type]  # the records hold it as it was given
 
 
 def given_before(journal: TurnJournal, task: UserInput) -> GivenBefore | None:

@@ -34,6 +34,7 @@ from kogniterm.types import (
     RiskReport,
     Verdict,
 )
+from kogniterm.types.events import BY_USER
 from kogniterm.types.parked_questions import ParkedQuestion, QuestionKind, StoredAnswer
 from kogniterm.types.turn_values import LEFT_OPEN
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.turn_ports import Question, RecoveryChoice
     from kogniterm.sessions.records import Intent
 
-BY_USER = "person"
 _TITLE = 200
 
 

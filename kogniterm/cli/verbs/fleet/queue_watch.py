@@ -32,10 +32,6 @@ def watch(queue: DatabaseQueue, batch: str | None, *, until_empty: bool) -> None
                     else _in_lines(queue, batch, until_empty))  # fmt: skip
 
 
-def _is_over(counts: QueueCounts) -> bool:
-    return not counts.states.get("queued") and not counts.states.get("running")
-
-
 async def _on_terminal(queue: DatabaseQueue, batch: str | None, until_empty: bool) -> None:
     preferences = from_quick(quick(environment()), "/")
     painter, surface = Display(preferences).painter, LiveSurface(sys.stdout)
@@ -49,7 +45,7 @@ async def _on_terminal(queue: DatabaseQueue, batch: str | None, until_empty: boo
         columns = max(surface.size()[1] - 1, 20)
         lines = progress_lines(counts, rate, running, unicode=painter.unicode)
         text = "".join(painter.paint(line, columns) for line in lines)
-        if until_empty and _is_over(counts):
+        if until_empty and counts.is_over:
             drawn = []
             surface.commit(text)
             return
@@ -75,6 +71,6 @@ async def _in_lines(queue: DatabaseQueue, batch: str | None, until_empty: bool) 
                 known[one.id] = one.state
                 sys.stdout.write(f"{one.id}: {state_text(one.state)}\n")
         sys.stdout.flush()
-        if until_empty and _is_over(counts):
+        if until_empty and counts.is_over:
             return
         await asyncio.sleep(PAUSE)
