@@ -57,10 +57,13 @@ async def test_only_the_given_environment_is_passed_on(tmp_path: Path) -> None:
 async def test_what_takes_too_long_or_writes_too_much_is_ended_with_its_children(
     tmp_path: Path,
 ) -> None:
-    slow = await started("sleep 1000 & echo $!; wait", tmp_path)
-    done = await slow.communicate(b"", limit=1000, seconds=0.5)
-    assert (done.ended, done.exit_code) == ("timeout", None)
-    await asyncio.to_thread(wait_until_gone, int(done.output))
+    seconds, written = 0.5, b""
+    while not written:  # on a busy machine the program may not have come that far
+        slow = await started("sleep 1000 & echo $!; wait", tmp_path)
+        done = await slow.communicate(b"", limit=1000, seconds=seconds)
+        assert (done.ended, done.exit_code) == ("timeout", None)
+        seconds, written = seconds * 2, done.output
+    await asyncio.to_thread(wait_until_gone, int(written))
     loud = await started("yes", tmp_path)
     done = await loud.communicate(b"", limit=1000, seconds=60)
     assert (done.ended, len(done.output)) == ("too_much", 1000)

@@ -11,6 +11,7 @@ import pytest
 from kogniterm.execution import open_executor
 from kogniterm.execution.process.descriptors import Descriptors
 from tests.support.executing import PATIENCE, run_each
+from tests.support.programs import needs
 
 LINES = "printf '1\\n2\\n3\\n' > in"
 CASES = [
@@ -35,11 +36,6 @@ CASES = [
         ("exec 6>&-; until test -e end; do sleep 0.02; done; cat f", "tag:through"),
     ]),
     ("a fifo", [("mkfifo p; exec 7<>p; echo in >&7", ""), ("read -u 7 z; echo $z", "in")]),
-    ("a lock is held until it is let go", [
-        ("exec 9>lock; flock 9 && echo got", "got"),
-        ("flock -n lock true || echo busy", "busy"),
-        ("exec 9>&-; flock -n lock echo free", "free"),
-    ]),
     ("a coprocess is talked to", [
         ("coproc cat", ""), ("echo hi >&${COPROC[1]}", ""),
         ("read l <&${COPROC[0]}; echo $l", "hi"),
@@ -49,6 +45,11 @@ CASES = [
     ]),
     ("a child has them too", [("exec 3>f", ""), ("bash -c 'echo deep >&3'; cat f", "deep")]),
 ]  # fmt: skip
+LOCK = [
+    ("exec 9>lock; flock 9 && echo got", "got"),
+    ("flock -n lock true || echo busy", "busy"),
+    ("exec 9>&-; flock -n lock echo free", "free"),
+]
 
 
 @pytest.mark.parametrize(("_name", "steps"), CASES, ids=[name for name, _steps in CASES])
@@ -56,6 +57,11 @@ def test_one_statement_per_command(
     _name: str, steps: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     assert [result.notes for result in run_each(tmp_path, steps)] == [()] * len(steps)
+
+
+@needs("flock")
+def test_a_lock_is_held_until_it_is_released(tmp_path: Path) -> None:
+    assert [result.notes for result in run_each(tmp_path, LOCK)] == [()] * len(LOCK)
 
 
 def test_what_the_shell_opens_to_ask_is_never_taken_for_the_users(tmp_path: Path) -> None:
