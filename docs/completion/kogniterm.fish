@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --at --batch --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn -C -p
+            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -234,6 +234,8 @@ complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l file -r -F -d 'File wi
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l id -x -d 'ID of the task and of its session'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l queue -x -d 'Queue to add it to (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch -x -d 'Name that the tasks have in common'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch-max-cost -x -d 'Maximum cost of the whole batch, in US dollars'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch-max-tokens -x -d 'Maximum tokens of the whole batch'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l at -x -d 'Start not before this time, as in 18:30, 2026-12-24T06:00 or +2h'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l priority -x -d 'Higher ones first'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l tries -x -d 'Times a task whose process was lost is started (default: 3)'

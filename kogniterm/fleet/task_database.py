@@ -19,6 +19,8 @@ from typing import Any
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
+from kogniterm.fleet.batch_budget import BatchBudgets, within_budget
+from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
 from kogniterm.storage.database import Database, Row
 from kogniterm.storage.drivers import DuplicateError, Migration, Schema, own_rows
@@ -27,6 +29,7 @@ from kogniterm.types import Phrase
 from kogniterm.types.queue_values import (
     ENDED_STATES,
     WAITING_STATES,
+    BatchBudget,
     NewTask,
     QueueCounts,
     QueuedTask,
@@ -40,6 +43,8 @@ SILENCE = 45.0
 lease, so that the session is free by then."""
 HEARTBEAT = 10.0
 _CANDIDATES = 20
+_SENTENCE = "sentence:"
+"""Begins a stored reason that has a template and values."""
 
 _TASK_COLUMNS = """id TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -67,7 +72,14 @@ _TASK_COLUMNS = """id TEXT NOT NULL,
     cost DOUBLE PRECISION,
     seconds DOUBLE PRECISION NOT NULL DEFAULT 0,
     question TEXT NOT NULL DEFAULT '',
-    cancelled INTEGER NOT NULL DEFAULT 0"""
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    workspace TEXT NOT NULL DEFAULT '',
+    recipe TEXT NOT NULL DEFAULT '',
+    commit_id TEXT NOT NULL DEFAULT '',
+    patch TEXT NOT NULL DEFAULT '',
+    reserved_cost DOUBLE PRECISION NOT NULL DEFAULT 0,
+    reserved_tokens BIGINT NOT NULL DEFAULT 0,
+    waits INTEGER NOT NULL DEFAULT 0"""
 
 _WORKER_COLUMNS = """name TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -80,6 +92,12 @@ _WORKER_COLUMNS = """name TEXT NOT NULL,
     beat DOUBLE PRECISION NOT NULL"""
 
 
+_BATCH_COLUMNS = """name TEXT NOT NULL,
+    max_cost DOUBLE PRECISION,
+    max_tokens BIGINT,
+    checks BIGINT NOT NULL DEFAULT 0"""
+
+
 def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     mine = "user_id, " if shared else ""
     user = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id'), " if shared else ""
@@ -87,6 +105,7 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     for name, columns, key in (
         ("queue_tasks", _TASK_COLUMNS, "id"),
         ("queue_workers", _WORKER_COLUMNS, "name"),
+        ("queue_batches", _BATCH_COLUMNS, "name"),
     ):
         statements.append(f"CREATE TABLE {name} ({user}{columns}, PRIMARY KEY ({mine}{key}))")
         statements += own_rows(name) if shared else ()
@@ -104,7 +123,7 @@ QUEUE = Schema(
     "queue",
     _migrations(shared=False),
     _migrations(shared=True),
-    ("queue_tasks", "queue_workers"),
+    ("queue_tasks", "queue_workers", "queue_batches"),
 )
 
 _NEW = tuple(field.name for field in fields(NewTask))
@@ -117,6 +136,7 @@ def _task(row: Row) -> QueuedTask:
     new["options"] = tuple(json.loads(new["options"]))
     known = dict(zip(_STATE, row[len(_NEW) :], strict=True))
     known["cancelled"] = bool(known["cancelled"])
+    known["reason"] = _told(known["reason"])
     return QueuedTask(NewTask(**new), **known)
 
 
@@ -130,6 +150,7 @@ class DatabaseQueue:
         self, database: Database, *, version: str = __version__, me: Holder | None = None
     ) -> None:
         self._database = database
+        self.budgets = BatchBudgets(database)
         self._version = version
         self._me = me or this_process()
 
@@ -138,16 +159,20 @@ class DatabaseQueue:
 
     # --- submitting --------------------------------------------------------------------------
 
-    def add(self, tasks: Sequence[NewTask]) -> None:
-        """Add all of `tasks` or none.
+    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
+        """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
 
-        Raises `UsageError` for an ID that is taken, and where the workers of a queue run another
-        version.
+        Raises `UsageError` for an ID that is taken, where the workers of a queue run another
+        version, and for a task without a limit in a batch with a budget.
         """
         for queue in sorted({task.queue for task in tasks}):
             self._check_version(queue)
         moment = self._database.clock()
         with self._database.transaction(durable=True):
+            if tasks and tasks[0].batch:
+                if budget is not None:
+                    self.budgets.set(tasks[0].batch, budget)
+                tasks = within_budget(tasks, self.budgets.of(tasks[0].batch))
             for number, task in enumerate(tasks):
                 # The order of submission, also within one moment.
                 self._insert(task, moment + number * 1e-6)
@@ -156,8 +181,8 @@ class DatabaseQueue:
         try:
             self._database.execute(
                 "INSERT INTO queue_tasks (id, text, folder, data, options, queue, batch, "
-                "priority, due, tries, state, created, updated, version) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
+                "priority, due, tries, workspace, recipe, state, created, updated, version) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
                 (
                     task.id,
                     redact(task.text),
@@ -169,6 +194,8 @@ class DatabaseQueue:
                     task.priority,
                     task.due,
                     task.tries,
+                    task.workspace,
+                    redact(task.recipe),
                     moment,
                     moment,
                     self._version,
@@ -393,14 +420,14 @@ class DatabaseQueue:
         state, reason = end.state, end.reason
         if end.lost and lost >= task.task.tries:
             state = "failed"
-            reason = str(_gave_up(lost))
+            reason = _gave_up(lost)
         if state == "queued" and self._is_cancelled(task):
             state = "cancelled"
         values: dict[str, object] = {
             "state": state,
             "stop": end.stop,
             "exit_code": end.exit_code,
-            "reason": redact(reason),
+            "reason": redact(_stored(reason)),
             "answer": redact(end.answer),
             "tokens": end.tokens or task.tokens,
             "cost": task.cost if end.cost is None else end.cost,
@@ -408,6 +435,7 @@ class DatabaseQueue:
             "question": end.question,
             "due": end.due,
             "lost": lost,
+            "waits": end.waits,
             "updated": self._database.clock(),
             "worker": "" if state == "queued" else task.worker,
         }
@@ -429,7 +457,7 @@ class DatabaseQueue:
         alive = {one.name for one in self.workers()}
         rows = self._database.execute(f"SELECT {_COLUMNS} FROM queue_tasks WHERE state = 'running'")
         lost = [task for task in map(_task, rows) if task.worker not in alive]
-        end = TaskEnd("queued", reason=str(_LOST), lost=True)
+        end = TaskEnd("queued", reason=_LOST, lost=True)
         found = [task.id for task in lost if self.finish(task, end)]
         self._forget_workers(alive)
         return found
@@ -448,6 +476,19 @@ def _gave_up(times: int) -> Phrase:
         "Its process was lost {times} times, so it is not started again by itself.",
         {"times": times},
     )
+
+
+def _stored(reason: str | Phrase) -> str:
+    """Return a reason as text; a sentence of ours keeps its parts, to be translated when shown."""
+    return reason if isinstance(reason, str) else _SENTENCE + codec.dumps(codec.to_plain(reason))
+
+
+def _told(text: str) -> str | Phrase:
+    if text.startswith(_SENTENCE):
+        with suppress(ValueError, KeyError, TypeError):
+            told = codec.from_plain(json.loads(text.removeprefix(_SENTENCE)))
+            return told if isinstance(told, Phrase) else text
+    return text
 
 
 def _where(states: Sequence[TaskState], batch: str | None) -> tuple[str, tuple[Any, ...]]:

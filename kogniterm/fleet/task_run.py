@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from kogniterm import prompts
+from kogniterm.errors import why
 from kogniterm.host.installation import own_command
 from kogniterm.storage.folders import private_folder
+from kogniterm.types import Phrase
 from kogniterm.types.queue_values import QueuedTask, TaskEnd
 
 GRACE = 10.0
@@ -44,7 +46,8 @@ class TaskRun:
         """Start the child and wait for its end."""
         private_folder(self.outputs)
         if not Path(self.task.task.folder).is_dir():
-            return TaskEnd("failed", "not_done", 2, f"No folder {self.task.task.folder} here.")
+            reason = Phrase("No folder {folder} here.", {"folder": self.task.task.folder})
+            return TaskEnd("failed", "not_done", 2, reason)
         given = self._input()
         try:
             with self._file("jsonl") as out, self._file("log") as log:
@@ -57,7 +60,8 @@ class TaskRun:
                     start_new_session=True,
                 )
         except OSError as error:
-            return TaskEnd("failed", "not_done", 1, f"The task could not be started: {error}")
+            reason = Phrase("The task could not be started: {detail}", {"detail": why(error)})
+            return TaskEnd("failed", "not_done", 1, reason)
         finally:
             if given is not None:
                 given.close()
@@ -127,7 +131,8 @@ class TaskRun:
         if final is None:
             if self.cancelled:
                 return TaskEnd("cancelled", "interrupted", 128 + signal.SIGKILL, seconds=seconds)
-            reason = self._last_words() or f"The process ended with status {status}."
+            ended = Phrase("The process ended with status {status}.", {"status": status})
+            reason = self._last_words() or ended
             return TaskEnd("queued", reason=reason, seconds=seconds, lost=True)
         return _end_of(final, self, seconds)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kogniterm.fleet.batch_budget import out_of_budget, with_spent
 from kogniterm.fleet.task_database import HEARTBEAT, DatabaseQueue
 from kogniterm.fleet.task_run import TaskRun, next_words
 from kogniterm.runtime.unattended.stored_answers import open_question
@@ -87,16 +88,27 @@ class Worker:
             if is_held(self.store.database, task.id, this_process()):
                 # Its last process lives on, without the worker that started it.
                 due = time.time() + _HELD_AGAIN
-                self.queue.finish(task, TaskEnd("queued", due=due, reason=task.reason))
+                self._leave(task, TaskEnd("queued", due=due, reason=task.reason))
+                continue
+            if (budget := self.queue.budgets.reserve(task)) != "room":
+                end = out_of_budget(budget)
+                self._leave(task, end)
+                if end.state == "failed":
+                    self.report(task, end)
                 continue
             run = TaskRun(task, self.outputs)
             self.report(task, None)
             self._running[task.id] = (run, asyncio.ensure_future(self._do(run)))
 
+    def _leave(self, task: QueuedTask, end: TaskEnd) -> None:
+        """Give a task back that was not started."""
+        kept = replace(end, answer=task.answer, waits=task.waits)
+        self.queue.finish(task, kept)
+
     async def _do(self, run: TaskRun) -> None:
         task = run.task
         try:
-            end = await run.run()
+            end = with_spent(await run.run(), self.store, task.id)
             if end.state == "queued" and end.stop:  # its turn has ended: another one goes on
                 end = replace(end, next_text=next_words(task))
             self.queue.finish(task, end)

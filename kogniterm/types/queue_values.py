@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from kogniterm.types.localized import Phrase
+
 TaskState = Literal["queued", "running", "parked", "unknown", "done", "failed", "cancelled"]
 """`parked` waits for the user; `unknown` too, about a command that may have run."""
 
@@ -20,9 +22,11 @@ ENDED_STATES: tuple[TaskState, ...] = ("done", "failed", "cancelled")
 class NewTask:
     """A task to add. Its ID is that of the session which does it.
 
-    `folder` is where it works. `options` are those of `kogniterm run`. `due` is the earliest time
-    to start, in seconds since the epoch. `tries` is how often it may be started again after its
-    process was lost.
+    `folder` is where it works; a relative one is a private checkout of the repository `workspace`
+    (an address, and a branch, tag or commit after @) in the worker's own folder. `options` are
+    those of `kogniterm run`. `recipe` is the text of the recipe to run, with `data` as its inputs
+    in JSON. `due` is the earliest time to start, in seconds since the epoch. `tries` is how often
+    it may be started again after its process was lost.
     """
 
     id: str
@@ -35,6 +39,16 @@ class NewTask:
     priority: int = 0
     due: float = 0.0
     tries: int = 3
+    workspace: str = ""
+    recipe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBudget:
+    """A limit on what a batch takes as a whole, in US dollars and in tokens; None is no limit."""
+
+    cost: float | None = None
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,9 @@ class QueuedTask:
     """A task and how it stands. Times in seconds since the epoch, `cost` in US dollars.
 
     `lost` counts the starts whose process was lost. `turn` is the turn of its session that it
-    runs, which grows with each retry. `claim` is the secret of the worker that has it.
+    runs, which grows with each retry. `claim` is the secret of the worker that has it. `commit_id`
+    is what the workspace was at first, the same for every start. `waits` counts the times in a row
+    that a provider refused it without saying until when.
     """
 
     task: NewTask
@@ -56,13 +72,15 @@ class QueuedTask:
     claim: str = ""
     stop: str = ""
     exit_code: int | None = None
-    reason: str = ""
+    reason: str | Phrase = ""
     answer: str = ""
     tokens: int = 0
     cost: float | None = None
     seconds: float = 0.0
     question: str = ""
     cancelled: bool = False
+    commit_id: str = ""
+    waits: int = 0
 
     @property
     def id(self) -> str:
@@ -81,7 +99,7 @@ class TaskEnd:
     state: TaskState
     stop: str = ""
     exit_code: int | None = None
-    reason: str = ""
+    reason: str | Phrase = ""
     answer: str = ""
     tokens: int = 0
     cost: float | None = None
@@ -90,6 +108,7 @@ class TaskEnd:
     due: float = 0.0
     lost: bool = False
     next_text: str | None = None
+    waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,11 @@ class Fleet:
         file.write_text(text)
         return f"scripted:{file}"
 
+    def gemini(self, url: str, *more: str) -> None:
+        """Let tasks use the fake Gemini at `url`; `more` are further lines of settings."""
+        lines = ["GOOGLE_API_KEY=AIza-test-0123456789", f"GOOGLE_GEMINI_BASE_URL={url}", *more]
+        (self.base / "config" / ".env").write_text("\n".join(lines) + "\n")
+
     def folder(self, name: str) -> Path:
         folder = self.base / name
         folder.mkdir(exist_ok=True)

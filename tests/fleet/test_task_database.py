@@ -99,7 +99,7 @@ def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueu
         assert queue.recover() == ["a"]
         assert queue.recover() == []
     task = queue.find("a")
-    assert (task.state, task.lost, "lost 2 times" in task.reason) == ("failed", 2, True)
+    assert (task.state, task.lost, "lost 2 times" in str(task.reason)) == ("failed", 2, True)
     assert queue.retry("a", None)
     assert (queue.find("a").lost, take(queue)) == (0, "a")
 

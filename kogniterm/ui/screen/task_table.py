@@ -41,6 +41,11 @@ def state_text(state: TaskState) -> str:
     }[state]
 
 
+def reason_text(reason: str | Phrase) -> str:
+    """Return why a task stands as it does; a sentence of ours in the user's language."""
+    return translate(reason) if isinstance(reason, Phrase) else reason
+
+
 def task_table(tasks: Sequence[QueuedTask]) -> Table:
     """Return the tasks, one a row."""
     table = Table.grid(padding=(0, 2))
@@ -53,7 +58,7 @@ def task_table(tasks: Sequence[QueuedTask]) -> Table:
         style = STYLES[one.state]
         words = one_line(one.task.text, 200)
         if one.state in ("failed", "cancelled") and one.reason:
-            words += f" — {one_line(one.reason, 200)}"
+            words += f" — {one_line(reason_text(one.reason), 200)}"
         table.add_row(
             Text(one.id, "accent"),
             Text(state_text(one.state), style),
@@ -111,7 +116,7 @@ def task_details(
         (_("Took"), duration(one.seconds) if one.seconds else ""),
         (_("Tokens"), tokens(one.tokens) if one.tokens else ""),
         (_("Cost"), amount("dollars", one.cost) if one.cost else ""),
-        (_("Reason"), render_line(one.reason)),
+        (_("Reason"), render_line(reason_text(one.reason))),
         (_("Waits for"), translate(hindrance) if hindrance is not None else ""),
         (_("Answer"), render(one.answer)),
     ]

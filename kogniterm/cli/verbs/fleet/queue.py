@@ -189,12 +189,12 @@ def _tasks(args: argparse.Namespace) -> AbstractContextManager[DatabaseQueue]:
 
 
 def _add(store: SessionStore, args: argparse.Namespace) -> Report:
-    from kogniterm.cli.verbs.fleet.task_files import new_tasks
+    from kogniterm.cli.verbs.fleet.task_files import budget_of, new_tasks
 
     del store
     tasks = new_tasks(args)
     with _tasks(args) as queue:
-        queue.add(tasks)
+        queue.add(tasks, budget_of(args))
         hindrance = queue.hindrance(queue.find(tasks[0].id))
     batch = tasks[0].batch
     if len(tasks) == 1:
@@ -346,7 +346,7 @@ def task_json(one: QueuedTask) -> dict[str, object]:
         "lost": one.lost,
         "stop": one.stop or None,
         "exit_code": one.exit_code,
-        "reason": one.reason or None,
+        "reason": str(one.reason) or None,
         "answer": one.answer,
         "tokens": one.tokens,
         "cost": one.cost,
@@ -366,6 +366,8 @@ ACTIONS = (
         Argument("--id", "ID of the task and of its session", "ID", field="task_id"),
         Argument("--queue", "Queue to add it to", "NAME", default="default"),
         Argument("--batch", "Name that the tasks have in common", "NAME"),
+        Argument("--batch-max-cost", "Maximum cost of the whole batch, in US dollars", "USD"),
+        Argument("--batch-max-tokens", "Maximum tokens of the whole batch", "N"),
         Argument("--at", "Start not before this time, as in 18:30, 2026-12-24T06:00 or +2h",
                  "TIME"),
         Argument("--priority", "Higher ones first", "N", type=whole, default=0),

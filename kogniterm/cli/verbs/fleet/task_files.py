@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kogniterm.cli.options import SESSION, flags_of, folder_of, session_wanted
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
@@ -18,8 +19,9 @@ from kogniterm.runtime.unattended.named_session import session_id
 from kogniterm.runtime.use_cases.stored_data import read_lines
 from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import named
-from kogniterm.types.queue_values import NewTask
+from kogniterm.types.queue_values import BatchBudget, NewTask
 
+Number = TypeVar("Number", int, float)
 _KEYS = {"task", "id", "folder", "data", "queue", "priority", "at"}
 _AFTER = re.compile(r"\+(\d+)\s*(s|m|min|h|d)")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
@@ -105,6 +107,32 @@ def _of_line(args: argparse.Namespace, batch: str, number: int, line: str) -> Ne
         )
     except UsageError as error:
         raise _wrong(args.file, number, str(error).rstrip(".")) from error
+
+
+def budget_of(args: argparse.Namespace) -> BatchBudget | None:
+    """Return the budget that the options give to the batch. Raises `UsageError`."""
+    cost, tokens = args.batch_max_cost, args.batch_max_tokens
+    if cost is None and tokens is None:
+        return None
+    if args.file is None and not args.batch:
+        raise UsageError("A budget of a batch needs --batch, its name.")
+    return BatchBudget(
+        _positive("--batch-max-cost", cost, float), _positive("--batch-max-tokens", tokens, int)
+    )
+
+
+def _positive(option: str, text: str | None, read: Callable[[str], Number]) -> Number | None:
+    """Return the number that an option gives, if any. Raises `UsageError`."""
+    if text is None:
+        return None
+    try:
+        if 0 < (number := read(text)) < math.inf:
+            return number
+    except ValueError:
+        pass
+    raise UsageError(
+        "{option} needs a number greater than 0, not {value}.", option=option, value=text
+    )
 
 
 def _folder(args: argparse.Namespace, name: str | None) -> str:

@@ -91,9 +91,9 @@ def _report(task: QueuedTask, end: TaskEnd | None) -> None:
     if end is None:
         _say(f"{task.id}  {_('started')}  {task.task.text}")
         return
-    from kogniterm.ui.screen.task_table import state_text
+    from kogniterm.ui.screen.task_table import reason_text, state_text
 
-    reason = f"  {end.reason}" if end.reason and end.state != "done" else ""
+    reason = f"  {reason_text(end.reason)}" if end.reason and end.state != "done" else ""
     _say(f"{task.id}  {state_text(end.state)}  {duration(end.seconds)}{reason}")
 
 
