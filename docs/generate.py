@@ -228,6 +228,8 @@ def _example(name: str) -> str:
 
 def _default(name: str) -> str:
     value = Settings.model_fields[name].default
+    if value == ():
+        return ""
     if value is None or is_secret(name):
         return ""
     if isinstance(value, bool):

@@ -3,7 +3,8 @@
 An adapter makes one attempt as an async generator of events that ends with its `Reply` and raises
 `ModelError` kinds only. `Caller.call` makes a call of attempts: a failure that asking again may
 cure is asked again after a pause (the provider's own wish, else exponential backoff with full
-jitter), and every pause is announced with a `ModelRetried` first. Text streamed before a
+jitter), and every pause is announced with a `ModelRetried` first, also one for the limits of the
+settings, whose `attempt` is 0. Text streamed before a
 `ModelRetried` belongs to a reply that never came: a screen marks it, the history never gets it.
 Only the `Reply` of an attempt carries tool calls, so a cut stream cannot leave half a tool call
 behind.
@@ -19,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
+from kogniterm.models.rate_limits import Pacing, Turn
 from kogniterm.protocols import Model
-from kogniterm.types import ModelEvent, ModelInfo, ModelRetried, Reply
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, ModelRetried, Reply
 from kogniterm.types.model_calls import Recording
 
 
@@ -41,7 +43,8 @@ class ModelOptions:
     is the folder that lists what is stored there; `text_calls` offers tools in text to a model that
     calls none. `weights_file` is used instead of pulled weights; `examples_file` holds what the
     user's approvals taught. Relative paths of scripted and replay files start from `base_folder`;
-    `read_recording` reads the file of a replay model.
+    `read_recording` reads the file of a replay model. `pacing` lets calls wait for the limits of
+    their provider.
     """
 
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -65,6 +68,7 @@ class ModelOptions:
     examples_file: Path | None = None
     base_folder: Path | None = None
     read_recording: Callable[[Path], Recording] | None = None
+    pacing: Pacing | None = None
 
     def __post_init__(self) -> None:
         if self.deadline <= 0 or self.idle <= 0:
@@ -87,14 +91,26 @@ class Caller:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     jitter: Callable[[], float] = random.random
 
-    async def call(self, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
-        """Return one call's events. Raises the last attempt's error when tries or time run out."""
+    async def call(
+        self, attempt: Attempt, request: ModelRequest | None = None
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Return one call's events. Raises the last attempt's error when tries or time run out.
+
+        From the `request` the tokens are estimated that count for a limit of the provider.
+        """
         deadline = asyncio.get_running_loop().time() + self.options.deadline
         waited = 0.0
         for number in range(1, self.options.tries + 1):
+            turn = await self._turn(request)
+            if turn is not None and turn.wait > 0:
+                yield ModelRetried(0, 0, turn.wait, turn.reason)
+                await self.sleep(turn.wait)
+                deadline += turn.wait  # of the provider's time, nothing has passed
             try:
                 async with aclosing(self._events(attempt, deadline)) as events:
                     async for event in events:
+                        if isinstance(event, Reply):
+                            await self._settle(turn, event)
                         yield event
                 return
             except ModelError as error:
@@ -105,6 +121,16 @@ class Caller:
             yield ModelRetried(number, self.options.tries, wait, reason)
             await self.sleep(wait)
             waited += wait
+
+    async def _turn(self, request: ModelRequest | None) -> Turn | None:
+        """Take a turn under the provider's limits; None where it has none."""
+        if self.options.pacing is None:
+            return None
+        return await self.options.pacing.turn(self.name, request)
+
+    async def _settle(self, turn: Turn | None, reply: Reply) -> None:
+        if turn is not None and self.options.pacing is not None:
+            await self.options.pacing.settle(turn, reply.usage)
 
     def _pause(
         self, error: ModelError, number: int, waited: float, deadline: float

@@ -76,7 +76,7 @@ class ScriptedModel:
         return self._info
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        return self._caller.call(lambda: self._attempt(request))
+        return self._caller.call(lambda: self._attempt(request), request)
 
     async def aclose(self) -> None:
         """Do nothing: no connection is held."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import __version__
-from kogniterm.errors import ModelError, ModelKeyMissingError, UsageError
+from kogniterm.errors import ModelError, ModelKeyMissingError, SettingsError, UsageError
 from kogniterm.host.identity import account_name, name_of
 from kogniterm.types import Phrase
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kogniterm.execution.command_script import CommandScript
     from kogniterm.models.calling import ModelOptions, OpenModels
     from kogniterm.models.model_lists import ModelLists
+    from kogniterm.models.rate_limits import Pacing
     from kogniterm.models.reply_cache import ReplyCache
     from kogniterm.paths import Paths
     from kogniterm.protocols import Model
@@ -251,7 +252,45 @@ def model_options(settings: Settings, paths: Paths, folder: Path) -> ModelOption
         examples_file=paths.learned_examples if settings.learn_commands else None,
         base_folder=folder,
         read_recording=_read_recording,
+        pacing=_pacing(settings, paths),
     )
+
+
+def _pacing(settings: Settings, paths: Paths) -> Pacing | None:
+    """Return what keeps the limits of providers; None where there are none.
+
+    Raises `SettingsError` for a provider that does not exist.
+    """
+    requests, tokens = (
+        _by_provider(settings.requests_per_minute),
+        _by_provider(settings.tokens_per_minute),
+    )
+    if not requests and not tokens:
+        return None
+    from kogniterm.models.catalog import BY_NAME
+    from kogniterm.models.rate_limits import RATES, Pacing, Rate
+    from kogniterm.storage.database import Database
+
+    names = {**requests, **tokens}
+    for name in names:
+        if name not in BY_NAME:
+            raise SettingsError(
+                "The settings limit the requests or tokens of {name}, which is no provider; use "
+                "{names}.",
+                name=name,
+                names=", ".join(BY_NAME),
+            )
+    shared = settings.database_url
+    location = shared.get_secret_value() if shared is not None else paths.database
+    return Pacing(
+        {name: Rate(requests.get(name), tokens.get(name)) for name in names},
+        partial(Database, location, RATES, user=account_name(), heads=paths.data),
+    )
+
+
+def _by_provider(rates: Sequence[str]) -> dict[str, int]:
+    pairs = (one.partition("=") for one in rates)
+    return {name: int(number) for name, _, number in pairs}
 
 
 def _read_recording(file: Path) -> Recording:

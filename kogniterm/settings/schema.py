@@ -63,7 +63,7 @@ def _approval_mode(value: object) -> object:
     return MODE_NAMES.get(value, value) if isinstance(value, str) else value
 
 
-def _names(value: object) -> object:
+def _names(value: object) -> tuple[str, ...]:
     """Return the names of a list, or of a text where commas stand between them."""
     found = value.split(",") if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
@@ -71,7 +71,19 @@ def _names(value: object) -> object:
     return tuple(dict.fromkeys(filter(None, (one.strip() for one in found))))
 
 
+def _rates(value: object) -> tuple[str, ...]:
+    """Return numbers by provider, of a list or a text such as `openai=60, anthropic=50`."""
+    found: dict[str, int] = {}
+    for one in _names(value):
+        name, _, number = one.partition("=")
+        if not name.strip() or not number.strip().isdecimal() or not int(number):
+            raise ValueError(str(Phrase("numbers by provider, such as openai=60")))
+        found[name.strip()] = int(number)
+    return tuple(f"{name}={number}" for name, number in found.items())
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Rates = Annotated[tuple[str, ...], BeforeValidator(_rates)]
 HttpUrl = Annotated[str, AfterValidator(_http_url)]
 OllamaUrl = Annotated[str, AfterValidator(_ollama_url)]
 ScriptedFile = Annotated[str, AfterValidator(_scripted_file)]
@@ -147,6 +159,16 @@ class Settings(BaseSettings):
     )
     model_retries: int = _setting(
         4, "Number of times a failed model call is repeated.", ge=0, le=20
+    )
+    requests_per_minute: Rates = _setting(
+        (),
+        "Most model requests in a minute, by provider, over all sessions that share the database.",
+        example="google_genai=60,openai=500",
+    )
+    tokens_per_minute: Rates = _setting(
+        (),
+        "Most tokens (input and output) in a minute, by provider, over all these sessions.",
+        example="google_genai=1000000",
     )
     google_api_key: SecretStr | None = _setting(
         None, "Key for Gemini.", names=("GOOGLE_API_KEY", "GEMINI_API_KEY"), example="AIza…"

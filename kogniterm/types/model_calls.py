@@ -130,7 +130,10 @@ class ThoughtDelta:
 
 @dataclass(frozen=True, slots=True)
 class ModelRetried:
-    """A failed model call, to be made again in `wait` seconds; `call` is the id of the call."""
+    """A failed model call, to be made again in `wait` seconds; `call` is the id of the call.
+
+    With the `attempt` 0 nothing failed: the call waits for a limit of the settings.
+    """
 
     attempt: int
     of: int

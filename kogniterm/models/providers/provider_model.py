@@ -67,7 +67,7 @@ class ProviderModel(Generic[Client]):
         if self._client is None:
             # On a thread, so that the loop stays alive, and before the deadline starts.
             await asyncio.to_thread(self.preload)
-        async with aclosing(self._caller.call(lambda: self._attempt(request))) as events:
+        async with aclosing(self._caller.call(lambda: self._attempt(request), request)) as events:
             async for event in events:
                 yield event
 

@@ -126,7 +126,12 @@ class Status:
 
 
 def again(seconds: float, attempt: int, of: int) -> str:
-    """Return when a failed call is made again, and which of how many tries failed."""
+    """Return when a failed call is made again, and which of how many tries failed.
+
+    A call that waits for a limit, of the attempt 0, has not failed.
+    """
+    if not attempt:
+        return _("Continues in {left}.").format(left=f"{max(seconds, 0):.0f} s")
     numbers = {"attempt": attempt, "of": of}
     if seconds < 0.5:
         return _("Retrying ({attempt} of {of}).").format(**numbers)
