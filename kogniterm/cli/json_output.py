@@ -23,6 +23,7 @@ from kogniterm.errors import (
 )
 from kogniterm.models.catalog import cost_of
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     ActionRequest,
     Answer,
     CommandResult,
@@ -108,8 +109,8 @@ class Summary:
 
     def final(self, answer: Answer) -> dict[str, Any]:
         """Return the final object of a task that ended with `answer`."""
-        commands = [a for a in self._actions.values() if a.get("tool") == "execute_command"]
-        others = [a for a in self._actions.values() if a.get("tool") != "execute_command"]
+        commands = [a for a in self._actions.values() if a.get("tool") == EXECUTE_COMMAND]
+        others = [a for a in self._actions.values() if a.get("tool") != EXECUTE_COMMAND]
         usage = answer.usage if answer.usage.calls else self._usage
         return {
             "version": events.VERSION,

@@ -44,9 +44,8 @@ from kogniterm.storage.strict_yaml import (
     plain,
     read_yaml,
 )
-from kogniterm.types import ModelPurpose, Phrase
+from kogniterm.types import EXECUTE_COMMAND, ModelPurpose, Phrase
 
-COMMAND_TOOL = "execute_command"
 PLAN_TOOL = "make_plan"
 ERRORS: Mapping[str, type[ModelError]] = {
     "auth": ModelAuthError,
@@ -85,7 +84,7 @@ class ReplyCondition(Part):
 class ScriptedCall(Part):
     """One tool call: a `tool` with its arguments, or a command to `run`."""
 
-    tool: Text = COMMAND_TOOL
+    tool: Text = EXECUTE_COMMAND
     arguments: Annotated[Any, BeforeValidator(plain)] = Field(default_factory=dict)
     raw_arguments: Text | None = None
     id: Text | None = None

@@ -219,16 +219,15 @@ async def _run_graph(services: TurnServices, io: TurnIO, count: TurnCount) -> No
         elif item.agent:
             journal_agent(journal, item, io)
         else:
-            previous, last = journal.state.plan, item
-            journal.record(NodeRan(item))
-            if item.plan is not None and item.plan != previous:
-                io.sink(events.PlanChanged(item.plan, previous))
+            previous, last = journal.state.plan, journal.record_update(item)
+            if last.plan is not None and last.plan != previous:
+                io.sink(events.PlanChanged(last.plan, previous))
     return last
 
 
 def journal_agent(journal: TurnJournal, update: NodeUpdate, io: TurnIO) -> None:
     """Journal a node of a sub-agent, whose history it joins."""
-    journal.record(NodeRan(update))
+    journal.record_update(update)
     if update.node == DELEGATE.name and update.messages:
         io.sink(events.AgentStarted(update.agent, update.messages[0].text, update.agent_name))
 

@@ -132,7 +132,8 @@ def failed(error: KognitermError, count: TurnCount) -> Answer:
 
 
 def end_turn(journal: TurnJournal, answer: Answer, io: TurnIO) -> Answer:
-    """Record the end of the turn, report it, and return its answer."""
+    """Record the end of the turn, report it, and return its answer, with secrets replaced."""
+    answer = replace(answer, text=journal.redact(answer.text))
     ended = TurnEnded(journal.state.turn, answer.stop, answer.exit_code, answer.text)
     journal.record(ended, durable=True)
     io.sink(events.TurnEnded(answer))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from langchain_core.messages import AIMessage, BaseMessage
 
 from kogniterm.agent.compaction import estimate_tokens
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
 from kogniterm.protocols import Clock, EventSink
 from kogniterm.sessions.fold import Note, SessionState
@@ -27,7 +28,15 @@ from kogniterm.sessions.records import (
     Rewound,
 )
 from kogniterm.text.visible import with_texts
-from kogniterm.types import ActionRequest, Phrase, Plan, UserInput, events
+from kogniterm.types import (
+    EXECUTE_COMMAND,
+    ActionRequest,
+    NodeUpdate,
+    Phrase,
+    Plan,
+    UserInput,
+    events,
+)
 
 if TYPE_CHECKING:
     from kogniterm.agent.messages import Observed
@@ -80,6 +89,9 @@ SERVER_WAIT = 30.0
 """Seconds for a database server that is away to come back before the turn ends."""
 
 _PAUSE = 0.5
+
+_TEXT_TOOLS = frozenset((EXECUTE_COMMAND, MAKE_PLAN.name, COMPLETE_STEP.name))
+"""Tools whose arguments are words for the user, or commands, which get the values again."""
 
 
 class Redacting(Protocol):
@@ -212,6 +224,53 @@ class TurnJournal:
     def redact(self, text: str) -> str:
         """Replace secrets in a text on its way to journal and model."""
         return self.secrets.redact(text)
+
+    def record_update(self, update: NodeUpdate) -> NodeUpdate:
+        """Append what a node of the graph added; return it as it was recorded.
+
+        Secrets that the model wrote are replaced, as where it has read one in an image. Only the
+        arguments of other tools than `execute_command` stay as they are: what they write would be
+        another text.
+        """
+        clean = replace(
+            update,
+            messages=tuple(map(self._redact_reply, update.messages)),
+            plan=self.redact_plan(update.plan) if update.plan is not None else None,
+            own_plan=self.redact_plan(update.own_plan) if update.own_plan is not None else None,
+            pending=tuple(map(self._redact_request, update.pending)),
+            answer=self.redact(update.answer) if update.answer is not None else None,
+        )
+        self.record(NodeRan(clean))
+        return clean
+
+    def _redact_reply(self, message: BaseMessage) -> BaseMessage:
+        if not isinstance(message, AIMessage):
+            return message
+        content = message.content
+        if isinstance(content, str):
+            content = self.redact(content)
+        else:  # blocks of other types hold signatures of the provider, which are no texts
+            content = [
+                {**one, "text": self.redact(one["text"])}
+                if isinstance(one, dict) and one.get("type") == "text"
+                else one
+                for one in content
+            ]
+        calls = [
+            {**call, "args": with_texts(call["args"], self.redact)}
+            if call["name"] in _TEXT_TOOLS
+            else call
+            for call in message.tool_calls
+        ]
+        return message.model_copy(update={"content": content, "tool_calls": calls})
+
+    def _redact_request(self, request: ActionRequest) -> ActionRequest:
+        if request.tool not in _TEXT_TOOLS:
+            return request
+        arguments = with_texts(dict(request.arguments), self.redact)
+        purpose = self.redact(request.purpose)
+        command = self.redact(request.command)
+        return replace(request, command=command, purpose=purpose, arguments=arguments)
 
     def redact_plan(self, plan: Plan) -> Plan:
         """Return the plan as it may be kept and sent."""

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.types import EffectClass, Job
+from kogniterm.types import EXECUTE_COMMAND, EffectClass, Job
 
 MAX_COMMAND = 100_000
 
@@ -39,7 +39,7 @@ async def _never(arguments: CommandArguments) -> str:
 def execute_command() -> SchemaTool[CommandArguments]:
     """Return the tool every session offers."""
     return SchemaTool(
-        "execute_command",
+        EXECUTE_COMMAND,
         CommandArguments,
         _never,
         effect="command",

@@ -16,6 +16,9 @@ EffectClass = Literal[
 """The effect of a tool call; "external": it runs code of a package that KogniTerm did not write."""
 
 
+EXECUTE_COMMAND = "execute_command"
+"""The tool that runs a shell command."""
+
 FIND_TOOLS, CALL_TOOL = "find_tools", "call_tool"
 """The tools by which those of MCP servers are found and called."""
 

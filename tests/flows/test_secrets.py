@@ -127,6 +127,56 @@ async def input_of_a_recipe(make_flow: MakeFlow) -> Flow:
     return flow
 
 
+async def what_the_model_wrote(make_flow: MakeFlow) -> Flow:
+    """As where it has read a secret in an image."""
+    flow = make_flow(
+        f"""replies:
+  - calls:
+    - tool: make_plan
+      arguments:
+        goal: Use {SECRET}
+        steps: [{{what: Use {SECRET}, check: {{kind: command, value: "echo {SECRET} | wc -c"}}}}]
+  - {{text: "I use {SECRET}.", run: "printf {SECRET} | wc -c"}}
+  - {{text: "It is {SECRET}.", repeat: forever}}
+""",
+        [yes] * 9,
+    )
+    assert flow.user is not None
+    answer = await flow.run()
+    assert flow.results[0].text.strip() == str(len(SECRET))
+    assert "[secret:1]" in answer.text
+    assert SECRET not in answer.text
+    return flow
+
+
+async def what_a_sub_agent_wrote(make_flow: MakeFlow) -> Flow:
+    flow = make_flow(
+        f"""replies:
+  - calls: [{{tool: delegate, arguments: {{task: Look., tools: all}}}}]
+  - {{text: "I use {SECRET}.", run: "printf {SECRET} | wc -c"}}
+  - {{text: "It is {SECRET}."}}
+  - {{text: "It is {SECRET}.", repeat: forever}}
+""",
+        [yes] * 9,
+    )
+    await flow.run()
+    assert flow.results[0].text.strip() == str(len(SECRET))
+    return flow
+
+
+async def what_the_model_of_a_recipe_wrote(make_flow: MakeFlow) -> Flow:
+    recipe = """
+name: r
+nodes:
+  - {id: ask, model: "What is in the picture?"}
+  - {id: agent, agent: "Look at it"}
+"""
+    flow = make_flow(f"replies: [{{text: 'It is {SECRET}.', repeat: forever}}]", [yes])
+    answer = await cook(flow, recipe)
+    assert SECRET not in answer.text
+    return flow
+
+
 WAYS = (
     edited_command,
     reason_of_a_rejection,
@@ -138,6 +188,9 @@ WAYS = (
     answer_to_a_question,
     title,
     input_of_a_recipe,
+    what_the_model_wrote,
+    what_a_sub_agent_wrote,
+    what_the_model_of_a_recipe_wrote,
 )
 
 

@@ -74,6 +74,26 @@ def test_a_secret_in_an_edited_command_reaches_the_command_alone(
     assert holding(terminal.home, token.encode()) == []
 
 
+def test_a_secret_that_the_model_writes_is_in_no_file(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    terminal = open_terminal(user=user, columns=120)
+    script = f"""replies:
+  - {{text: "I use {token}.", run: "printf %s {token} | wc -c"}}
+  - {{text: "It was {token}."}}
+"""
+    model = scripted(terminal, script)
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "go")
+    answer(terminal, "printf %s [secret:1] | wc -c", "y")
+    terminal.until(f"│ {len(token)}")
+    terminal.until("It was ")
+    assert leave(terminal) == 0
+    kept = holding(terminal.home, token.encode())
+    assert [file for file in kept if file.suffix != ".yaml"] == []
+
+
 def test_numbers_in_a_commands_output_are_not_kept(open_terminal: OpenTerminal) -> None:
     terminal = open_terminal(columns=120)
     receipt = "paid with 4111-1111-1111-1111, ssn 219-09-9999, patient has diabetes\n"

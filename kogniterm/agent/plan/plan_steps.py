@@ -11,11 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kogniterm.errors import ToolError
-from kogniterm.types import CALL_TOOL, FIND_TOOLS, USE_SKILL, Evidence, Plan, PlanStep, StepStatus
+from kogniterm.types import (
+    CALL_TOOL,
+    EXECUTE_COMMAND,
+    FIND_TOOLS,
+    USE_SKILL,
+    Evidence,
+    Plan,
+    PlanStep,
+    StepStatus,
+)
 
 READING = ("read_file", "find_files", "search_text", "read_output", "recall_history")
 EDITING = ("edit_file", "write_file")
-RUNNING = ("execute_command", "jobs")
+RUNNING = (EXECUTE_COMMAND, "jobs")
 OF_SERVERS = (FIND_TOOLS, CALL_TOOL)
 TOOL_SETS: Mapping[str, tuple[str, ...]] = {
     "read": READING,

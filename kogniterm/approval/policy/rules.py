@@ -32,6 +32,7 @@ from kogniterm.approval.programs.git import from_verb
 from kogniterm.errors import SettingsError
 from kogniterm.types import (
     CHANGING_KINDS,
+    EXECUTE_COMMAND,
     MODE_NAMES,
     ApprovalMode,
     Effect,
@@ -55,7 +56,7 @@ class Rule:
 
     decision: Choice
     origin: str
-    tool: str = "execute_command"
+    tool: str = EXECUTE_COMMAND
     programs: tuple[str, ...] = ()
     arguments: re.Pattern[str] | None = None
     path: str | None = None
@@ -251,7 +252,7 @@ def _rule(item: Mapping[str, Any], origin: str) -> Rule:
     return Rule(
         decision=cast(Choice, item["decision"]),
         origin=origin,
-        tool=item.get("tool", "execute_command"),
+        tool=item.get("tool", EXECUTE_COMMAND),
         programs=programs,
         arguments=pattern,
         path=item.get("path"),

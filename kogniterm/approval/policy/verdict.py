@@ -17,6 +17,7 @@ from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FO
 from kogniterm.approval.policy.leases import Lease
 from kogniterm.approval.policy.rules import Choice, Rule, RuleSet
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     ActionRequest,
     ApprovalMode,
     Decision,
@@ -86,7 +87,7 @@ def judge(
     trace.add("floor", "deny", limit or Phrase("none apply"), matched=limit is not None)
     if limit is not None:
         return Verdict("deny", (limit, *report.reasons), tuple(trace))
-    tool = request.tool if request is not None else "execute_command"
+    tool = request.tool if request is not None else EXECUTE_COMMAND
     matching = _matching(report, rules or RuleSet(), tool, now.mode, trace)
     denying = tuple(rule.text for rule in matching if rule.decision == "deny")
     if denying:

@@ -33,7 +33,6 @@ from kogniterm.models.local.conversation import (
 )
 from kogniterm.models.local.runtime import Chat, Finished, Prompt, Runtime, chat_text
 from kogniterm.models.local.steps import (
-    COMMAND_TOOL,
     TurnSoFar,
     answer,
     answer_language,
@@ -43,6 +42,7 @@ from kogniterm.models.local.steps import (
 from kogniterm.models.local.weights import DEFAULT_NAME, Weights, find, weights_called
 from kogniterm.text.language import LANGUAGES
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     AnswerDelta,
     ModelEvent,
     ModelInfo,
@@ -144,7 +144,7 @@ class LocalModel:
         """Ask; see the module's docstring. Raises `ModelError` kinds only; cancel by task."""
         if request.schema is not None:
             yield await self._json(request)
-        elif COMMAND_TOOL not in {tool.name for tool in request.tools}:
+        elif EXECUTE_COMMAND not in {tool.name for tool in request.tools}:
             async for event in self._prose(_chat(request.messages), mark=None):
                 yield event
         else:
@@ -309,6 +309,8 @@ def _reply(
     if command is not None:
         arguments = {"command": command, "purpose": purpose}
         call_id = f"local-{uuid.uuid4().hex[:12]}"
-        calls.append({"name": COMMAND_TOOL, "args": arguments, "id": call_id, "type": "tool_call"})
+        calls.append(
+            {"name": EXECUTE_COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
+        )
     message = AIMessage(text, tool_calls=calls, response_metadata={"task_done": done})
     return Reply(message, usage)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from kogniterm import prompts
 from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
 from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
+from kogniterm.types import EXECUTE_COMMAND
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -101,7 +102,6 @@ def _resolved(parts: list[str]) -> tuple[str, ...]:
     return tuple(resolved)
 
 
-COMMAND_TOOL = "execute_command"
 TRIES = 2
 """Commands proposed for one part: the first, and one more when it failed."""
 _APPENDED = re.compile(r"\n\n<\w+[^>\n]*>\n")
@@ -241,7 +241,7 @@ def commands_run(messages: Sequence[BaseMessage]) -> list[Ran]:
     for message in messages:
         if message.type == "ai":
             for call in getattr(message, "tool_calls", ()):
-                if call["name"] == COMMAND_TOOL:
+                if call["name"] == EXECUTE_COMMAND:
                     proposed[str(call["id"])] = str(call["args"].get("command", ""))
         elif message.type == "tool":
             call_id = str(getattr(message, "tool_call_id", ""))

@@ -125,7 +125,7 @@ class _Call:
             if not result.pending:
                 return result
             update = NodeUpdate(DELEGATE.name, pending=result.pending)
-            self.session.journal.record(NodeRan(update))
+            self.session.journal.record_update(update)
             self.over = await settle(services, self.io, self.count)
 
     def _given(self, model: ModelInfo) -> tuple[str, tuple[ImageBlock, ...]]:

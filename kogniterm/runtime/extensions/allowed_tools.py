@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.leases import edit_offers, words_offer
 from kogniterm.runtime.extensions.tool_names import parse_pattern
-from kogniterm.types import Phrase, RiskReport
+from kogniterm.types import EXECUTE_COMMAND, Phrase, RiskReport
 
 _EDITING = ("edit_file", "write_file")
-_COMMAND = "execute_command"
 GRANT = Phrase("Allow them for this session")
 DECLINE = Phrase("No, ask me as usual")
 _ANY_EDIT = RiskReport("", "workspace_write")
@@ -36,7 +35,7 @@ def named_permissions(names: Iterable[str], workspace: str) -> tuple[NamedPermis
         pattern = parse_pattern(name)
         if pattern is None:
             continue
-        if _COMMAND in pattern.tools:
+        if EXECUTE_COMMAND in pattern.tools:
             offered = words_offer(_words(pattern.argument), workspace=workspace)
             if offered is not None:
                 found.setdefault(str(offered[1].text), NamedPermission(*offered))

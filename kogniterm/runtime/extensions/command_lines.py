@@ -33,12 +33,19 @@ from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import InputReceived, NodeRan, Noted, Outcome, SessionOpened
-from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, UserInput, events
+from kogniterm.types import (
+    EXECUTE_COMMAND,
+    ActionRequest,
+    Answer,
+    NodeUpdate,
+    Phrase,
+    UserInput,
+    events,
+)
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
 
-COMMAND = "execute_command"
 NODE = "custom_command"
 """The node of what a custom command adds."""
 
@@ -180,10 +187,11 @@ class _Lines:
     def _request(self, call_id: str, command: str) -> None:
         journal, arguments = self._journal, {"command": command}
         given = journal.state.open_input
-        call = {"name": COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
+        call = {"name": EXECUTE_COMMAND, "args": arguments, "id": call_id, "type": "tool_call"}
         request = ActionRequest(
-            journal.new_id(), call_id, COMMAND, command, arguments=arguments, agent=self._key,
-            agent_task=given.line if given is not None else self.name, agent_name=self.name,
+            journal.new_id(), call_id, EXECUTE_COMMAND, command, arguments=arguments,
+            agent=self._key, agent_name=self.name,
+            agent_task=given.line if given is not None else self.name,
         )  # fmt: skip
         said = (AIMessage("", tool_calls=[call]),)
         journal.record(NodeRan(NodeUpdate(NODE, said, pending=(request,), agent=self._key)))

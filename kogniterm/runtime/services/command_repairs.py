@@ -35,7 +35,6 @@ from kogniterm.sessions.records import (
 )
 from kogniterm.types import ActionRequest, Plan
 
-COMMAND = "execute_command"
 TURNS = 2
 """Turns after the one of the failure in which a success may still belong to it."""
 

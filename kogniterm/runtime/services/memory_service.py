@@ -18,7 +18,7 @@ from kogniterm.memory.preferences import shown
 from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
-from kogniterm.runtime.services.command_repairs import COMMAND, repairs
+from kogniterm.runtime.services.command_repairs import repairs
 from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.journal.journal import Journal
@@ -32,7 +32,16 @@ from kogniterm.sessions.records import (
     TurnEnded,
 )
 from kogniterm.text.matching import Matcher
-from kogniterm.types import CommandResult, Decision, Phrase, Plan, PlanStep, Usage, UserInput
+from kogniterm.types import (
+    EXECUTE_COMMAND,
+    CommandResult,
+    Decision,
+    Phrase,
+    Plan,
+    PlanStep,
+    Usage,
+    UserInput,
+)
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact
@@ -367,7 +376,7 @@ def approved_command(records: Iterable[Record]) -> tuple[str, str] | None:
         match record.body:
             case InputReceived(input=given):
                 request = given.text if given.data is None and not given.attachments else ""
-            case Requested(request=action) if action.tool != COMMAND or action.agent:
+            case Requested(request=action) if action.tool != EXECUTE_COMMAND or action.agent:
                 return None
             case Decided(request_id=number, decision=decision):
                 decisions[number] = decision

@@ -30,13 +30,13 @@ from kogniterm.runtime.runner import Approved, OutputLeft, Runner, ToolEnd, unti
 from kogniterm.runtime.turn_end import started_and_stopped
 from kogniterm.runtime.turn_ports import SessionModes, TurnIO
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     ActionRequest,
     CommandResult,
     Decision,
     events,
 )
 
-COMMAND = "execute_command"
 """The only tool whose commands run beside others: those of plans have a step that waits."""
 
 
@@ -88,7 +88,7 @@ class SideBySide:
 
     def _footprint(self, gate: Gate, request: ActionRequest, io: TurnIO) -> Footprint | None:
         command, cwd = request.effect == "command", self.executor.cwd
-        if command and not (request.tool == COMMAND and self.executor.has_plain_shell):
+        if command and not (request.tool == EXECUTE_COMMAND and self.executor.has_plain_shell):
             return None
         if runs_repeated(gate.journal, request, cwd):
             return None  # the user is asked about it

@@ -73,7 +73,7 @@ class Thread:
         turn, answer = self.journal.state.turn + 1, said[-1].text
         given = UserInput(question.text, source="run")
         self.journal.record(InputReceived(turn, given, question))
-        self.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, tuple(said), answer=answer)))
+        self.journal.record_update(NodeUpdate(RECIPE_NODE, tuple(said), answer=answer))
         self.journal.record(TurnEnded(turn, "done", 0, answer), durable=True)
 
 

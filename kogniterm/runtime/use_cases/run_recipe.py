@@ -61,6 +61,7 @@ from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.text.visible import with_texts
 from kogniterm.tools.calculator import calculator
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     ActionRequest,
     AgentState,
     Answer,
@@ -82,8 +83,6 @@ from kogniterm.types.turn_values import LEFT_OPEN, RECIPE_NODE
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
-
-COMMAND = "execute_command"
 
 
 async def run_in_session(
@@ -155,7 +154,7 @@ async def _run(
     if count.unknown and answer.stop in ("done", "not_done"):
         answer = ended_unknown(answer.text, count)
     said = AIMessage(answer.text or f"(The recipe ended: {answer.reason or answer.stop})")
-    journal.record(NodeRan(NodeUpdate(RECIPE_NODE, (said,), answer=answer.text)))
+    journal.record_update(NodeUpdate(RECIPE_NODE, (said,), answer=answer.text))
     return end_turn(journal, answer, ports.io)
 
 
@@ -218,11 +217,11 @@ class SessionRecipePorts:
         """Run a command, once it is approved."""
         line = self.session.journal.redact(command)
         arguments = {"command": line, "purpose": purpose}
-        return await self._act(key, COMMAND, arguments, line, purpose, "command")
+        return await self._act(key, EXECUTE_COMMAND, arguments, line, purpose, "command")
 
     async def tool(self, key: str, name: str, arguments: Mapping[str, Any]) -> NodeResult:
         """Call a tool; its `ToolError` is a failure of the node."""
-        if name == COMMAND:
+        if name == EXECUTE_COMMAND:
             raise UsageError("A tool node cannot run commands; use a command node instead.")
         tool = self.session.context.tools.get(name) or self.extra.get(name)
         if tool is None:
@@ -296,7 +295,7 @@ class SessionRecipePorts:
     def note(self, key: str, messages: Sequence[BaseMessage], usage: Usage) -> None:
         """Journal what a model node said and heard."""
         update = NodeUpdate(RECIPE_NODE, tuple(messages), usage=usage, agent=key)
-        self.session.journal.record(NodeRan(update))
+        self.session.journal.record_update(update)
 
     @asynccontextmanager
     async def thread(self, name: str) -> AsyncIterator[Thread]:
@@ -449,7 +448,7 @@ class _Actions:
         said = (AIMessage("", tool_calls=calls),) if calls else ()
         pending = tuple(request for one in batch for request in one.pending)
         if said or pending:
-            self._session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, said, pending=pending)))
+            self._session.journal.record_update(NodeUpdate(RECIPE_NODE, said, pending=pending))
         self._over = await settle(self._session.services, self._io, self._count)
 
     def _tell(self, event: events.Event) -> None:

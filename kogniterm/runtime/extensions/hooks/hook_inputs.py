@@ -9,9 +9,8 @@ from typing import Any
 from kogniterm.errors import ToolError
 from kogniterm.protocols import Tool
 from kogniterm.runtime.extensions.tool_names import shared_name
-from kogniterm.types import ActionRequest, ApprovalMode, CommandResult
+from kogniterm.types import EXECUTE_COMMAND, ActionRequest, ApprovalMode, CommandResult
 
-BASH = "execute_command"
 _PATH = {"path": "file_path"}
 _FIELDS: Mapping[str, Mapping[str, str]] = {
     "read_file": {**_PATH, "start": "offset", "lines": "limit"},
@@ -34,7 +33,7 @@ def mode_name(mode: ApprovalMode) -> str:
 
 def subject_of(request: ActionRequest) -> str:
     """Return the tool's name that matchers are compared with; any command is one of Bash."""
-    return shared_name(BASH if request.effect == "command" else request.tool)
+    return shared_name(EXECUTE_COMMAND if request.effect == "command" else request.tool)
 
 
 def tool_input(request: ActionRequest) -> dict[str, Any]:
