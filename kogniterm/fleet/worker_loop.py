@@ -7,6 +7,7 @@ moment: the queue notices, and another worker continues the sessions.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -140,7 +141,11 @@ class Worker:
 
 
 def this_worker(queues: tuple[str, ...], slots: int, version: str) -> WorkerInfo:
-    """Return this process as a worker."""
+    """Return this process as a worker.
+
+    Its name is not used again: after a restart of the machine, or of a container, a new worker
+    often has the process number of a lost one, whose tasks must not look like its own.
+    """
     me = this_process()
-    name = f"{me.host}-{me.pid}"
+    name = f"{me.host}-{me.pid}-{secrets.token_hex(2)}"
     return WorkerInfo(name, me.host, me.boot, me.pid, me.started, queues, slots, version)

@@ -8,6 +8,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from kogniterm.fleet.worker_loop import this_worker
 from kogniterm.runtime.unattended.stored_answers import (
     answer_now,
     open_question,
@@ -178,3 +179,10 @@ def test_a_folder_of_a_task_cannot_replace_modules(fleet: Fleet) -> None:
     fleet.run("worker", "--until-empty")
     assert (folder / "made").exists()
     assert not (folder / "taken").exists()
+
+
+def test_a_worker_with_the_number_of_a_lost_one_has_another_name() -> None:
+    """In a container, the first process has the same number after every restart."""
+    first, second = (this_worker(("default",), 1, "1.0") for _ in range(2))
+    assert (first.pid, first.host) == (second.pid, second.host)
+    assert first.name != second.name
