@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TextIO
 
+from kogniterm.host.terminal_owner import await_foreground
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.text.sanitize import Sanitizer
@@ -341,6 +342,7 @@ class UserScreen:
     async def pause(self) -> None:
         """Wait until nobody is typing; what was typed is shown, and answers nothing."""
         with self._still():
+            await asyncio.to_thread(await_foreground)
             typed = await typed_before(self._keys, self._preferences.answer_pause)
         for line in typed.split("\n"):
             if line.strip():
@@ -394,6 +396,7 @@ async def _line_from(descriptor: int) -> str | None:
 
     def take() -> None:
         if not arrived.done():
+            await_foreground()  # until then, the line is the shell's
             try:
                 arrived.set_result(os.read(descriptor, 65536))
             except OSError:

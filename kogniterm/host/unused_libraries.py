@@ -8,8 +8,9 @@ KogniTerm reports to nobody, so LangSmith is represented by a stand-in that says
 three questions that are asked in every run ("is tracing on?", "what is traced here?", "trace this")
 as LangSmith itself does with tracing off. Whoever needs anything else of LangSmith gets the real
 package, with tracing off. The package of the server's client is loaded at the first use of one of
-its names; its modules can be imported without that. So are modules that others name only for
-inputs that KogniTerm does not give them.
+its names; its modules can be imported without that. So can those of prompt_toolkit, whose package
+has progress bars and dialogs, and of snowballstemmer, whose package has 36 languages. The
+same holds for modules that others name only for inputs that KogniTerm does not give them.
 
 langchain-core imports requests for one function, which KogniTerm never calls; it loads requests
 when it is called.
@@ -28,7 +29,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-_DEFERRED = ("langgraph_sdk", "filetype", "urllib.request", "xml.dom.minidom")
+_DEFERRED = (
+    "langgraph_sdk",
+    "filetype",
+    "prompt_toolkit",
+    "snowballstemmer",
+    "urllib.request",
+    "xml.dom.minidom",
+)
+_BEFORE_ALL = {"prompt_toolkit": "prompt_toolkit.application"}
+"""The first import of a package's own code, without which its modules import each other in a
+circle."""
 _WITH_REQUESTS = "langchain_core.utils.utils"
 _TRACING = "langsmith"
 CONTEXT = (
@@ -84,13 +95,15 @@ class _DeferringLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["_real_loader"] = self.real
+        if module.__name__ in _BEFORE_ALL:
+            importlib.import_module(_BEFORE_ALL[module.__name__])
 
 
 class _Deferred(ModuleType):
     """A package that has not been loaded yet. Its `__path__` and spec are the real ones."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__all__":
+        if name.startswith("__") and name not in ("__all__", "__version__"):
             raise AttributeError(name)  # the import system looks for these; no module has to
         self.__class__ = ModuleType  # type: ignore[assignment]  # a module as any other, from here on
         self.__dict__.pop("_real_loader").exec_module(self)

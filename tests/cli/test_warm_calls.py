@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -35,6 +36,41 @@ p=$(cut -d" " -f4 /proc/$p/stat); done >ancestors
 """
 STATE = WHO + "env >seen; umask >>seen; ulimit -n >>seen; date +%H >>seen; pwd >>seen"
 """A command that tells which processes it descends from and what it got from its call."""
+PROCESS = r"""
+import ctypes, json, os
+
+MODULE = "kogniterm.cli.warm.warm_server"
+
+def text(of, name):
+    with open(f"/proc/{of}/{name}") as file:
+        return file.read()
+
+def is_session(of):
+    words = text(of, "cmdline").split("\0")
+    return any(word == MODULE or word.endswith("/bin/kogniterm") for word in words)
+
+pid = os.getppid()
+while not is_session(pid):
+    pid = int(text(pid, "stat").rpartition(")")[2].split()[1])
+lines = dict(line.split(":\t") for line in text(pid, "status").splitlines())
+state = {name: lines[name] for name in (
+    "Umask", "SigIgn", "SigBlk", "SigCgt", "Cpus_allowed", "NoNewPrivs", "CapEff", "Groups",
+)}
+for name in ("limits", "oom_score_adj", "coredump_filter", "timerslack_ns", "cgroup"):
+    state[name] = text(pid, name)
+state["priority"] = os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid)
+ask = {"x86_64": 252, "aarch64": 31}[os.uname().machine]
+state["input and output"] = ctypes.CDLL(None).syscall(ask, 1, pid)
+state["folder"] = os.readlink(f"/proc/{pid}/cwd")
+state["environment"] = {**os.environ, "KOGNITERM_WARM": "as it may be"}
+json.dump(state, open("state", "w"))
+"""
+"""A program that notes the state of the session that it was run by."""
+UNUSUAL_LIMITS = {
+    resource.RLIMIT_NOFILE: (333, 444),
+    resource.RLIMIT_CORE: (0, 0),
+    resource.RLIMIT_STACK: (4 << 20, 8 << 20),
+}
 
 
 @dataclass(frozen=True)
@@ -125,6 +161,38 @@ def test_a_call_has_all_of_its_own_and_nothing_of_another(warm: Warm, tmp_path: 
         one for one in opened if one.startswith("socket:")
     }
     assert len(list((server / "task").iterdir())) == 1
+
+
+def test_a_session_has_the_state_of_a_plain_start(warm: Warm) -> None:
+    program = warm.home / "process.py"
+    program.write_text(PROCESS)
+    command = f"{sys.executable} {program}; {WHO}"
+    environ = {**warm.environ, "COLUMNS": "77", "NO_COLOR": "1", "TERM": "vt100"}
+
+    warm.run_warm(command, env=environ, umask=0o027, preexec_fn=_be_unusual)
+    begun_warm = (warm.home / "state").read_text()
+    assert not warm.run(
+        command,
+        env={**environ, "KOGNITERM_WARM": "off"},
+        umask=0o027,
+        preexec_fn=_be_unusual,
+    )
+    assert json.loads(begun_warm) == json.loads((warm.home / "state").read_text())
+    # What cannot be taken over starts plain.
+    for name, value in (("timerslack_ns", "123456"), ("coredump_filter", "0x31")):
+        file = Path("/proc/self", name)
+        assert not warm.run(preexec_fn=lambda file=file, value=value: file.write_text(value))
+
+
+def _be_unusual() -> None:
+    os.nice(5)
+    for number in (signal.SIGHUP, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    for limit, values in UNUSUAL_LIMITS.items():
+        resource.setrlimit(limit, values)
+    give = {"x86_64": 251, "aarch64": 30}[os.uname().machine]
+    ctypes.CDLL(None).syscall(give, 1, 0, 3 << 13)  # as `ionice -c idle`
 
 
 def test_input_output_and_other_descriptors_are_those_of_the_call(warm: Warm) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,7 @@ def assert_kept_out(modules: set[str]) -> None:
     """Check that LangSmith and its SDK are loaded without the parts that are never used."""
     assert {"langsmith", "langsmith.run_helpers", "langgraph_sdk"} <= modules
     assert not modules & {"langsmith.client", "langsmith.schemas", "langgraph_sdk.client"}
+    assert not modules & {"prompt_toolkit.shortcuts", "snowballstemmer.arabic_stemmer"}
 
 
 def test_langsmith_says_the_same_with_tracing_off() -> None:
@@ -128,3 +130,34 @@ print(kept, langgraph_sdk.__version__, type(langgraph_sdk).__name__)
 """
     assert python(code).startswith("False ")
     assert python(KEEP_OUT + code) == python(code).replace("False", "True")
+
+
+def test_packages_are_the_real_ones_from_the_first_use_of_a_name() -> None:
+    code = """
+import sys
+import prompt_toolkit.application, snowballstemmer.english_stemmer
+parts = {"prompt_toolkit.shortcuts", "snowballstemmer.arabic_stemmer"} & set(sys.modules)
+print(len(parts), snowballstemmer.stemmer("english").stemWord("running"))
+print(prompt_toolkit.__version__, prompt_toolkit.PromptSession)
+for package in (prompt_toolkit, snowballstemmer):
+    print(sorted(name for name in dir(package) if name[0] != "_"), type(package).__name__)
+"""
+    assert python(code).startswith("2 run")
+    before = "import prompt_toolkit.shortcuts, snowballstemmer\n"
+    assert python(KEEP_OUT + code) == python(before + code).replace("2", "0", 1)
+
+
+def test_each_module_of_prompt_toolkit_can_be_the_first_to_be_imported() -> None:
+    package = Path(__file__).parents[2] / "kogniterm"
+    named = re.compile(r"(?m)^ *from (prompt_toolkit[\w.]*) import")
+    used = {name for file in package.rglob("*.py") for name in named.findall(file.read_text())}
+    assert len(used) > 10
+    code = f"""
+import importlib, os
+for name in {sorted(used)}:
+    if os.fork() == 0:
+        importlib.import_module(name)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
+    python(KEEP_OUT + code)

@@ -162,3 +162,58 @@ def test_programs_of_a_warm_session_own_the_terminal(
         terminal.until("Finished.")
         assert terminal.status() == 0
         assert (terminal.folder / "made").read_text() == "done\n"
+
+
+WAITING = """replies:
+- run: touch begun; until test -e go; do sleep 0.1; done
+- run: echo done > made
+- text: Finished.
+"""
+
+
+def until_stopped(terminal: RealTerminal) -> None:
+    """Wait until the job in the background, which may write to the screen, was stopped."""
+
+    def is_stopped() -> bool:
+        terminal.start("jobs -l")
+        terminal.pause(0.5)
+        return any("Stopped (tty" in line for line in terminal.shown)
+
+    terminal.until(is_stopped)
+    tidy(terminal)
+
+
+def test_a_warm_call_in_the_background_leaves_the_shell_its_keys(
+    open_terminal: OpenTerminal, user: User, place: Path
+) -> None:
+    with warm_terminal(open_terminal, user, place) as (terminal, _command, server):
+        command = f"kogniterm run --no-sandbox --model {scripted(terminal, WAITING)} go"
+        while True:
+            terminal.start(command)
+            terminal.until("[y = approve")
+            if forked(server()):
+                break
+            terminal.send("\x03")
+            terminal.status()
+            tidy(terminal)
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("y\r")
+        until((terminal.folder / "begun").exists)
+        terminal.send("\x1a")
+        assert terminal.status() == 128 + signal.SIGTSTP
+        terminal.start("bg")
+        (terminal.folder / "go").touch()
+        until_stopped(terminal)  # as its question comes
+        assert terminal.run("echo the shell has its keys")[1] == "the shell has its keys"
+        terminal.start("fg")
+        terminal.until("[y = approve")
+        terminal.send("\x1a")
+        assert terminal.status() == 128 + signal.SIGTSTP
+        terminal.start("bg")
+        until_stopped(terminal)  # as it would read a line
+        terminal.start("fg")
+        terminal.pause(ARMED_SECONDS)
+        terminal.send("y\r")
+        terminal.until("Finished.")
+        assert terminal.status() == 0
+        assert (terminal.folder / "made").read_text() == "done\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from collections.abc import Iterator
@@ -21,6 +22,12 @@ _LINKS = ("root", "ns/cgroup", "ns/ipc", "ns/mnt", "ns/net", "ns/pid", "ns/pid_f
           "ns/time", "ns/time_for_children", "ns/user", "ns/uts")  # fmt: skip
 _LIMITS = sorted({value for name, value in vars(resource).items() if name.startswith("RLIMIT_")})
 _GROUPS = Path("/sys/fs/cgroup")
+_INPUT_OUTPUT_CALLS = {
+    "aarch64": (30, 31), "armv7l": (314, 315), "i686": (289, 290), "ppc64le": (273, 274),
+    "riscv64": (30, 31), "s390x": (282, 283), "x86_64": (251, 252),
+}  # fmt: skip
+"""The numbers of `ioprio_set` and `ioprio_get` (ioprio_set(2)), for which there is no function."""
+_OF_PROCESS = 1
 
 
 def same_state(pid: int) -> bool:
@@ -63,7 +70,19 @@ def take_over(pid: int) -> None:
         if resource.getrlimit(limit) != wanted:
             resource.setrlimit(limit, wanted)
     os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, pid))
+    _take_input_output_priority(pid)
     os.sched_setaffinity(0, os.sched_getaffinity(pid))
+
+
+def _take_input_output_priority(pid: int) -> None:
+    calls = _INPUT_OUTPUT_CALLS.get(os.uname().machine)
+    if calls is None:
+        raise ValueError
+    give, ask = calls
+    syscall = ctypes.CDLL(None).syscall
+    wanted, own = syscall(ask, _OF_PROCESS, pid), syscall(ask, _OF_PROCESS, 0)
+    if wanted != own and (wanted < 0 or syscall(give, _OF_PROCESS, 0, wanted) != 0):
+        raise PermissionError
 
 
 def _enter_group(pid: int) -> None:

@@ -24,6 +24,7 @@ PLAIN_PREFIXES = (
     "PYDANTIC_",
     "PYTHON",
     "SUDO_",
+    "WCWIDTH_",
     "_PYTHON",
 )
 """Variables that the loader, the interpreter or a library reads while it is loaded, which a fork
@@ -31,6 +32,9 @@ would be too late for, and those of CI and sudo. A start with one of them is a p
 LONGEST_ADDRESS = 107
 """Most bytes in the address of a Unix socket (`sun_path`)."""
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
+_INHERITED = ("coredump_filter", "timerslack_ns")
+"""Files of `/proc/PID` with what a process has from its parent, and the second of which no other
+process may read."""
 _USER_MANAGER = "/user@"
 
 
@@ -78,13 +82,15 @@ def start_key() -> str | None:
     """Return what a start and its server must have in common; None where that cannot be told.
 
     The package, the interpreter and its options, the module path, the encoding of file names, the
-    user, the namespaces, and the control group as far as a process cannot change it by itself.
+    user, the namespaces, the control group as far as a process cannot change it by itself, and
+    what a process has from its parent.
     """
     try:
         # Linked names stay as they are: an environment is chosen by the name of its interpreter.
         interpreter = os.stat(sys.executable)  # noqa: PTH116  # imports nothing
         spaces = [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES]  # noqa: PTH115  # as above
         groups = fixed_groups("self")
+        inherited = [process_text("self", name) for name in _INHERITED]
     except OSError:
         return None
     if sys._xoptions or sys.warnoptions:
@@ -100,6 +106,7 @@ def start_key() -> str | None:
         *_module_path(),
         *spaces,
         groups,
+        *inherited,
     )
     return "\n".join(parts)
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
-from kogniterm.models.providers.gemini_cache import ProviderCaches, delete_listed
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.extensions.skills.skill_sources import SHARED
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
@@ -248,6 +247,8 @@ class ProviderPurge:
 
     def purge(self, terms: Sequence[str]) -> Purged:
         """Delete everything that is stored; what cannot be deleted expires by itself."""
+        from kogniterm.models.providers.gemini_cache import ProviderCaches, delete_listed
+
         del terms
         caches, removed, left = ProviderCaches(self.folder), 0, []
         for one in caches.current(time.time()):
