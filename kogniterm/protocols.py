@@ -223,6 +223,3 @@ class HostRunner(Protocol):
 
 EventSink = Callable[[Event], None]
 """Receives every event of a turn, in order, on the loop's thread."""
-
-__all__ = ["Approver", "Clock", "EventSink", "Executor", "HostRunner", "Model", "OutputSink"]
-__all__ += ["SystemClock", "Terminal", "Tool", "WebSearcher"]

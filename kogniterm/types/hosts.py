@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from kogniterm.types.localized import Phrase
 
@@ -63,9 +64,8 @@ class HostRequest:
 class HostAnswer:
     """The answer of one host.
 
-    `output` holds standard output and standard error in their order, clipped, redacted and
-    without escape sequences; `left_out` is the number of bytes that the host left out of it.
-    `reason` says why there is no exit code.
+    `output` holds standard output and standard error in their order, clipped, redacted and without
+    escape sequences; `clipped` says that it is not whole. `reason` says why there is no exit code.
     """
 
     host: str
@@ -74,7 +74,7 @@ class HostAnswer:
     output: str = ""
     reason: Phrase | None = None
     seconds: float = 0.0
-    left_out: int = 0
+    clipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,18 @@ class AnswerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class HostFacts:
+    """Ansible's facts about one host, by their names, or the reason why there are none."""
+
+    host: str
+    state: HostState
+    values: Mapping[str, Any] = field(default_factory=dict)
+    reason: Phrase | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HostSecrets:
     """Passwords of the user, typed at a private question; they are never written to a file."""
 
     become: str = field(default="", repr=False)
     vault: str = field(default="", repr=False)
-
-
-__all__ = ["AnswerGroup", "HostAnswer", "HostRequest", "HostSecrets", "HostState", "Inventory"]

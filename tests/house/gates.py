@@ -100,6 +100,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "argparse": ("kogniterm.cli",),
     "acp": ("kogniterm.acp",),
     "procrastinate": ("kogniterm.fleet",),
+    "ansible_runner": ("kogniterm.execution.hosts.controller",),
+    "ansible": (),
     "opentelemetry": ("kogniterm.runtime.telemetry",),
     **dict.fromkeys(PROVIDERS, ("kogniterm.models",)),
 }
@@ -124,6 +126,7 @@ HEAVY = (
     "acp",
     "procrastinate",
     "opentelemetry",
+    "ansible_runner",
 )
 LIGHT_ROOTS = (
     "kogniterm.__main__",

