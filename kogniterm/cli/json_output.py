@@ -19,6 +19,9 @@ from kogniterm.errors import (
     EXIT_NOT_DONE,
     EXIT_REFUSED,
     KognitermError,
+    OutcomeNotWrittenError,
+    StorageLockedError,
+    StorageLostError,
     TurnInterruptedError,
 )
 from kogniterm.models.catalog import cost_of
@@ -241,11 +244,15 @@ def failure(error: BaseException) -> Answer:
         error = TurnInterruptedError("The task was interrupted.")
     if isinstance(error, KognitermError):
         stop = _STOPS.get(error.exit_code, "not_done")
+        if isinstance(error, _UNAVAILABLE):
+            stop = "storage_unavailable"
         return Answer("", stop, error.exit_code, error.text)
     what = Phrase("{kind}: {what}", {"kind": type(error).__name__, "what": error})
     return Answer("", "not_done", EXIT_NOT_DONE, what)
 
 
+_UNAVAILABLE = (StorageLostError, StorageLockedError, OutcomeNotWrittenError)
+"""Errors of a database that is away or locked for now: the turn stays open and can go on."""
 _STOPS: Mapping[int, StopReason] = {
     EXIT_REFUSED: "refused",
     EXIT_BUDGET: "budget",

@@ -171,6 +171,8 @@ def _end_of(final: dict[str, Any], run: TaskRun, seconds: float) -> TaskEnd:
         return TaskEnd("done", **common)
     if stop == "interrupted":
         return TaskEnd("cancelled" if run.cancelled else "queued", **common)
+    if stop == "storage_unavailable":  # its turn is still open, as after a crash
+        return TaskEnd("queued", reason=common["reason"], seconds=seconds, lost=True)
     wait = final.get("retry_after")
     if stop == "model_failed" and isinstance(wait, int | float):
         return TaskEnd("queued", due=time.time() + float(wait), **common)

@@ -176,6 +176,7 @@ StopReason = Literal[
     "refused",
     "budget",
     "model_failed",
+    "storage_unavailable",
     "interrupted",
     "plan_only",
     "unknown",

@@ -169,6 +169,14 @@ def test_a_failing_model_is_status_5(shell: Shell) -> None:
     assert final["reason"]
 
 
+def test_a_database_out_of_reach_is_told_apart_from_a_failed_task(shell: Shell) -> None:
+    address = {"KOGNITERM_DATABASE_URL": "postgresql://me@127.0.0.1:9/db"}
+    result = shell.run("run", "x", *AUTO, "--output", "json", environ=address)
+    final = result_of(result.stdout)
+    assert (result.returncode, final["stop"]) == (1, "storage_unavailable")
+    assert "cannot be reached" in final["reason"]
+
+
 def test_a_command_that_fails_is_not_the_tasks_failure(shell: Shell) -> None:
     model = shell.script("replies:\n  - run: exit 7\n  - text: It ended with 7.\n")
     result = shell.run("run", "x", "--model", model, *AUTO, "--output", "json")

@@ -43,23 +43,23 @@ def ordinary() -> Iterator[None]:
     still have them. For users other than root nothing changes.
     """
     header, sets = _Header(_VERSION_3, 0), (_Sets * 2)()
-    _call(_libc.capget, ctypes.byref(header), sets)
+    call("capget", ctypes.byref(header), sets)
     before = sets[0].effective
     sets[0].effective &= ~_ABOVE_PERMISSIONS
-    _call(_libc.capset, ctypes.byref(header), sets)
+    call("capset", ctypes.byref(header), sets)
     try:
         yield
     finally:
         sets[0].effective = before
-        _call(_libc.capset, ctypes.byref(header), sets)
+        call("capset", ctypes.byref(header), sets)
 
 
-def become_ordinary(*reachable: Path, accounts: Path | None = None) -> None:
+def become_ordinary(*reachable: Path, accounts: Path | None = None, number: int = ORDINARY) -> None:
     """Turn this process, freshly forked, into one of the ordinary user; raise OSError on failure.
 
     If the interpreter, the project or one of the folders `reachable` lies in a folder that only
     root may enter (a home with mode 0700), the process gets a view of the disk in which only these
-    can be reached. The file `accounts` replaces /etc/passwd in it.
+    can be reached. The file `accounts` replaces /etc/passwd in it. `number` is the user's.
     Does nothing if the user is not root.
     """
     if os.geteuid() != 0:
@@ -70,10 +70,10 @@ def become_ordinary(*reachable: Path, accounts: Path | None = None) -> None:
     if closed:
         _open_a_way(closed)
     if accounts:
-        _mount(bytes(accounts), "/etc/passwd", b"", _MS_BIND)
+        mount(bytes(accounts), "/etc/passwd", b"", _MS_BIND)
     os.setgroups([])
-    os.setresgid(ORDINARY, ORDINARY, ORDINARY)
-    os.setresuid(ORDINARY, ORDINARY, ORDINARY)
+    os.setresgid(number, number, number)
+    os.setresuid(number, number, number)
 
 
 def own_view() -> None:
@@ -82,18 +82,18 @@ def own_view() -> None:
     Without privileges it enters a user namespace in which it keeps its user and group.
     """
     user, group = os.geteuid(), os.getegid()
-    _call(_libc.unshare, _CLONE_NEWNS | (_CLONE_NEWUSER if user != 0 else 0))
+    call("unshare", _CLONE_NEWNS | (_CLONE_NEWUSER if user != 0 else 0))
     if user != 0:
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    _mount(b"none", "/", b"", _MS_REC | _MS_PRIVATE)
+    mount(b"none", "/", b"", _MS_REC | _MS_PRIVATE)
 
 
 def cover(files: Iterable[Path]) -> None:
     """Hide the contents of `files` in this process's own view of the disk."""
     for file in {path.resolve() for path in files}:
-        _mount(b"/dev/null", str(file), b"", _MS_BIND)
+        mount(b"/dev/null", str(file), b"", _MS_BIND)
 
 
 def hand_over(*folders: Path) -> None:
@@ -130,18 +130,20 @@ def _open_a_way(closed: dict[Path, list[Path]]) -> None:
     """Cover closed folders, in the process's own view, by empty ones that hold what is needed."""
     for folder, needed in closed.items():
         held = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in needed}
-        _mount(b"tmpfs", str(folder), b"tmpfs", 0, b"mode=755")
+        mount(b"tmpfs", str(folder), b"tmpfs", 0, b"mode=755")
         for path, descriptor in held.items():
             path.mkdir(parents=True, exist_ok=True)
-            _mount(b"/proc/self/fd/%d" % descriptor, str(path), b"", _MS_BIND | _MS_REC)
+            mount(b"/proc/self/fd/%d" % descriptor, str(path), b"", _MS_BIND | _MS_REC)
             os.close(descriptor)
 
 
-def _mount(source: bytes, target: str, kind: bytes, flags: int, options: bytes = b"") -> None:
-    _call(_libc.mount, source, target.encode(), kind, ctypes.c_ulong(flags), options)
+def mount(source: bytes, target: str, kind: bytes, flags: int = 0, options: bytes = b"") -> None:
+    """Mount `source` in this process's own view of the disk; raise OSError on failure."""
+    call("mount", source, target.encode(), kind, ctypes.c_ulong(flags), options)
 
 
-def _call(function: ctypes._NamedFuncPointer, *arguments: object) -> None:
-    if function(*arguments) != 0:
+def call(name: str, *arguments: object) -> None:
+    """Call a function of the C library; raise OSError on failure."""
+    if getattr(_libc, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

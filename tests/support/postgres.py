@@ -83,8 +83,51 @@ def fresh_schema(socket: Path) -> Iterator[str]:
     schema = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(address(socket), autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {schema}".encode())
-        yield address(socket, schema=schema)
+    yield address(socket, schema=schema)
+    with psycopg.connect(address(socket), autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema}_queue CASCADE".encode())
+
+
+def stop(socket: Path) -> None:
+    """Stop the server for a while; return when it refuses connections."""
+    _tell(socket, signal.SIGUSR1)
+    while _answers(socket):
+        time.sleep(0.05)  # no event tells when a server has stopped
+
+
+def go_on(socket: Path) -> None:
+    """Start a stopped server again; return when it takes connections."""
+    _tell(socket, signal.SIGUSR2)
+    while not _answers(socket):
+        time.sleep(0.05)  # no event tells when a server begins to listen
+
+
+def crash(socket: Path) -> None:
+    """Stop the server at once, as a failure of its machine does, and start it again.
+
+    PostgreSQL's immediate stop ends all its processes without a last word to the disk; the next
+    start recovers what had been acknowledged.
+    """
+    file = socket.parent / "data" / "postmaster.pid"
+    os.kill(int(file.read_text().splitlines()[0]), signal.SIGQUIT)
+    while file.exists():
+        time.sleep(0.05)  # no event tells when a server has stopped
+    _tell(socket, signal.SIGUSR2)
+
+
+def _tell(socket: Path, number: int) -> None:
+    os.kill(int((socket.parent / "supervisor.pid").read_text()), number)
+
+
+def _answers(socket: Path) -> bool:
+    import psycopg
+
+    try:
+        psycopg.connect(address(socket)).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def hang_up(socket: Path, pid: int) -> None:
@@ -144,7 +187,18 @@ def _supervise(home: Path, leader: int, durable: bool) -> None:
     settings += ["shared_buffers=32MB", "log_min_messages=fatal", *(() if durable else FAST)]
     command = [str(binaries / "postgres"), "-D", str(data)]
     command += [part for setting in settings for part in ("-c", setting)]
-    server = subprocess.Popen(command, **quiet, **account)
+    servers = [subprocess.Popen(command, **quiet, **account)]
+
+    def end(*_: object) -> None:
+        servers[-1].send_signal(signal.SIGINT)
+        servers[-1].wait()
+
+    def begin(*_: object) -> None:
+        servers.append(subprocess.Popen(command, **quiet, **account))
+
+    signal.signal(signal.SIGUSR1, end)
+    signal.signal(signal.SIGUSR2, begin)
+    (home / "supervisor.pid").write_text(str(os.getpid()))
     try:
         _make_role(socket)
         sys.stdout.write("ready\n")
@@ -152,8 +206,7 @@ def _supervise(home: Path, leader: int, durable: bool) -> None:
         sys.stdout.close()
         _wait_for(leader)
     finally:
-        server.send_signal(signal.SIGINT)
-        server.wait()
+        end()
 
 
 def _make_role(socket: Path) -> None:
