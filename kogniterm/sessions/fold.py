@@ -18,6 +18,8 @@ from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
+    HostIntent,
+    HostOutcome,
     InputReceived,
     Intent,
     Judged,
@@ -47,6 +49,7 @@ from kogniterm.types import (
     approval_mode,
     events,
 )
+from kogniterm.types.hosts import HostAnswer
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -156,10 +159,14 @@ class Note(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UnknownRun:
-    """A run whose outcome was recorded as unknown in `turn` (0: in the parent session)."""
+    """A run whose outcome was recorded as unknown in `turn` (0: in the parent session).
+
+    Of a command on other machines, `hosts` are those whose outcome is unknown.
+    """
 
     intent: Intent
     turn: int
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +177,10 @@ class SessionState:
     `unknown` were started and have no outcome: the journal holds their intent only. They must never
     be run again by themselves. `unsettled` are the runs whose outcome was recorded as unknown,
     until the user wants one run again or a later run of the same command, which only the user can
-    approve, has ended. With `plan_only` the open turn may only make a plan; `refused` is what was
-    refused in it, in order. `requested`, `verdicts` and `decisions` belong to pending requests.
+    approve, has ended. `on_hosts` are the hosts of pending requests for which an intent is on disk,
+    with their answers (None: there is none yet). With `plan_only` the open turn may only make a
+    plan; `refused` is what was refused in it, in order. `requested`, `verdicts` and `decisions`
+    belong to pending requests.
     `limit` is the limit at which the open turn waits for the user.
     `agents` are the running sub-agents, by the id of the `delegate` call that each will answer;
     with its answer in `messages` a sub-agent is gone. `cwd` is the folder after the last command;
@@ -202,6 +211,7 @@ class SessionState:
     agents: Mapping[str, AgentState] = field(default_factory=dict)
     unknown: tuple[Intent, ...] = ()
     unsettled: tuple[UnknownRun, ...] = ()
+    on_hosts: Mapping[str, Mapping[str, HostAnswer | None]] = field(default_factory=dict)
     refused: tuple[Decision, ...] = ()
     requested: Mapping[str, Requested] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
@@ -326,6 +336,8 @@ def _advance(state: SessionState, record: Record) -> SessionState:
             return replace(state, decisions={**state.decisions, body.request_id: body.decision})
         case Intent() as body:
             return replace(state, unknown=(*state.unknown, body))
+        case HostIntent() | HostOutcome() as body:
+            return _on_host(state, body)
         case Outcome() as body:
             return _outcome(state, body)
         case Compacted() as body:
@@ -429,6 +441,13 @@ def _told(
     return replace(state, messages=state.messages.extended(messages), agents=agents)
 
 
+def _on_host(state: SessionState, body: HostIntent | HostOutcome) -> SessionState:
+    known = state.on_hosts.get(body.request_id, {})
+    answer = body.answer if isinstance(body, HostOutcome) else None
+    host = body.answer.host if isinstance(body, HostOutcome) else body.host
+    return replace(state, on_hosts={**state.on_hosts, body.request_id: {**known, host: answer}})
+
+
 def _outcome(state: SessionState, body: Outcome) -> SessionState:
     ran = body.result is not None and body.result.ended != "not_started"
     return replace(
@@ -438,6 +457,7 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         pending=tuple(_pending_after(state, body)),
         unknown=tuple(one for one in state.unknown if one.request_id != body.request_id),
         unsettled=_unsettled(state, body),
+        on_hosts=_without(state.on_hosts, body.request_id),
         refused=(*state.refused, *_refused(state, body)),
         requested=_without(state.requested, body.request_id),
         verdicts=_without(state.verdicts, body.request_id),
@@ -475,7 +495,9 @@ def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:
     if intent is None or body.status in ("failed", "refused"):
         return state.unsettled
     if body.status == "unknown":
-        return (*state.unsettled, UnknownRun(intent, state.turn))
+        answers = state.on_hosts.get(body.request_id, {}).items()
+        hosts = (host for host, one in answers if one is None or one.state == "unknown")
+        return (*state.unsettled, UnknownRun(intent, state.turn, tuple(hosts)))
     return _without_runs(state, intent.repeats)
 
 
@@ -485,7 +507,9 @@ def _without_runs(state: SessionState, ids: Sequence[str]) -> tuple[UnknownRun, 
 
 def unsettled_note(runs: Iterable[UnknownRun]) -> Noted:
     """Return the note that hands the unknown runs of a session on to its fork."""
-    told = [[run.intent.request_id, run.intent.command, run.intent.cwd] for run in runs]
+    told = [
+        [run.intent.request_id, run.intent.command, run.intent.cwd, list(run.hosts)] for run in runs
+    ]
     return Noted(Note.UNSETTLED, {Note.UNSETTLED: told})
 
 
@@ -518,8 +542,12 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
         case Note.UNSETTLED:
             rows = value if isinstance(value, list | tuple) else ()
             runs = (
-                UnknownRun(Intent(str(request_id), str(command), str(cwd), ""), 0)
-                for request_id, command, cwd in rows
+                UnknownRun(
+                    Intent(str(request_id), str(command), str(cwd), ""),
+                    0,
+                    tuple(map(str, chain.from_iterable(hosts))),
+                )
+                for request_id, command, cwd, *hosts in rows
             )
             return replace(state, unsettled=(*state.unsettled, *runs))
         case _:

@@ -22,6 +22,7 @@ from kogniterm.types import (
     UserInput,
     Verdict,
 )
+from kogniterm.types.hosts import HostAnswer
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -100,6 +101,22 @@ class Intent:
     env_hash: str
     output_path: str | None = None
     repeats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostIntent:
+    """The intent to run the command of a request on one host, on disk before it starts there."""
+
+    request_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostOutcome:
+    """The end of the command of a request on one host, or that nothing is known of it."""
+
+    request_id: str
+    answer: HostAnswer
 
 
 OutcomeStatus = Literal["finished", "failed", "refused", "cancelled", "unknown"]
@@ -191,6 +208,8 @@ RecordBody = (
     | Judged
     | Decided
     | Intent
+    | HostIntent
+    | HostOutcome
     | Outcome
     | Compacted
     | Rewound

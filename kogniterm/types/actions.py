@@ -11,9 +11,13 @@ from kogniterm.types.localized import Phrase
 from kogniterm.types.token_usage import Usage
 
 EffectClass = Literal[
-    "none", "read", "command", "edit", "network", "person", "keystrokes", "external"
+    "none", "read", "command", "edit", "network", "person", "keystrokes", "external", "hosts"
 ]
-"""The effect of a tool call; "external": it runs code of a package that KogniTerm did not write."""
+"""The effect of a tool call.
+
+"external": it runs code of a package that KogniTerm did not write; "hosts": it runs a command on
+other machines.
+"""
 
 
 EXECUTE_COMMAND = "execute_command"
@@ -21,6 +25,9 @@ EXECUTE_COMMAND = "execute_command"
 
 FIND_TOOLS, CALL_TOOL = "find_tools", "call_tool"
 """The tools by which those of MCP servers are found and called."""
+
+RUN_ON_HOSTS = "run_on_hosts"
+"""The tool that runs a command on other machines."""
 
 USE_SKILL = "use_skill"
 """The tool that reads the instructions of a skill."""

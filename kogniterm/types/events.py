@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kogniterm.types.actions import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types.actions import ToolRan as ToolRan
 from kogniterm.types.command_results import CommandResult, LeftRunning, Waiting
+from kogniterm.types.hosts import AnswerGroup, HostAnswer
 from kogniterm.types.localized import Phrase
 from kogniterm.types.model_calls import (
     AnswerDelta as AnswerDelta,
@@ -230,6 +231,32 @@ class CommandEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class HostsStarted:
+    """The start of an approved command on hosts, which are asked group by group."""
+
+    request_id: str
+    command: str
+    groups: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswered:
+    """The answer of one host, redacted."""
+
+    request_id: str
+    answer: HostAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class HostsEnded:
+    """The end of a command on hosts, with equal answers as groups; `ActionEnded` follows."""
+
+    request_id: str
+    command: str
+    groups: tuple[AnswerGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ActionProgress:
     """The progress that an MCP server reports of a call of its `tool`, in its own words."""
 
@@ -300,6 +327,9 @@ Event = (
     | CommandDone
     | KeyboardLent
     | CommandEnded
+    | HostsStarted
+    | HostAnswered
+    | HostsEnded
     | ActionProgress
     | ActionEnded
     | Notice

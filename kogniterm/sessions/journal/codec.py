@@ -40,6 +40,8 @@ KINDS: dict[str, type[RecordBody]] = {
     "verdict": records.Judged,
     "decision": records.Decided,
     "intent": records.Intent,
+    "host_intent": records.HostIntent,
+    "host_outcome": records.HostOutcome,
     "outcome": records.Outcome,
     "compacted": records.Compacted,
     "rewound": records.Rewound,
