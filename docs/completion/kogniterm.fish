@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn -C -p
+            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inventory --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn -C -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/worker' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/worker' '/hosts' '/hosts/run' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -24,6 +24,7 @@ complete -c kogniterm -n '__kogniterm_at ""' -a 'resume' -d 'Resume a session at
 complete -c kogniterm -n '__kogniterm_at ""' -a 'sessions' -d 'List, search, export and delete sessions'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'queue' -d 'Add tasks to the queue, watch them and answer their questions'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'worker' -d 'Run tasks from the queue'
+complete -c kogniterm -n '__kogniterm_at ""' -a 'hosts' -d 'Do one task on many machines, reviewed once'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'replay' -d 'Replay a session from its record'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'memory' -d 'List, add, edit and delete memories'
 complete -c kogniterm -n '__kogniterm_at ""' -a 'recipe' -d 'Save and run recipes'
@@ -324,6 +325,46 @@ complete -c kogniterm -n '__kogniterm_at "/worker"' -l debug -d 'Show tracebacks
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l queues -x -d 'Queues to serve, as in default,night (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l slots -x -d 'Tasks at once (default: 1)'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l until-empty -d 'Exit when nothing is queued and nothing runs'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'run' -d 'Do one task on many machines and exit'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -F
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l inventory -x -d 'Inventory of Ansible: a file, a folder, or names with commas'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l limit -x -d 'Only these hosts of it, as a pattern of Ansible (default: all)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l output -x -a 'text json stream-json' -d 'Output: text, json (one object at the end) or stream-json (one event a line) (default: text)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l session -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'ID of the session; without one of that ID, it is created'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l park -d 'At a question, save it and exit; kogniterm queue answer answers it later'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l plan-only -d 'Print a plan for --plan FILE, and do nothing'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l memory -x -a 'off session full' -d 'Memory: off, session or full (default: full)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l plan -x -a 'auto always never' -d 'When to plan: auto, always or never; with run, also a plan file (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l plan-approval -x -a 'auto always never' -d 'Ask before starting a plan: auto, always or never (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -s y -l auto-approve -d 'Run commands in the sandbox without asking'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l mode -x -a 'ask accept-edits auto plan' -d 'Approval mode: ask, accept-edits, auto or plan (default: ask)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l allow-reads -d 'Run read-only commands without asking'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l no-sandbox -d 'Run commands without a sandbox (dangerous with -y)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l no-hooks -d 'Run no hooks, neither yours nor a project’s'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l executor -x -d 'Answer commands from a file instead of running them: scripted:FILE'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -s C -l cwd -r -f -a '(__fish_complete_directories (commandline -ct))' -d 'Folder to work in, instead of the current one'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -s c -l continue -d 'Resume the most recent session of this folder'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l resume -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'Resume the session with this ID'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l end-jobs -d 'End background jobs on exit, detached ones too'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l timeout -x -d 'Maximum time per task, in seconds'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l command-timeout -x -d 'Maximum time per command, in seconds; 0 for no limit (default: 600)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-steps -x -d 'Maximum model calls per task (default: 1000)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-tokens -x -d 'Maximum tokens per task, input and output'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-cost -x -d 'Maximum cost per task, in US dollars'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-session-tokens -x -d 'Maximum tokens for the whole session'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-commands -x -d 'Maximum number of commands per task'
+complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-output -x -d 'Maximum command output per task, in megabytes'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -914,6 +955,7 @@ complete -c kogniterm -n '__kogniterm_at "/help"' -a 'run' -d 'Do one task and e
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'resume' -d 'Resume a session at the prompt'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'queue' -d 'Add tasks to the queue, watch them and answer their questions'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'worker' -d 'Run tasks from the queue'
+complete -c kogniterm -n '__kogniterm_at "/help"' -a 'hosts' -d 'Do one task on many machines, reviewed once'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'replay' -d 'Replay a session from its record'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'recipe' -d 'Save and run recipes'
 complete -c kogniterm -n '__kogniterm_at "/help"' -a 'policy' -d 'Explain and test the approval rules'

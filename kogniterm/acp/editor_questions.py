@@ -37,8 +37,8 @@ from kogniterm.errors import KognitermError
 from kogniterm.runtime.budgets import limit_text
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say, effect_line
 from kogniterm.runtime.questions.client_questions import (
-    APPROVING_WORD,
     action_lines,
+    approving_word,
     asked_text,
     plan_text,
 )
@@ -163,7 +163,7 @@ class EditorQuestions:
         command = facts.request.command
         granted = offers.get(chosen or "")
         if chosen == "approve" or granted is not None:
-            if facts.dangerous and not await self._confirmed(call):
+            if facts.dangerous and not await self._confirmed(call, facts):
                 return Decision("reject", command, BY_USER)
             if granted is not None:
                 self._grant(facts.report, *granted)
@@ -178,14 +178,18 @@ class EditorQuestions:
             return None if unchanged else Decision("edit", edited, BY_USER)
         return Decision("reject", command, BY_USER, "" if chosen == "reject" else NOT_ANSWERED)
 
-    async def _confirmed(self, call: ToolCallUpdate) -> bool:
+    async def _confirmed(self, call: ToolCallUpdate, facts: ActionFacts) -> bool:
         """Ask once more about a dangerous command: for the word, or in a second request."""
         if self._forms:
-            word = {"word": APPROVING_WORD}
-            asks = self._say(Phrase("Dangerous. Type {word} to approve.", word))
+            word = approving_word(facts.request)
+            asks = self._say(Phrase("Dangerous. Type {word} to approve.", {"word": word}))
             said = await self._words(f"{asks}\n\n{call.title}")
-            return (said or "").strip().lower() == APPROVING_WORD
-        yes = Choice("run_dangerous", Phrase("Run this dangerous command now"))
+            return (said or "").strip().lower() == word
+        run = Phrase("Run this dangerous command now")
+        if facts.request.effect == "hosts":
+            count = {"count": len(facts.request.hosts)}
+            run = Phrase("Run this dangerous command now, on {count} hosts", count)
+        yes = Choice("run_dangerous", run)
         no = Choice("do_not_run", Phrase("Do not run it"), "reject_once")
         return await self._permission(call, [no, yes]) == yes.id
 
@@ -223,7 +227,9 @@ class EditorQuestions:
         if facts.dangerous:
             title = f"{say(Phrase('Dangerous'))}: {title}"
         content: list[Content] = [
-            whole_fenced(render(request.command), "sh" if request.effect == "command" else ""),
+            whole_fenced(
+                render(request.command), "sh" if request.effect in ("command", "hosts") else ""
+            ),
             whole_fenced(lines),
             *diffs(request),
         ]

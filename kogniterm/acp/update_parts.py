@@ -44,7 +44,9 @@ _KINDS: Mapping[str, ToolKind] = {
     "complete_step": "think",
     "calculate": "think",
 }
-_OF_EFFECT: Mapping[str, ToolKind] = {"command": "execute", "edit": "edit", "network": "fetch"}
+_OF_EFFECT: Mapping[str, ToolKind] = {
+    "command": "execute", "hosts": "execute", "edit": "edit", "network": "fetch",
+}  # fmt: skip
 
 
 def tool_kind(name: str, effect: str = "") -> ToolKind:

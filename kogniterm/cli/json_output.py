@@ -101,6 +101,11 @@ class Summary:
                 self._actions.setdefault(event.request_id, {})["status"] = "unknown"
             case events.CommandEnded():
                 self._actions.setdefault(event.request_id, {}).update(self._result(event.result))
+            case events.HostsStarted():
+                self._actions.setdefault(event.request_id, {})["status"] = "unknown"
+            case events.HostsEnded():
+                groups = plain(event.groups, self._redact)
+                self._actions.setdefault(event.request_id, {})["hosts"] = groups
             case events.ActionEnded():
                 self._actions.setdefault(event.request_id, {}).update(
                     {"status": "failed" if event.failed else "finished"}

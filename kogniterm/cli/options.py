@@ -157,6 +157,13 @@ SESSION_GROUPS = (
     )),
 )  # fmt: skip
 """The options of a session. Each that sets a setting names it; `default` is that setting's."""
+HOSTS = (
+    Argument("--inventory", "Inventory of Ansible: a file, a folder, or names with commas",
+             "INVENTORY", "hosts_inventory"),
+    Argument("--limit", "Only these hosts of it, as a pattern of Ansible", "PATTERN",
+             "hosts_limit", default="all"),
+)  # fmt: skip
+"""The options that name hosts."""
 SESSION = tuple(option for group in SESSION_GROUPS for option in group.options)
 
 
@@ -168,7 +175,7 @@ def add_options(parser: argparse._ActionsContainer, options: Iterable[Argument])
 
 def flags_of(args: argparse.Namespace) -> dict[str, object]:
     """Return the settings among the options that were given, by setting name."""
-    fields = {option.field for option in (*GENERAL, *SESSION)} - {"", "resume_last"}
+    fields = {option.field for option in (*GENERAL, *SESSION, *HOSTS)} - {"", "resume_last"}
     return {name: value for name, value in vars(args).items() if name in fields}
 
 
@@ -267,6 +274,8 @@ VERB_GROUPS = (
         Verb("queue", "kogniterm.cli.verbs.fleet.queue",
              "Add tasks to the queue, watch them and answer their questions"),
         Verb("worker", "kogniterm.cli.verbs.fleet.worker_process", "Run tasks from the queue"),
+        Verb("hosts", "kogniterm.cli.verbs.hosts.hosts_verb",
+             "Do one task on many machines, reviewed once"),
         Verb("replay", "kogniterm.cli.verbs.replay", "Replay a session from its record"),
     )),
     VerbGroup(mark("Memory and recipes"), (
@@ -418,7 +427,8 @@ def _add(
     parser: argparse.ArgumentParser, arguments: Sequence[Argument], session_options: bool
 ) -> None:
     for argument in arguments:
-        argument.add_to(parser)
+        # A setting is taken from its other layers unless the option is given.
+        argument.add_to(parser, only_if_given=argument in HOSTS)
     if session_options:
         add_session_options(parser)
 

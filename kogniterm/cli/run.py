@@ -123,7 +123,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do the task; returns the exit status."""
-    return with_front(args, partial(_do, args))
+    return with_front(args, partial(do_task, args))
 
 
 def with_front(args: argparse.Namespace, do: Callable[[RunFront, Sink], int]) -> int:
@@ -154,7 +154,13 @@ def _with_output(
         raise
 
 
-def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
+def do_task(
+    args: argparse.Namespace,
+    front: RunFront,
+    sink: Sink,
+    prepare: Callable[[UserInput], UserInput] = lambda user_input: user_input,
+) -> int:
+    """Do the task, or continue it; `prepare` may add to a new one what belongs to it."""
     named_id = _named_session(args)
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
@@ -184,6 +190,8 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not _is_piped(args):
             user_input = called(session, user_input, names_of(COMMANDS))
+        if user_input is not None:
+            user_input = prepare(user_input)
         if create and user_input is not None:
             user_input, ended = _unless_given(session, user_input)
             if ended is not None:

@@ -19,7 +19,7 @@ from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import one_line, render, without_style
-from kogniterm.types import Answer, LeftRunning, Phrase, Plan, events
+from kogniterm.types import RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.locale import _, translate
@@ -45,6 +45,8 @@ _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "sk
 
 _MOST_HELD = 1 << 20
 """Bytes kept of what a command writes while another one's output is written; the newest ones."""
+_HOST_LINES = 40
+"""Lines of an answer of hosts that are written; the session has all."""
 
 
 def _who_acts(task: str, name: str) -> str:
@@ -113,7 +115,9 @@ class TextSink:
                 self._agent(request.agent, request.agent_task, request.agent_name)
             case events.ToolRan():
                 self._tool(event.name, event.arguments)
-            case events.ActionEnded():
+            case events.HostsEnded():
+                self._hosts(event)
+            case events.ActionEnded() if event.tool != RUN_ON_HOSTS:
                 self._action(event)
             case events.ModelLoading(done=False):
                 self._line(_("loading the local model"))
@@ -208,6 +212,12 @@ class TextSink:
                 "not_started": _("not started"),
             }.get(result.ended, result.ended)
         self._line(f"[{how}, {result.duration:.1f} s]")
+
+    def _hosts(self, event: events.HostsEnded) -> None:
+        from kogniterm.ui.screen.host_lines import host_answers
+
+        for part in host_answers(event.command, event.groups, lambda sign: "·", _HOST_LINES):
+            self._line(part.plain)
 
     def _action(self, event: events.ActionEnded) -> None:
         if event.arguments and not event.failed:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.command_script import AnsweringExecutor, CommandScript
 from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolved
 from kogniterm.memory import open_memory
@@ -47,6 +49,12 @@ from kogniterm.runtime.gate import Gate
 from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
+from kogniterm.runtime.services.host_commands import (
+    DEFAULT_TIMEOUT,
+    HostCommands,
+    inventory_at,
+    inventory_files,
+)
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
 from kogniterm.runtime.services.project_scanner import ProjectScanner
@@ -151,8 +159,8 @@ def assemble(
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
-    undo = _undo(paths, state, executor)
-    known = _tools(known, given, written, executor, asker, forgetting, modes, skills, servers)
+    undo, hosts = _undo(paths, state, executor), _hosts(given, written, policy)
+    known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
     hooks = Hooks(hook_service)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written, skills)
@@ -164,7 +172,7 @@ def assemble(
             written, policy, modes, executor, tools.runnable, budget, hooks,
             keep_preimages=undo.keep, learn=_learner(given, memory), answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
-            of_skill=skills.runs_from,
+            of_skill=skills.runs_from, hosts=hosts,
         ),
         context=_context(written, modes, memory, tools, project, agents, hooks),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
@@ -375,19 +383,19 @@ def _tools(
     given: SessionInputs,
     journal: TurnJournal,
     executor: CommandExecutor,
-    asker: AskPort,
     forgetting: ForgetService,
     modes: SessionModes,
     skills: SkillService,
     servers: McpServers,
+    hosts: HostCommands,
 ) -> ToolSet:
     """Return the tools that are `known`, those of the session able to run."""
     settings, memory = given.settings, forgetting.memory
     ports = ToolPorts(
         lambda: executor.cwd, journal.state.folder, _outputs(given), is_secret, executor,
-        ModelQuestions(asker),
+        ModelQuestions(forgetting.asker),
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
-        forgetting if memory is not None else None, ModelSearch(modes), skills, servers,
+        forgetting if memory is not None else None, ModelSearch(modes), skills, servers, hosts,
     )  # fmt: skip
     usable = session_tools(
         ports,
@@ -395,6 +403,27 @@ def _tools(
         github_token=_secret(settings.github_token),
     )
     return known.with_session(usable)
+
+
+def _hosts(given: SessionInputs, journal: TurnJournal, policy: PolicyService) -> HostCommands:
+    """Return the hosts of the session, which are looked up once they are needed.
+
+    The project's `ansible.cfg` counts where the user named the inventory in this folder, or trusts
+    the folder: it can run programs.
+    """
+    settings, workspace = given.settings, journal.state.folder
+    known = None
+    if settings.hosts_inventory is not None:
+        typed = settings.origin("hosts_inventory").kind == "flag"
+        trusted = TrustStore(given.paths.trust_file).knows(Path(workspace))
+        place = workspace if typed or trusted else str(Path.home())
+        known = replace(inventory_at(settings.hosts_inventory, workspace), folder=place)
+        policy.watch_inventory(inventory_files(known))
+    runner = partial(AnsibleHosts, journal.redact)
+    return HostCommands(
+        journal, known, runner, settings.hosts_limit,
+        int(settings.command_timeout) or DEFAULT_TIMEOUT,
+    )  # fmt: skip
 
 
 def _servers(

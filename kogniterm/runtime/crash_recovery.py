@@ -19,11 +19,12 @@ from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
 from kogniterm.approval import repeats, same_command
 from kogniterm.runtime.budgets import TurnCount
+from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import RecoveryChoice, TurnIO
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.journal import codec
-from kogniterm.sessions.records import Intent, Noted, Outcome
+from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.types import ActionRequest, CommandResult, Decision, Phrase, events
 
 RUN_AGAIN = "execute_tool.run_again"
@@ -42,8 +43,12 @@ _TRUTH = (
 )
 
 
-async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
+async def recover(
+    journal: TurnJournal, io: TurnIO, count: TurnCount, hosts: HostCommands | None = None
+) -> None:
     """Settle every unknown outcome before anything else is journaled.
+
+    What a command did on other machines is read from `hosts`.
 
     One that an earlier process recorded for the turn that is still open is reported again, because
     that turn had no answer yet.
@@ -62,7 +67,15 @@ async def recover(journal: TurnJournal, io: TurnIO, count: TurnCount) -> None:
         if request is not None and intent.request_id in ended:
             _settle_ended(journal, request, intent, ended[intent.request_id], io)
             continue
-        partial = journal.redact(partial_output(intent.output_path))
+        known = ""
+        if request is not None and request.effect == "hosts" and hosts is not None:
+            asked = state.requested.get(request.id)
+            end = await hosts.recover(asked.request if asked is not None else request, io.sink)
+            if not end.lost:
+                _settle_ended(journal, request, intent, end, io)
+                continue
+            known = end.text
+        partial = known or journal.redact(partial_output(intent.output_path))
         io.sink(outcome_unknown(intent))
         choice: RecoveryChoice = "skip"
         if io.recover is None:
@@ -111,15 +124,16 @@ def _settle_ended(
     journal: TurnJournal,
     request: ActionRequest,
     intent: Intent,
-    result: CommandResult | str,
+    result: CommandResult | HostsEnd | str,
     io: TurnIO,
 ) -> None:
     """Record the outcome of an action that had ended when KogniTerm was stopped."""
-    if isinstance(result, str):
-        message = messages.action_message(request, result, failed=False)
-        outcome = Outcome(request.id, "finished", message, agent=request.agent)
-        journal.record(outcome, durable=True)
-        io.sink(events.ActionEnded(request.id, request.tool, result, failed=False))
+    if not isinstance(result, CommandResult):
+        text, failed = (result, False) if isinstance(result, str) else (result.text, result.failed)
+        message = messages.action_message(request, text, failed=failed)
+        status: OutcomeStatus = "failed" if failed else "finished"
+        journal.record(Outcome(request.id, status, message, agent=request.agent), durable=True)
+        io.sink(events.ActionEnded(request.id, request.tool, text, failed=failed))
         return
     output = journal.redact(partial_output(intent.output_path))
     result = replace(result, text=output)
@@ -149,17 +163,26 @@ def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tup
     return tuple(
         run.intent
         for run in journal.state.unsettled
-        if test(command, cwd, run.intent.command, run.intent.cwd)
+        if bool(run.hosts) == (request.effect == "hosts")
+        and (not run.hosts or set(run.hosts) & set(request.hosts))
+        and test(command, cwd, run.intent.command, run.intent.cwd)
     )
 
 
-def runs_settled(journal: TurnJournal, command: str, cwd: str, *, shell: bool) -> tuple[str, ...]:
-    """Return the requests whose unknown outcome a run of `command` settles once it has ended."""
+def runs_settled(
+    journal: TurnJournal, command: str, cwd: str, *, shell: bool, hosts: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the requests whose unknown outcome a run of `command` settles once it has ended.
+
+    `hosts` are those it runs on, where it runs on other machines.
+    """
     test, command = same_command if shell else _same_text, journal.redact(command)
     return tuple(
         run.intent.request_id
         for run in journal.state.unsettled
-        if test(command, cwd, run.intent.command, run.intent.cwd)
+        if bool(run.hosts) == bool(hosts)
+        and set(run.hosts) <= set(hosts)
+        and test(command, cwd, run.intent.command, run.intent.cwd)
     )
 
 

@@ -43,6 +43,7 @@ from kogniterm.runtime.extensions.hooks.hook_inputs import (
     tool_response,
 )
 from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
+from kogniterm.runtime.services.host_commands import HostCommands
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
@@ -111,6 +112,8 @@ class Runner:
     hooks: Hooks = field(default_factory=Hooks)
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
     learn: Callable[[CommandResult], None] = lambda result: None
+    hosts: HostCommands | None = None
+    """Runs commands on other machines; None in a replay, whose tools tell what was recorded."""
     command_timeout: float | None = None
     env_hash: str = ""
     of_skill: Callable[[str, str], bool] = lambda command, cwd: False
@@ -146,6 +149,9 @@ class Runner:
         self.intend(run, self.executor.next_output if shell else None)
         if shell:
             return await self._act_command(run, io, count)
+        if request.effect == "hosts" and self.hosts is not None:
+            await self._act_on_hosts(run, self.hosts, io, count)
+            return None
         await self.end_tool(request, await self.run_tool(request), io, count)
         return None
 
@@ -153,13 +159,22 @@ class Runner:
         """Keep what will be overwritten, and write the intent to disk, before the start."""
         request, command = run.request, run.decision.command
         self.keep_preimages(replace(request, command=command), run.report)
-        self._write_intent(request.id, command, output, shell=request.effect == "command")
+        hosts = request.hosts if request.effect == "hosts" else ()
+        self._write_intent(
+            request.id, command, output, shell=request.effect == "command", hosts=hosts
+        )
 
     def _write_intent(
-        self, request_id: str, command: str, output: str | None, *, shell: bool
+        self,
+        request_id: str,
+        command: str,
+        output: str | None,
+        *,
+        shell: bool,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         cwd = self.executor.cwd
-        settled = runs_settled(self.journal, command, cwd, shell=shell)
+        settled = runs_settled(self.journal, command, cwd, shell=shell, hosts=hosts)
         intent = Intent(request_id, command, cwd, self.env_hash, output, settled)
         self.journal.record(intent, durable=True)
 
@@ -183,6 +198,21 @@ class Runner:
         if cancelled:
             raise asyncio.CancelledError
         return again
+
+    async def _act_on_hosts(
+        self, run: Approved, hosts: HostCommands, io: TurnIO, count: TurnCount
+    ) -> None:
+        """Arrows 10 and 11 for a command on other machines."""
+        request = run.request
+        asked = hosts.request_of(request, run.decision.command, run.report.label)
+        hosts.intend(request)
+        end, cancelled = await hosts.act(request, asked, io.sink)
+        count.commands += 1
+        facts = hosts.facts(request)
+        await self.end_tool(request, ToolEnd(end.text, failed=end.failed, lost=end.lost), io, count)
+        if cancelled:
+            raise asyncio.CancelledError
+        await hosts.forget(asked, facts)
 
     async def end_command(
         self,

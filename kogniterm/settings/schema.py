@@ -286,6 +286,20 @@ class Settings(BaseSettings):
         flag="--no-hooks",
     )
 
+    hosts_inventory: str | None = _setting(
+        None,
+        "Inventory of Ansible with the machines that the model may propose commands for: a file, a "
+        "folder, or names with commas. Unset: it gets no tool for them.",
+        flag="--inventory",
+        example="~/ansible/hosts.ini",
+    )
+    hosts_limit: str = _setting(
+        "all",
+        "Hosts of that inventory that it may use, as a pattern of Ansible.",
+        flag="--limit",
+        example="web:&staging",
+    )
+
     tools_off: Names = _setting(
         (),
         "Names of tools that the model does not get; `kogniterm tools` lists all tools.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+from kogniterm.types.actions import RiskLabel
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 
 _ORDER: tuple[HostState, ...] = (
@@ -20,6 +21,11 @@ def canary_groups(hosts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     quarter = 1 + max(1, len(hosts) // 4)
     parts = (hosts[:1], hosts[1:quarter], hosts[quarter:])
     return tuple(tuple(part) for part in parts if part)
+
+
+def host_groups(hosts: Sequence[str], label: RiskLabel) -> tuple[tuple[str, ...], ...]:
+    """Return the groups for a command: one that only reads goes to all hosts at once."""
+    return (tuple(hosts),) if label == "safe_readonly" else canary_groups(hosts)
 
 
 def grouped(answers: Iterable[HostAnswer]) -> tuple[AnswerGroup, ...]:

@@ -1,4 +1,4 @@
-"""`execute_command`, which the executor runs, and `jobs` for what commands leave running."""
+"""Commands: `execute_command`, `run_on_hosts`, and `jobs` for what they leave running."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import asyncio
 from typing import Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.types import EXECUTE_COMMAND, EffectClass, Job
+from kogniterm.types import EXECUTE_COMMAND, RUN_ON_HOSTS, EffectClass, Job
+from kogniterm.types.hosts import Inventory
 
 MAX_COMMAND = 100_000
 
@@ -23,17 +25,22 @@ class CommandArguments(Arguments):
     @field_validator("command")
     @classmethod
     def _usable(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("is empty")
-        if len(value) > MAX_COMMAND:
-            raise ValueError(f"is longer than {MAX_COMMAND} characters; write a script file")
-        if "\0" in value:
-            raise ValueError("contains a NUL byte, which no shell can run")
-        return value
+        return usable_command(value)
 
 
-async def _never(arguments: CommandArguments) -> str:
-    raise ToolError("Commands are run by the executor.")
+def usable_command(value: str) -> str:
+    """Return `value`. Raises `ValueError` for what no shell can run, or is too long."""
+    if not value.strip():
+        raise ValueError("is empty")
+    if len(value) > MAX_COMMAND:
+        raise ValueError(f"is longer than {MAX_COMMAND} characters; write a script file")
+    if "\0" in value:
+        raise ValueError("contains a NUL byte, which no shell can run")
+    return value
+
+
+async def _never(arguments: Arguments) -> str:
+    raise ToolError("Commands are run by the runtime.")
 
 
 def execute_command() -> SchemaTool[CommandArguments]:
@@ -44,6 +51,50 @@ def execute_command() -> SchemaTool[CommandArguments]:
         _never,
         effect="command",
         describe=lambda arguments: (arguments.command, arguments.purpose),
+    )
+
+
+class HostsPort(Protocol):
+    """The inventory that the user configured."""
+
+    @property
+    def inventory(self) -> Inventory:
+        """Return where the hosts are listed."""
+
+    def select(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the hosts that `names` of hosts and groups stand for. Raises `ToolError`."""
+
+
+class HostArguments(Arguments):
+    """One command and its hosts; the tool sets `inventory`, whatever the model gives."""
+
+    command: str
+    hosts: tuple[str, ...] = Field(min_length=1)
+    become: bool = False
+    purpose: str = ""
+    inventory: SkipJsonSchema[Inventory | None] = None
+
+    @field_validator("command")
+    @classmethod
+    def _usable(cls, value: str) -> str:
+        return usable_command(value)
+
+
+def run_on_hosts(port: HostsPort) -> SchemaTool[HostArguments]:
+    """Return the tool; its checked arguments hold every host by name, and the inventory."""
+
+    def settle(arguments: HostArguments) -> HostArguments:
+        found = {"hosts": port.select(arguments.hosts), "inventory": port.inventory}
+        return arguments.model_copy(update=found)
+
+    return SchemaTool(
+        RUN_ON_HOSTS,
+        HostArguments,
+        _never,
+        effect="hosts",
+        settle=settle,
+        describe=lambda arguments: (arguments.command, arguments.purpose),
+        hosts=lambda arguments: arguments.hosts,
     )
 
 

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from kogniterm.protocols import Tool, WebSearcher
-from kogniterm.tools.command_tools import JobsPort, execute_command, job_tool
+from kogniterm.tools.command_tools import (
+    HostsPort,
+    JobsPort,
+    execute_command,
+    job_tool,
+    run_on_hosts,
+)
 from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from kogniterm.tools.github import github
 from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
@@ -40,7 +46,7 @@ from kogniterm.tools.web_search import (
 
 @dataclass(frozen=True, slots=True)
 class ToolPorts:
-    """The ports of the tools: folder, workspace, outputs, jobs, user, past, web, MCP servers."""
+    """The ports of the tools: folder, outputs, jobs, user, past, web, MCP servers, hosts."""
 
     cwd: Callable[[], str]
     workspace: str
@@ -54,6 +60,7 @@ class ToolPorts:
     searcher: WebSearcher | None = None
     skills: SkillPort | None = None
     servers: ServersPort | None = None
+    hosts: HostsPort | None = None
 
 
 def session_tools(
@@ -86,6 +93,8 @@ def session_tools(
         tools.append(use_skill(ports.skills))
     if ports.servers is not None:
         tools += [find_tools(ports.servers), call_tool()]
+    if ports.hosts is not None:
+        tools.append(run_on_hosts(ports.hosts))
     return {tool.spec.name: tool for tool in tools}
 
 
@@ -101,6 +110,7 @@ def listed_tools() -> Mapping[str, Tool]:
         lambda: "/", "/", nothing, lambda path: False, nothing, nothing, nothing, nothing, nothing,
         skills=NO_SKILLS,
         servers=nothing,
+        hosts=nothing,
     )  # fmt: skip
     return session_tools(ports)
 

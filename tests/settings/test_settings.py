@@ -297,9 +297,10 @@ def test_every_setting_says_what_it_does() -> None:
 
 
 def test_every_flag_of_a_setting_exists_and_the_other_way_round() -> None:
-    from kogniterm.cli.options import GENERAL, SESSION
+    from kogniterm.cli.options import GENERAL, HOSTS, SESSION
 
-    options = {o.field: o.name for o in (*GENERAL, *SESSION) if o.field in Settings.model_fields}
+    every = (*GENERAL, *SESSION, *HOSTS)
+    options = {o.field: o.name for o in every if o.field in Settings.model_fields}
     assert options == {name: flag_of(name) for name in Settings.model_fields if flag_of(name)}
 
 

@@ -34,6 +34,7 @@ from kogniterm.types import (
     CHANGING_KINDS,
     EXECUTE_COMMAND,
     MODE_NAMES,
+    RUN_ON_HOSTS,
     ApprovalMode,
     Effect,
     Phrase,
@@ -69,9 +70,11 @@ class Rule:
 
         An allow must cover every program and file of the command; a deny or ask, any.
         """
-        if tool != self.tool or (self.mode is not None and mode != self.mode):
-            return False
         every = self.decision == "allow"
+        # What is denied or asked about here is so on other machines too; what is allowed is not.
+        reached = self.tool == EXECUTE_COMMAND and tool == RUN_ON_HOSTS and not every
+        if not (tool == self.tool or reached) or (self.mode is not None and mode != self.mode):
+            return False
         if every and not self._covers_redirections(report):
             return False
         quantify: Callable[[list[bool]], bool] = (lambda t: all(t) and bool(t)) if every else any

@@ -154,10 +154,11 @@ class ActionFacts:
 
     def effects(self, say: Say) -> list[str]:
         """Return the effects: counted on the disk where that can be, else in words."""
-        counted = _PREVIEWED if self.preview is not None else ()
+        there = self.request.effect == "hosts"
+        counted = _PREVIEWED if self.preview is not None and not there else ()
         reasons = " ".join(map(say, self.report.reasons))
         told = [
-            effect_line(effect, say)
+            effect_line(replace(effect, outside=effect.outside and not there), say)
             for effect in self.report.effects
             if effect.kind not in counted
             # The reason names the program that runs code, and why that matters.

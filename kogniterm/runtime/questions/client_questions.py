@@ -12,16 +12,21 @@ from kogniterm.runtime.questions.approval_facts import (
     label_phrase,
     proposed_by,
 )
+from kogniterm.text.answer_groups import host_groups
 from kogniterm.text.visible import clean, one_line, render, render_line, warnings
-from kogniterm.types import Phrase, Plan
+from kogniterm.types import ActionRequest, Phrase, Plan
 
 if TYPE_CHECKING:
     from kogniterm.runtime.turn_ports import Question
 
-APPROVING_WORD = "yes"
-"""The word that approves a dangerous command; others need a choice."""
+HOSTS_STOP = Phrase("It stops where answers fail or differ; the hosts behind are left alone.")
 _MOST_DETAIL = 20_000
 """Characters of the detail of a question, such as a diff; the rest is in the journal."""
+
+
+def approving_word(request: ActionRequest) -> str:
+    """Return the word that approves a dangerous command: on other machines, their number."""
+    return str(len(request.hosts)) if request.effect == "hosts" else "yes"
 
 
 def action_lines(facts: ActionFacts, folder: str, say: Say) -> list[str]:
@@ -29,14 +34,20 @@ def action_lines(facts: ActionFacts, folder: str, say: Say) -> list[str]:
     request = facts.request
     told = [*warnings(request.command), *facts.refusal]
     lines = [f"! {say(text)}" for text in told]
-    lines.append(say(Phrase("Folder: {folder}", {"folder": render_line(folder)})))
+    if request.effect != "hosts":
+        lines.append(say(Phrase("Folder: {folder}", {"folder": render_line(folder)})))
     if request.purpose:
         why = {"why": one_line(facts.purpose(say), 400)}
         lines.append(say(Phrase("Purpose: {why}", why)))
     asks = proposed_by(request)
     if asks is not None:
         lines.append(say(asks))
-    if request.hosts:
+    if request.effect == "hosts":
+        count = {"count": len(request.hosts), "hosts": render_line(", ".join(request.hosts))}
+        lines.append(say(Phrase("Hosts ({count}): {hosts}", count)))
+        if len(host_groups(request.hosts, facts.report.label)) > 1:
+            lines.append(say(HOSTS_STOP))
+    elif request.hosts:
         lines.append(say(Phrase("Contacts: {hosts}", {"hosts": ", ".join(request.hosts)})))
     risk = {"label": label_phrase(facts.report.label)}
     lines.append(say(Phrase("Risk: {label}", risk)))

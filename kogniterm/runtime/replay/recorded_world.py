@@ -91,6 +91,7 @@ from kogniterm.types import (
     UserInput,
     Verdict,
 )
+from kogniterm.types.hosts import Inventory
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -291,6 +292,19 @@ class PastTool:
         raise ToolError("The recording has no result for {name}.", name=self.spec.name)
 
 
+_OF_MACHINE = ("hosts", "inventory")
+
+
+class RecordedHosts:
+    """The inventory of a replay: every name is as good as a host, until the recorded ones."""
+
+    inventory = Inventory(("recorded",), "/")
+
+    def select(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names."""
+        return names
+
+
 class RecordedTool:
     """A tool that checks and describes as usual, and whose observation is the recorded one."""
 
@@ -307,7 +321,7 @@ class RecordedTool:
     def check(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments as the real tool checks them.
 
-        What depends on the machine is as recorded: the resolved path, and the hosts.
+        What depends on the machine is as recorded: the resolved path, the hosts, the inventory.
         """
         checked = self._tool.check(arguments)
         if "hosts" in checked:
@@ -326,7 +340,8 @@ class RecordedTool:
 
     def _with_recorded_hosts(self, checked: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         for request in self._player.turn.proposed[self.spec.name]:
-            if {**request.arguments, "hosts": checked["hosts"]} == checked:
+            here = {name: checked[name] for name in _OF_MACHINE if name in checked}
+            if {**request.arguments, **here} == checked:
                 yield dict(request.arguments)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:

@@ -38,6 +38,7 @@ from kogniterm.runtime.replay.recorded_world import (
     RecordedContext,
     RecordedExecutor,
     RecordedHooks,
+    RecordedHosts,
     RecordedModel,
     RecordedPolicy,
     RecordedText,
@@ -128,6 +129,7 @@ def _world(
         servers=absent,
         forgetting=absent,
         skills=NO_SKILLS,
+        hosts=RecordedHosts(),
     )
     try:
         live = RelocatedExecutor(executor, folder, work) if copied is not None else None

@@ -36,6 +36,7 @@ from kogniterm.host.safe_git import (
     settings_that_run,
 )
 from kogniterm.protocols import Tool
+from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found
 from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
+REMOTE_HOME = "/home/user"
+"""Stands for the folder in which a command on another machine starts: its user's home."""
+NO_WORKSPACE = "/no/workspace"
+"""Stands for the workspace of such a command, which has none."""
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 """Builtins that make a variable one of the programs that later commands start."""
 
@@ -95,6 +100,8 @@ class PolicyService:
     """Finds a tool of another package or of an MCP server by its name."""
     tool_of: Callable[[str], Tool | None] = lambda name: None
     """Finds a tool of the session by its name."""
+    inventory_states: Mapping[str, str] = field(default_factory=dict)
+    """The files of the inventory of hosts, as they were when the session was opened."""
     _granted: int = 0
 
     @property
@@ -132,6 +139,8 @@ class PolicyService:
             return RiskReport(request.command, "needs_approval", (reason,), (effect,))
         if request.effect == "external":
             return self._assess_external(request, cwd)
+        if request.effect == "hosts":
+            return self._assess_hosts(request)
         if request.effect == "read" and "path" not in request.arguments:
             return RiskReport(request.command, "safe_readonly", (Phrase("Only reads."),))
         if request.effect != "command":
@@ -168,6 +177,39 @@ class PolicyService:
             reasons += edit.reasons
             label = "dangerous" if edit.label == "dangerous" else label
         return RiskReport(request.command, label, tuple(reasons), tuple(effects))
+
+    def _assess_hosts(self, request: ActionRequest) -> RiskReport:
+        """Return the facts about a command on other machines, by its text alone.
+
+        Nothing is looked up on this machine, and nothing there is a workspace. The files of the
+        inventory decide where it runs; one that changed in this session needs approval.
+        """
+        report = _at_home(
+            approval.classify(request.command, cwd=REMOTE_HOME, workspace=NO_WORKSPACE)
+        )
+        reasons, label = report.reasons, report.label
+        if request.arguments.get("become"):
+            label = label if label == "dangerous" else "needs_approval"
+            reasons = (Phrase("Runs as another user of the hosts, usually root."), *reasons)
+        deciding = inventory_files(inventory_of(request))
+        known = self.inventory_states
+        new = (name for name in deciding if known and name not in known)
+        changed = self.changed_file(known) or next(new, None)
+        if changed is not None:
+            label = label if label == "dangerous" else "needs_approval"
+            told = Phrase(
+                "{file} changed in this session, and decides where and how this runs.",
+                {"file": approval.render(changed)},
+            )
+            reasons = (told, *reasons)
+        if label == "workspace_write":
+            label = "needs_approval"
+        return replace(report, label=label, reasons=reasons, deciding=deciding)
+
+    def watch_inventory(self, files: Sequence[str]) -> None:
+        """Note the state of the files that decide where commands on hosts run, and how."""
+        report = RiskReport("", "safe_readonly", deciding=tuple(files))
+        self.inventory_states = file_states(report, self.workspace, "")
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about an edit or a read, by its resolved path."""
@@ -324,9 +366,10 @@ class PolicyService:
 
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
         """Return the state of every file that decides what the request runs, by name."""
-        if request.effect != "command":
+        if request.effect not in ("command", "hosts"):
             return {}
-        return file_states(report, self.workspace, environment().get("PATH", ""))
+        search = environment().get("PATH", "") if request.effect == "command" else ""
+        return file_states(report, self.workspace, search)
 
     def changed_file(self, states: Mapping[str, str]) -> str | None:
         """Return the first of these files that changed since it was judged, or None."""
@@ -609,6 +652,22 @@ def _with_repository(report: RiskReport, exported: str) -> RiskReport:
     if not reasons:
         return report
     return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
+
+
+def _at_home(report: RiskReport) -> RiskReport:
+    """Return `report` with the home of the remote user by its usual sign."""
+
+    def short(value: object) -> object:
+        text = str(value)
+        here = text == REMOTE_HOME or text.startswith(f"{REMOTE_HOME}/")
+        return f"~{text.removeprefix(REMOTE_HOME)}" if here else value
+
+    reasons = tuple(
+        replace(one, values={name: short(value) for name, value in one.values.items()})
+        for one in report.reasons
+    )
+    effects = tuple(replace(one, target=str(short(one.target))) for one in report.effects)
+    return replace(report, reasons=reasons, effects=effects)
 
 
 _TO_REMOTES = frozenset({"fetch", "pull", "push", "clone", "ls-remote", "remote"})

@@ -12,6 +12,7 @@ from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import SettingsError, ToolError
+from kogniterm.execution.hosts.ansible_hosts import ansible_installed
 from kogniterm.host.programs import find_user_program
 from kogniterm.protocols import Tool
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
@@ -23,7 +24,15 @@ from kogniterm.settings import Settings
 from kogniterm.tools.mcp.server_tools import McpTool, as_plugin, target_of
 from kogniterm.tools.plugins import Plugin, load_plugins, program_tools
 from kogniterm.tools.tool_registry import listed_tools
-from kogniterm.types import CALL_TOOL, FIND_TOOLS, USE_SKILL, ActionRequest, Phrase, ToolSpec
+from kogniterm.types import (
+    CALL_TOOL,
+    FIND_TOOLS,
+    RUN_ON_HOSTS,
+    USE_SKILL,
+    ActionRequest,
+    Phrase,
+    ToolSpec,
+)
 
 GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP)
 """The tools that the graph itself answers."""
@@ -86,6 +95,12 @@ def gather_tools(
         raise _no_tool(settings, name, known)
     tools = {**built_in, **{name: plugin.tool for name, plugin in plugins.items()}}
     off = {name: why for name in known if (why := _off(name, settings, plugins, rules, workspace))}
+    if settings.hosts_inventory is None:
+        off[RUN_ON_HOSTS] = Phrase("setting {name}", {"name": "hosts_inventory"})
+    elif not ansible_installed():
+        off[RUN_ON_HOSTS] = Phrase("{program} is not installed", {"program": "Ansible"})
+    elif settings.executor is not None:
+        off[RUN_ON_HOSTS] = Phrase("no command runs in this session")
     if servers is None or not servers.any_enabled:
         off |= dict.fromkeys(SERVER_TOOLS, Phrase("no MCP server is configured"))
     told = servers.notices() if servers is not None else ()

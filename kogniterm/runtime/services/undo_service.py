@@ -36,12 +36,15 @@ class UndoService:
     def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
         """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
         paths = self._paths(request, report)
-        if not paths:
+        if not paths or request.effect == "hosts":
             return None
         return self.store.keep(self.session_id, request.id, request.command, paths)
 
     def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Phrase, ...]:
         """Return what the request would do to this disk, and whether that can be undone."""
+        if request.effect == "hosts":
+            safe = report.label == "safe_readonly"
+            return () if safe else (Phrase("On other machines, nothing can be undone with /undo."),)
         promise, lines = self.promise(request, report), preview(report, str(self.workspace))
         return (*lines, promise) if promise is not None else lines
 

@@ -96,7 +96,7 @@ async def run_in_session(
     _require_acting(session)
     values = checked_inputs(recipe, inputs)
     count = session.services.new_count()
-    await recover(session.journal, io, count)
+    await recover(session.journal, io, count, session.services.runner.hosts)
     cancel_open(session.journal, "the user continued with a recipe")
     _begin(session, recipe, values, io)
     return await _run(recipe, values, SessionRecipePorts(session, io, count))
@@ -110,7 +110,7 @@ async def continue_in_session(session: LiveSession, io: TurnIO) -> Answer:
     """
     _require_acting(session)
     count = session.services.new_count()
-    await recover(session.journal, io, count)
+    await recover(session.journal, io, count, session.services.runner.hosts)
     try:
         recipe, values = recipe_in_progress(session)
     except UsageError as error:

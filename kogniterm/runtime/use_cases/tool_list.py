@@ -136,7 +136,7 @@ def _entry(
     if mode == "plan" and off is None:
         if spec.effect in PLAN_REFUSES:
             off = Phrase("plan mode")
-        elif spec.effect == "command":
+        elif spec.effect in ("command", "hosts"):
             note = Phrase("plan mode: commands that only read")
     return ToolEntry(spec, effect, package, off, note, rules.about(spec.name))
 

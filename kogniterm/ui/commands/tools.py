@@ -164,6 +164,7 @@ def effect_words(effect: str) -> str:
         "edit": _("edits files"),
         "network": _("uses the network"),
         "command": _("runs commands"),
+        "hosts": _("runs commands on other machines"),
         "person": _("asks you"),
         "keystrokes": _("controls jobs"),
         "external": _("unknown effect"),
@@ -187,6 +188,7 @@ def _rule(rule: Rule) -> str:
 
 _BY_EFFECT = {
     "command": Phrase("Every command is checked; your rules, the mode or you decide."),
+    "hosts": Phrase("Every command is checked like a local one; you decide on its hosts."),
     "edit": Phrase(
         "Asks; in accept-edits and auto mode, edits of workspace files run without a question."
     ),

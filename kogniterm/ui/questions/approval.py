@@ -7,7 +7,7 @@ visible. `Document.must_see` is the line that has to have been on the screen bef
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -19,10 +19,12 @@ from kogniterm.approval import Offer
 from kogniterm.errors import KognitermError
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
+from kogniterm.runtime.questions.client_questions import HOSTS_STOP
+from kogniterm.text.answer_groups import host_groups
 from kogniterm.text.visible import one_line, render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.types.events import BY_USER
-from kogniterm.ui.locale import _, translate
+from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
 from kogniterm.ui.questions.approval_words import (
     decision_text,
@@ -89,9 +91,19 @@ class Subject:
         return self.request.effect == "command"
 
     @property
+    def on_hosts(self) -> bool:
+        """Return whether it is a command on other machines."""
+        return self.request.effect == "hosts"
+
+    @property
     def dangerous(self) -> bool:
         """Return whether approving takes the whole word."""
         return self.facts.dangerous
+
+    @property
+    def confirming(self) -> tuple[str, ...]:
+        """The words that approve what is dangerous; on other machines, their number."""
+        return (str(len(self.request.hosts)),) if self.on_hosts else YES_WORDS
 
     def decision(self, kind: Literal["approve", "reject"], reason: str = "") -> Decision:
         """Return the user's decision about exactly what was shown."""
@@ -113,6 +125,8 @@ class Subject:
         """Return the question at `width` columns, `explained` with what the rules said."""
         lines = painter.lines(self._title(painter), width)
         lines += self._command_lines(painter, width)
+        for text in self._hosts():
+            lines += painter.lines(text, width)
         if self._diff:
             lines += painter.lines(diff(self._diff, columns=width), width)
         warnings = self._warnings(painter)
@@ -126,6 +140,8 @@ class Subject:
     def transcript(self, painter: Painter, width: int) -> str:
         """Return title and command, which stay in the scrollback."""
         lines = painter.lines(self._title(painter), width) + self._command_lines(painter, width)
+        for text in self._hosts():
+            lines += painter.lines(text, width)
         if self._diff:
             lines += painter.lines(diff(self._diff, limit=40, columns=width), width)
         return "\n".join(lines) + "\n"
@@ -139,6 +155,9 @@ class Subject:
             "keystrokes": _("Send these keys?"),
         }
         title = questions.get(self.request.effect, _("Allow this action?"))
+        if self.on_hosts:
+            count = len(self.request.hosts)
+            title = plural("Run this on {count} host?", "Run this on {count} hosts?", count)
         if self.request.refusal is not None:
             title = _("Run this command outside the sandbox?")
         text.append(title, "heading")
@@ -154,7 +173,23 @@ class Subject:
     def _command_lines(self, painter: Painter, width: int) -> list[str]:
         edits = self.request.effect == "edit"
         command = edit_words(self.request.command) if edits else self.request.command
-        return command_lines(command, painter, width, dollar=self.editable)
+        dollar = self.editable or self.on_hosts
+        return command_lines(command, painter, width, dollar=dollar)
+
+    def _hosts(self) -> list[Text]:
+        """Return every host, in the groups in which they are asked, and what ends the run."""
+        if not self.on_hosts:
+            return []
+        groups = host_groups(self.request.hosts, self.report.label)
+        names = [_("Hosts")] if len(groups) == 1 else []
+        names += [_("First"), *[_("Then")] * (len(groups) - 1)] if not names else []
+        lines = [
+            Text.assemble((f"{name}: ", "muted"), render_line(", ".join(group)))
+            for name, group in zip(names, groups, strict=True)
+        ]
+        if len(groups) > 1:
+            lines.append(Text(translate(HOSTS_STOP), "muted"))
+        return lines
 
     @cached_property
     def _diff(self) -> str | None:
@@ -184,7 +219,10 @@ class Subject:
         table.add_column(overflow="fold")
         if self.request.purpose and self.with_purpose:
             table.add_row(_("Purpose"), Text(one_line(self.facts.purpose(translate), 400)))
-        table.add_row(_("Folder"), Text(render_line(self.cwd)))
+        if self.on_hosts:
+            table.add_row(_("Inventory"), Text(render_line(self._inventory)))
+        else:
+            table.add_row(_("Folder"), Text(render_line(self.cwd)))
         effects = self.facts.effects(translate)
         if effects:
             table.add_row(_("Effects"), Text("\n".join(effects)))
@@ -192,6 +230,12 @@ class Subject:
         if reasons:
             table.add_row(_("Reason"), Text("; ".join([reasons[0], *map(_continued, reasons[1:])])))
         return table
+
+    @property
+    def _inventory(self) -> str:
+        told = self.request.arguments.get("inventory")
+        sources = told.get("sources", ()) if isinstance(told, Mapping) else ()
+        return ", ".join(map(str, sources))
 
     def _changes(self) -> list[Text]:
         old, new = words(render_line(self.original or ""), render_line(self.request.command))
@@ -268,12 +312,7 @@ class ApprovalQuestion(Question[Approval]):
                 start=render(self.subject.request.command),
             )
         if self.page == "confirm":
-            return Entry(
-                _("This is dangerous. Type yes and press Enter to run it; Esc goes back."),
-                _("This is dangerous. Type the whole word yes to run it."),
-                word=True,
-                waiting=_("This is dangerous."),
-            )
+            return self._confirmation
         if self._granting:
             session = _("Approve, and do not ask again in this session for:")
             project = _("Approve, and do not ask again in this project for:")
@@ -283,6 +322,27 @@ class ApprovalQuestion(Question[Approval]):
                 listed=tuple(translate(offer.label) for offer in self._offers),
             )
         return None
+
+    @property
+    def _confirmation(self) -> Entry:
+        """The word for what is dangerous; on other machines, their number."""
+        accepts, count = self.subject.confirming, len(self.subject.request.hosts)
+        panel = _("This is dangerous. Type yes and press Enter to run it; Esc goes back.")
+        line = _("This is dangerous. Type the whole word yes to run it.")
+        if self.subject.on_hosts:
+            panel = plural(
+                "This is dangerous. Type the number of hosts ({count}) and press Enter to run it; "
+                "Esc goes back.",
+                "This is dangerous. Type the number of hosts ({count}) and press Enter to run it; "
+                "Esc goes back.",
+                count,
+            )
+            line = plural(
+                "This is dangerous. Type the number of hosts ({count}) to run it.",
+                "This is dangerous. Type the number of hosts ({count}) to run it.",
+                count,
+            )
+        return Entry(panel, line, word=True, accepts=accepts, waiting=_("This is dangerous."))
 
     @property
     def _granting(self) -> bool:
@@ -399,10 +459,12 @@ class ApprovalQuestion(Question[Approval]):
         match self.page:
             case "reason":
                 return self.words(text)
-            case "confirm" if text.strip().lower() in YES_WORDS:
+            case "confirm" if text.strip().lower() in self.subject.confirming:
                 return Answered(Approval(self.subject.decision("approve")))
             case "confirm":
                 note = _("Not run. To run it, press {key} again and type yes.")
+                if self.subject.on_hosts:
+                    note = _("Not run. To run it, press {key} again and type the number of hosts.")
                 return replace(back, note=note.format(key=letter("approve")))
             case "edit":
                 decision = self.subject.edit(text)
@@ -422,7 +484,8 @@ class ApprovalQuestion(Question[Approval]):
 
     def menu(self) -> Sequence[str]:
         """Return the answers with their letters."""
-        keys = {"approve": _("yes")} if self.subject.dangerous else {}
+        word = self.subject.confirming[0] if self.subject.on_hosts else _("yes")
+        keys = {"approve": word} if self.subject.dangerous else {}
         return [
             f"{keys.get(action) or letter(action)} = {words}"
             for action, _panel, words in self._answers()
@@ -430,6 +493,8 @@ class ApprovalQuestion(Question[Approval]):
 
     def typed(self, line: str) -> Step[Approval] | None:
         """Take a line that is exactly a letter or its word."""
+        if self.subject.dangerous and self.subject.on_hosts and line in self.subject.confirming:
+            return replace(self, page="confirm")
         action = action_of("question", line)
         return self._act(action) if action and self._offered(action) else None
 

@@ -3,7 +3,7 @@
 What was typed before the question was shown never answers it: the menu comes only after a pause
 in which nothing was typed. A line answers only if it is exactly a key or its word. Any other line
 is a reason to reject, which Enter on an empty line then sends. A dangerous command takes the
-whole word "yes".
+whole word "yes", on other machines their number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import ANSWER_WORDS, YES_WORDS
+from kogniterm.ui.prompt.key_table import ANSWER_WORDS
 from kogniterm.ui.questions.question import (
     Answered,
     Document,
@@ -178,7 +178,7 @@ class LineQuestions:
     async def _enter(self, question: Question[Value], entry: Entry, said: str) -> Step[Value]:
         """Read the words that the question wants; `said` chose them, or is the whole word."""
         if entry.word:
-            if said.lower() in YES_WORDS:
+            if said.lower() in entry.accepts:
                 return question.entered(said)
             self._say(entry.ask)
             back = question.back()

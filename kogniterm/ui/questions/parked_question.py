@@ -113,7 +113,7 @@ def _body(question: ParkedQuestion) -> list[str]:
     if question.plan is not None:
         lines = plan_as_text(question.plan).splitlines()
     elif question.request is not None:
-        sign = "$ " if question.request.effect == "command" else ""
+        sign = "$ " if question.request.effect in ("command", "hosts") else ""
         lines = f"{sign}{render(question.request.command)}".split("\n")
     elif question.kind == "unknown":
         lines = [f"$ {render(question.title)}"]

@@ -40,14 +40,15 @@ class Entry:
     """Words that a question wants. `prompt` asks for them in the panel, `ask` line by line.
 
     They start from `start`. A `word` confirms: the panel takes it only after the pause, and shows
-    `waiting` until then. With `listed` choices, below a `heading`, the panel takes a key for each
-    instead of words.
+    `waiting` until then; it is one of `accepts`. With `listed` choices, below a `heading`, the
+    panel takes a key for each instead of words.
     """
 
     prompt: str = ""
     ask: str = ""
     start: str = ""
     word: bool = False
+    accepts: tuple[str, ...] = ()
     waiting: str = ""
     heading: str = ""
     listed: tuple[str, ...] = ()

@@ -15,13 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kogniterm.text.visible import one_line, render
-from kogniterm.types import Phrase, Plan, Usage
+from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
 from kogniterm.types import events as ev
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
 from kogniterm.ui.screen.diffs import diff, named_apart
+from kogniterm.ui.screen.host_lines import HostProgress, host_answers
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
 from kogniterm.ui.screen.status_line import Retry, Status, again, left_texts
@@ -101,6 +102,7 @@ class ScreenSink:
         self.running = False
         self.folders: dict[str, str] = {}
         self._unasked: dict[str, str] = {}
+        self._hosts: HostProgress | None = None
         self.agents = AgentLines()
         self.thoughts = Thoughts(clock, self.options.thoughts, self.options.unfold_key)
         self._attention = attention
@@ -207,6 +209,9 @@ class ScreenSink:
             ev.CommandDone: self._command_done,
             ev.KeyboardLent: self._keyboard_lent,
             ev.CommandEnded: self._command_ended,
+            ev.HostsStarted: self._hosts_started,
+            ev.HostAnswered: self._host_answered,
+            ev.HostsEnded: self._hosts_ended,
             ev.ActionProgress: self._action_progress,
             ev.ActionEnded: self._action_ended,
             ev.Notice: self._notice,
@@ -417,6 +422,26 @@ class ScreenSink:
         else:
             self.surface.commit(drawn)
 
+    def _hosts_started(self, event: ev.HostsStarted) -> None:
+        self._finish_block()
+        self._hosts = HostProgress(event.groups)
+        self._status.now(self._hosts.text())
+        self.surface.refresh()
+
+    def _host_answered(self, event: ev.HostAnswered) -> None:
+        if self._hosts is not None:
+            self._hosts.answered.add(event.answer.host)
+            self._status.now(self._hosts.text())
+        self.surface.refresh()
+
+    def _hosts_ended(self, event: ev.HostsEnded) -> None:
+        self._hosts = None
+        self._status.now(_("Thinking"))
+        for part in host_answers(
+            event.command, event.groups, self.painter.symbol, self.options.fold
+        ):
+            self.write(self.agents.inside_action(event.request_id, part))
+
     def _action_progress(self, event: ev.ActionProgress) -> None:
         self._status.now(one_line(f"{event.tool}: {event.text}", 100))
         self.surface.refresh()
@@ -424,6 +449,8 @@ class ScreenSink:
     def _action_ended(self, event: ev.ActionEnded) -> None:
         if event.tool == "ask_user" and not event.failed:
             return  # whoever asked has shown question and answer
+        if event.tool == RUN_ON_HOSTS:
+            return  # the answers were shown
         change = self._unasked.pop(event.request_id, "")
         ended = event.tool, event.arguments, event.observation
         folder = self.folders.get(event.request_id, "")

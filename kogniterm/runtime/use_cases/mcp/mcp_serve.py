@@ -22,8 +22,8 @@ from kogniterm.host.safe_files import resolved
 from kogniterm.runtime.build import open_session, open_user_store
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say
 from kogniterm.runtime.questions.client_questions import (
-    APPROVING_WORD,
     action_text,
+    approving_word,
     asked_text,
     plan_text,
 )
@@ -284,10 +284,11 @@ class _FormApprover:
         preview = self.session.undo.preview(request, report)
         facts = ActionFacts(request, report, verdict, preview)
         text = action_text(facts, self.session.executor.cwd, self.say)
-        values = await self.ask(_approval(text, self.say, danger=facts.dangerous))
+        word = approving_word(request) if facts.dangerous else ""
+        values = await self.ask(_approval(text, self.say, word=word))
         if values is None:
             return Decision("reject", request.command, events.BY_PROGRAM)
-        approved = values.get("decision") == (APPROVING_WORD if facts.dangerous else "approve")
+        approved = values.get("decision") == (word or "approve")
         reason = one_line(str(values.get("reason", "")), 500)
         if approved:
             return Decision("approve", request.command, events.BY_PROGRAM)
@@ -296,16 +297,16 @@ class _FormApprover:
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask whether the plan may start."""
         del previous
-        values = await self.ask(_approval(plan_text(plan, self.say), self.say, danger=False))
+        values = await self.ask(_approval(plan_text(plan, self.say), self.say))
         approved = values is not None and values.get("decision") == "approve"
         reason = one_line(str((values or {}).get("reason", "")), 500)
         return PlanReview("approve" if approved else "reject", plan, events.BY_PROGRAM, reason)
 
 
-def _approval(message: str, say: Say, *, danger: bool) -> Form:
-    """Return the form of an approval; a dangerous command needs a typed word."""
-    if danger:
-        told = say(Phrase("Dangerous. Type {word} to approve.", {"word": APPROVING_WORD}))
+def _approval(message: str, say: Say, *, word: str = "") -> Form:
+    """Return the form of an approval; a dangerous command needs a typed `word`."""
+    if word:
+        told = say(Phrase("Dangerous. Type {word} to approve.", {"word": word}))
         decision: dict[str, Any] = {"type": "string", "description": told}
     else:
         decision = {"type": "string", "enum": ["approve", "reject"]}

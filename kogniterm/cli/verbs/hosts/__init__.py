@@ -1,0 +1,1 @@
+"""The verb for many machines at once."""

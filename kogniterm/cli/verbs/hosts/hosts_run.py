@@ -1,0 +1,69 @@
+"""`kogniterm hosts run`: one task for many machines, with the options of `kogniterm run`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kogniterm.cli.options import HOSTS, TASK, Action, Argument, folder_of, settings_of
+from kogniterm.cli.run import (
+    OUTPUT,
+    PARK,
+    PLAN_ONLY,
+    SESSION_ID,
+    RunFront,
+    Sink,
+    do_task,
+    with_front,
+)
+from kogniterm.errors import UsageError
+
+if TYPE_CHECKING:
+    from kogniterm.types import UserInput
+
+
+def _run(args: argparse.Namespace) -> int:
+    return with_front(args, partial(_do, args))
+
+
+def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
+    """Find the hosts, then do the task; a wrong inventory leaves no session behind."""
+    hosts = asyncio.run(_hosts(args))
+    return do_task(args, front, sink, partial(_with_hosts, hosts))
+
+
+async def _hosts(args: argparse.Namespace) -> tuple[str, ...]:
+    from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
+    from kogniterm.runtime.services.host_commands import inventory_at
+
+    known = settings_of(args)
+    if known.hosts_inventory is None:
+        raise UsageError("Name the hosts with --inventory, a file or names with commas.")
+    inventory = inventory_at(known.hosts_inventory, folder_of(args))
+    return await AnsibleHosts().resolve(inventory, known.hosts_limit)
+
+
+def _with_hosts(hosts: tuple[str, ...], user_input: UserInput) -> UserInput:
+    """Return the task with its hosts; the user typed it without."""
+    from kogniterm import prompts
+
+    told = prompts.text("hosts.task", hosts=", ".join(hosts))
+    return replace(
+        user_input, text=f"{user_input.text}\n\n{told}", line=user_input.line or user_input.text
+    )
+
+
+RUN = Action(
+    "run",
+    "Do one task on many machines and exit",
+    _run,
+    (Argument(TASK, "What to do", "TASK", nargs="*"), *HOSTS, OUTPUT, SESSION_ID, PARK, PLAN_ONLY),
+    (
+        'kogniterm hosts run "which of them need a restart?" --inventory hosts.ini',
+        'kogniterm hosts run "set the time zone to UTC" --inventory web1,web2 --limit web1',
+    ),
+    session_options=True,
+)

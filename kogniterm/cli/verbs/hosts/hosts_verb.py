@@ -1,0 +1,21 @@
+"""`kogniterm hosts`: one command or task on many machines."""
+
+from __future__ import annotations
+
+import argparse
+from typing import cast
+
+from kogniterm.cli.options import Subparsers, add_actions
+from kogniterm.cli.verbs.hosts.hosts_run import RUN
+
+ACTIONS = (RUN,)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add `hosts` and its actions."""
+    add_actions(subparsers, "hosts", ACTIONS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the action; returns its exit status."""
+    return cast(int, args.perform(args))

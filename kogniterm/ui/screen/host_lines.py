@@ -1,0 +1,83 @@
+"""A command on hosts on the screen: how far it is, and the answers, equal ones once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.text import Text
+
+from kogniterm.text.visible import clean, render, render_line
+from kogniterm.types import Phrase
+from kogniterm.types.hosts import AnswerGroup, HostState
+from kogniterm.ui.locale import _, plural, translate
+from kogniterm.ui.screen.diffs import diff
+
+_STYLES: Mapping[HostState, tuple[str, str]] = {
+    "answered": ("done", "good"),
+    "failed": ("failed", "bad"),
+    "running": ("warn", "warn"),
+    "unknown": ("warn", "bad"),
+    "unreachable": ("failed", "warn"),
+    "not_started": ("pending", "muted"),
+}
+_STATES: Mapping[HostState, Phrase] = {
+    "answered": Phrase("answered"),
+    "failed": Phrase("failed"),
+    "running": Phrase("still running"),
+    "unknown": Phrase("outcome unknown"),
+    "unreachable": Phrase("not reachable"),
+    "not_started": Phrase("not started"),
+}
+
+
+@dataclass(slots=True)
+class HostProgress:
+    """The hosts of a running command, and those that answered."""
+
+    groups: Sequence[Sequence[str]]
+    answered: set[str] = field(default_factory=set)
+
+    def text(self) -> str:
+        """Return how far the command is: in which group, and how many hosts answered."""
+        every = [host for group in self.groups for host in group]
+        done = sum(host in self.answered for host in every)
+        total = plural("{count} host", "{count} hosts", len(every))
+        if len(self.groups) == 1:
+            return _("Running on {total}: {done} answered").format(total=total, done=done)
+        open_groups = (n for n, group in enumerate(self.groups, 1) if set(group) - self.answered)
+        number = next(open_groups, len(self.groups))
+        told = _("Running on {total}: group {number} of {groups}, {done} answered")
+        return told.format(total=total, number=number, groups=len(self.groups), done=done)
+
+
+def host_answers(
+    command: str, groups: Sequence[AnswerGroup], symbol: Callable[[str], str], fold: int
+) -> Iterator[Text]:
+    """Yield the command, then each group of equal answers, its output cut after `fold` lines."""
+    total = sum(len(group.hosts) for group in groups)
+    where = plural("on {count} host", "on {count} hosts", total)
+    yield Text.assemble(("$ ", "muted"), (render(command), "command"), (f"  {where}", "muted"))
+    for group in groups:
+        sign, style = _STYLES[group.state]
+        code = "" if group.exit_code is None else f", {_('exit')} {group.exit_code}"
+        head = Text.assemble((f"{symbol(sign)} ", style))
+        head.append(f"{translate(_STATES[group.state])}{code}: ", style)
+        head.append(render_line(", ".join(group.hosts)))
+        if group.reason is not None:
+            head.append(f"\n  {translate(group.reason)}", "muted")
+        yield head
+        if group.diff:
+            yield diff(f"@@\n{group.diff}" if not group.diff.startswith("@@") else group.diff,
+                       limit=fold)  # fmt: skip
+        elif group.output.strip():
+            yield _output(group.output, fold)
+
+
+def _output(output: str, fold: int) -> Text:
+    lines = clean(output).rstrip("\n").split("\n")
+    shown = [f"  {render_line(line)}" for line in lines[:fold]]
+    if len(lines) > fold:
+        more = plural("… {count} more line", "… {count} more lines", len(lines) - fold)
+        shown.append(f"  {more}")
+    return Text("\n".join(shown), "muted")
