@@ -9,6 +9,7 @@ of this machine and moment. Memory is the proportional share (PSS) of all proces
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pty
 import signal
@@ -43,8 +44,8 @@ def main() -> None:
         try:
             one_shot(args.runs, [KOGNITERM, "run", *model, "hi"], warm, plain)
             for kind, environ in (("plain", plain), ("warm", warm)):
-                total = memory_of(args.sessions, [KOGNITERM, *model], environ, name)
-                print(f"{args.sessions} prompts, {kind:6} {total / 1e6:7.0f} MB")
+                total, forked = memory_of(args.sessions, [KOGNITERM, *model], environ, name)
+                print(f"{args.sessions} prompts, {kind:6} {total / 1e6:7.0f} MB, {forked} forked")
         finally:
             subprocess.run([KOGNITERM, "warm", "stop"], env=warm, check=False)
 
@@ -67,8 +68,11 @@ def seconds(argv: list[str], environ: dict[str, str]) -> float:
     return time.monotonic() - began
 
 
-def memory_of(count: int, argv: list[str], environ: dict[str, str], mark: str) -> int:
-    """Open prompts, give each a turn, and return the bytes that all processes of `mark` take."""
+def memory_of(count: int, argv: list[str], environ: dict[str, str], mark: str) -> tuple[int, int]:
+    """Open prompts and give each a turn; return the bytes of all processes, and the warm prompts.
+
+    All processes are those with `mark` in their words.
+    """
     opened = []
     for _ in range(count):
         pid, terminal = pty.fork()
@@ -80,11 +84,15 @@ def memory_of(count: int, argv: list[str], environ: dict[str, str], mark: str) -
             seen += os.read(terminal, 65536)
     time.sleep(1)
     total = sum(share(process) for process in Path("/proc").glob("[0-9]*") if names(process, mark))
+    shown = subprocess.run(
+        [KOGNITERM, "warm", "status", "--json"], env=environ, check=True, capture_output=True
+    )
+    forked = sum(server["sessions"] for server in json.loads(shown.stdout)["servers"])
     for pid, terminal in opened:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(terminal)
-    return total
+    return total, forked
 
 
 def names(process: Path, mark: str) -> bool:

@@ -13,7 +13,10 @@ has progress bars and dialogs, and of snowballstemmer, whose package has 36 lang
 same holds for modules that others name only for inputs that KogniTerm does not give them.
 
 langchain-core imports requests for one function, which KogniTerm never calls; it loads requests
-when it is called.
+when it is called. It and pydantic look for versions of packages only where something is wrong, so
+importlib.metadata is loaded then. Plugins of pydantic, which would see all that is validated, are
+not looked for (its own switch, PYDANTIC_DISABLE_PLUGINS, would be seen by commands). The types of
+langchain-protocol are loaded when one of its messages is made.
 
 `tests/host/test_unused_libraries.py` compares both with the real libraries.
 """
@@ -29,7 +32,10 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+_TYPES = "langchain_protocol.protocol"
 _DEFERRED = (
+    "langchain_protocol",
+    _TYPES,
     "langgraph_sdk",
     "filetype",
     "prompt_toolkit",
@@ -40,7 +46,6 @@ _DEFERRED = (
 _BEFORE_ALL = {"prompt_toolkit": "prompt_toolkit.application"}
 """The first import of a package's own code, without which its modules import each other in a
 circle."""
-_WITH_REQUESTS = "langchain_core.utils.utils"
 _TRACING = "langsmith"
 CONTEXT = (
     "parent",
@@ -72,10 +77,10 @@ class _Finder(MetaPathFinder):
             return ModuleSpec(name, _StandInLoader(), is_package=name == _TRACING)
         if name.startswith(f"{_TRACING}."):
             return PathFinder.find_spec(name, load_tracing().__path__)
-        if name in _DEFERRED or name == _WITH_REQUESTS:
+        if name in _DEFERRED or name in _WITHOUT:
             spec = PathFinder.find_spec(name, path)
             if spec is not None and spec.loader is not None:
-                wrapper = _DeferringLoader if name in _DEFERRED else _WithoutRequests
+                wrapper = _DeferringLoader if name in _DEFERRED else _WithoutImports
                 spec.loader = wrapper(spec.loader)
             return spec
         return None
@@ -91,7 +96,7 @@ class _DeferringLoader(Loader):
         self.real = real
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Deferred(spec.name)
+        return _DeferredTypes(spec.name) if spec.name == _TYPES else _Deferred(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["_real_loader"] = self.real
@@ -105,13 +110,34 @@ class _Deferred(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__all__", "__version__"):
             raise AttributeError(name)  # the import system looks for these; no module has to
-        self.__class__ = ModuleType  # type: ignore[assignment]  # a module as any other, from here on
-        self.__dict__.pop("_real_loader").exec_module(self)
+        _load(self)
         return getattr(self, name)
 
 
-class _WithoutRequests(Loader):
-    """Loads langchain-core's module that names two classes of requests, without requests."""
+def _load(module: _Deferred) -> None:
+    module.__class__ = ModuleType  # type: ignore[assignment]  # a module as any other, from here on
+    module.__dict__.pop("_real_loader").exec_module(module)
+
+
+class _DeferredTypes(_Deferred):
+    """A module of types that others name in annotations; it is loaded to make a value of one."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            return super().__getattr__(name)
+
+        def make(_cls: type, *values: Any, **named: Any) -> Any:
+            if isinstance(self, _DeferredTypes):
+                _load(self)
+            return getattr(self, name)(*values, **named)
+
+        made = type(name, (), {"__new__": make, "__module__": self.__name__})
+        self.__dict__[name] = made
+        return made
+
+
+class _WithoutImports(Loader):
+    """Loads a module that names some of another, which is loaded when they are used."""
 
     def __init__(self, real: Loader) -> None:
         self.real = real
@@ -120,22 +146,44 @@ class _WithoutRequests(Loader):
         return self.real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        names = {"HTTPError": type("HTTPError", (OSError,), {}), "Response": object}
-        stand_in = SimpleNamespace(**names)
+        stand_ins = {name: make() for name, make in _WITHOUT[module.__name__].items()}
 
         def found(name: str, *more: Any) -> object:
-            return stand_in if name == "requests" else builtins.__import__(name, *more)
+            return stand_ins[name] if name in stand_ins else builtins.__import__(name, *more)
 
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": found}
         self.real.exec_module(module)
-        in_need = module.__dict__["raise_for_status_with_text"]
+        if "requests" in stand_ins:
+            _load_requests_in_need(module)
 
-        def raise_for_status_with_text(response: Any) -> None:
-            real = importlib.import_module("requests")
-            module.__dict__.update({name: getattr(real, name) for name in names})
-            in_need(response)
 
-        module.__dict__["raise_for_status_with_text"] = raise_for_status_with_text
+def _requests() -> SimpleNamespace:
+    return SimpleNamespace(HTTPError=type("HTTPError", (OSError,), {}), Response=object)
+
+
+def _load_requests_in_need(module: ModuleType) -> None:
+    in_need = module.__dict__["raise_for_status_with_text"]
+
+    def raise_for_status_with_text(response: Any) -> None:
+        real = importlib.import_module("requests")
+        module.__dict__.update(HTTPError=real.HTTPError, Response=real.Response)
+        in_need(response)
+
+    module.__dict__["raise_for_status_with_text"] = raise_for_status_with_text
+
+
+def _metadata() -> SimpleNamespace:
+    def version(package: str) -> str:
+        return str(importlib.import_module("importlib.metadata").version(package))
+
+    return SimpleNamespace(version=version, entry_points=lambda **_selected: ())
+
+
+_WITHOUT: Mapping[str, Mapping[str, Callable[[], SimpleNamespace]]] = {
+    "langchain_core.utils.utils": {"requests": _requests, "importlib.metadata": _metadata},
+    "pydantic.networks": {"importlib.metadata": _metadata},
+    "pydantic.plugin._loader": {"importlib.metadata": _metadata},
+}
 
 
 # --- LangSmith with tracing off -----------------------------------------------------------------

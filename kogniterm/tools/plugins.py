@@ -12,8 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import create_model
 
@@ -23,6 +22,9 @@ from kogniterm.protocols import Tool
 from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.types import EffectClass, Observation, Phrase, ToolSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution, EntryPoint
 
 GROUP = "kogniterm.tools"
 DeclaredEffect = Literal["none", "edit", "network", "command"]
@@ -95,6 +97,8 @@ class LoadedPlugins:
 
 def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins:
     """Return the tools of `packages`. The first of a name wins; the names `taken` are not free."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
     names, plugins, problems = set(taken), list[Plugin](), list[Phrase]()
     for package in packages:
         try:

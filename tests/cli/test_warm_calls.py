@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.host.installation import own_command
 from tests.support.forge import until
 from tests.support.warm import (
     KOGNITERM,
@@ -232,6 +233,36 @@ def test_a_signal_ends_a_call_and_its_command(warm: Warm, number: signal.Signals
         return was_warm
 
     until(interrupted)
+
+
+def test_a_call_of_a_worker_is_warm_and_ends_with_its_process_group(warm: Warm) -> None:
+    def killed() -> bool:
+        begun = warm.home / "begun"
+        begun.unlink(missing_ok=True)
+        process = subprocess.Popen(
+            [*own_command(), *warm.words("echo $$ >begun; sleep 1000")[1:]],
+            env=warm.environ,
+            cwd=warm.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        until(lambda: begun.exists() and begun.read_text().strip() != "")
+        was_warm, command = bool(forked(warm.server)), int(begun.read_text())
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        until(lambda: not Path(f"/proc/{command}").exists())
+        return was_warm
+
+    until(killed)
+
+
+def test_the_server_takes_less_than_its_limit(warm: Warm) -> None:
+    words = [KOGNITERM, "warm", "status", "--json"]
+    told = subprocess.run(words, env=warm.environ, capture_output=True, check=True).stdout
+    (memory,) = [one["memory"] for one in json.loads(told)["servers"] if one["pid"] == warm.server]
+    assert 20_000_000 < memory < 60_000_000
 
 
 def test_an_unusual_call_starts_plain(warm: Warm) -> None:

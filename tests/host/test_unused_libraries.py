@@ -161,3 +161,51 @@ for name in {sorted(used)}:
     assert os.wait()[1] == 0, name
 """
     python(KEEP_OUT + code)
+
+
+STREAMED = """
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+model = GenericFakeChatModel(messages=iter([AIMessage(content="one two", id="1")]))
+events = list(model.stream_events("go", version="v3"))
+from langchain_core.language_models._compat_bridge import MessageStartData, UsageInfo
+print(events, MessageStartData(event="message-start", role="ai"), type(UsageInfo()))
+"""
+VERSIONS = """
+import pydantic, pytest
+from langchain_core.utils.utils import check_package_version
+check_package_version("pydantic", gte_version="2.0")
+with pytest.raises(ValueError):
+    check_package_version("pydantic", lt_version="2.0")
+"""
+
+
+def test_messages_of_the_streaming_protocol_are_the_same() -> None:
+    # A message has a random ID.
+    random = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+    said = [random.sub("", python(before + STREAMED)) for before in ("", KEEP_OUT)]
+    assert "message-start" in said[0]
+    assert said[0] == said[1]
+
+
+def test_versions_of_packages_are_found_when_they_are_asked_for() -> None:
+    python(VERSIONS)
+    python(KEEP_OUT + VERSIONS)
+
+
+WATCHER = """
+print("loaded")
+def new_schema_validator(*_schema, **_more):
+    return None, None, None
+"""
+
+
+def test_plugins_of_pydantic_are_not_loaded(tmp_path: Path) -> None:
+    about = tmp_path / "watcher-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Name: watcher\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pydantic]\nwatcher = watcher\n")
+    (tmp_path / "watcher.py").write_text(WATCHER)
+    code = "import pydantic\nclass A(pydantic.BaseModel):\n    x: int\n"
+    said = [python(before + code, PYTHONPATH=str(tmp_path)) for before in ("", KEEP_OUT)]
+    assert said == ["loaded\n", ""]

@@ -49,19 +49,22 @@ _TO_GROUP = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signa
 _ENDING = {signal.SIGTERM}
 _MADV_DONTNEED = 4
 
-Stamp = tuple[int, int, int]
-
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The basis of all sessions: what their starts have in common, and the files it is from."""
+    """The basis of all sessions: what their starts have in common, and the files it is from.
+
+    `files` are separated by NUL and `stamps` by a line break: one string each, because to use the
+    names that the modules have would copy the memory around them in every keeper.
+    """
 
     key: str
-    files: dict[str, Stamp | None]
+    files: str
+    stamps: str
 
     def is_stale(self) -> bool:
         """Return whether one of the files has changed since it was loaded."""
-        return any(_stamp(file) != stamp for file, stamp in self.files.items())
+        return _stamps(self.files) != self.stamps
 
 
 class _EndedError(Exception):
@@ -83,7 +86,7 @@ def main(path: str, idle: float = IDLE_SECONDS) -> int:
     lock = _locked(path)
     if lock is None:  # another one serves here, or is about to
         return 0
-    world = World(key, _load())
+    world = World(key, *_load())
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
     with contextlib.suppress(FileNotFoundError):
@@ -115,8 +118,8 @@ def _locked(path: str) -> int | None:
     return lock
 
 
-def _load() -> dict[str, Stamp | None]:
-    """Import the libraries; return the stamps of all files that this depends on."""
+def _load() -> tuple[str, str]:
+    """Import the libraries; return all files that this depends on, and their stamps."""
     gc.disable()
     keep_out()
     for module in PRELOADED:
@@ -125,11 +128,13 @@ def _load() -> dict[str, Stamp | None]:
     package = Path(sys.modules["kogniterm"].__file__ or "").parent
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     data = [str(file) for file in package.rglob("*") if file.suffix not in (".py", ".pyc")]
-    files = {str(file) for file in (*loaded, *data, *sys.path, sys.executable) if file}
+    names = {str(file) for file in (*loaded, *data, *sys.path, sys.executable) if file}
+    files = "\0".join(sorted(names))
+    stamps = _stamps(files)
     # What a fork shares stays shared only as long as nobody writes to it.
     gc.freeze()
     _release_unwritten()
-    return {file: _stamp(file) for file in sorted(files)}
+    return files, stamps
 
 
 def _release_unwritten() -> None:
@@ -147,12 +152,16 @@ def _release_unwritten() -> None:
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
 
 
-def _stamp(file: str) -> Stamp | None:
+def _stamps(files: str) -> str:
+    return "\n".join(map(_stamp, files.split("\0")))
+
+
+def _stamp(file: str) -> str:
     try:
-        found = Path(file).stat()
+        found = os.stat(file)  # noqa: PTH116  # pathlib doubles the time of a start's check
     except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+        return ""
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _end(_number: int, _frame: object) -> None:
