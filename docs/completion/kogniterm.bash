@@ -27,10 +27,10 @@ _kogniterm() {
     cur=${words[-1]} prev=${words[-2]}
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
         case ${words[i]} in
-            --at|--batch|--batch-max-cost|--batch-max-tokens|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inventory|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--resume|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|-C|-p) ((i++)); continue ;;
+            --at|--batch|--batch-max-cost|--batch-max-tokens|--category|--command-timeout|--cwd|--digest|--effort|--env|--env-file|--executor|--file|--folder|--format|--header|--id|--input|--inventory|--lang|--limit|--list|--max-commands|--max-cost|--max-output|--max-session-cost|--max-session-tokens|--max-steps|--max-tokens|--memory|--mode|--model|--older-than|--only|--output|--plan|--plan-approval|--priority|--project|--prompt|--queue|--queues|--resume|--session|--slot|--slots|--source|--state|--text|--timeout|--to|--tries|--turn|--vault-password-file|-C|-p) ((i++)); continue ;;
         esac
         case "$at/${words[i]}" in
-            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/worker|/hosts|/hosts/run|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/warm|/warm/status|/warm/stop|/completion|/help) at+=/${words[i]} ;;
+            /run|/resume|/sessions|/sessions/list|/sessions/show|/sessions/search|/sessions/rename|/sessions/delete|/sessions/fork|/sessions/export|/sessions/report|/sessions/import|/queue|/queue/add|/queue/list|/queue/show|/queue/watch|/queue/inbox|/queue/cancel|/queue/retry|/queue/results|/queue/answer|/worker|/hosts|/hosts/run|/hosts/facts|/hosts/diff|/replay|/memory|/memory/list|/memory/search|/memory/show|/memory/lessons|/memory/add|/memory/edit|/memory/confirm|/memory/pin|/memory/undo|/memory/prefer|/memory/project|/memory/forget|/memory/export|/memory/import|/memory/prune|/recipe|/recipe/save|/recipe/list|/recipe/show|/recipe/run|/policy|/policy/check|/policy/test|/policy/permissions|/policy/revoke|/tools|/skills|/skills/list|/skills/show|/skills/trust|/skills/add|/skills/remove|/hooks|/hooks/list|/hooks/test|/trust|/audit|/audit/verify|/audit/show|/audit/anchor|/tour|/login|/logout|/import|/config|/config/show|/config/path|/config/prompts|/doctor|/models|/models/list|/models/pull|/models/remove|/mcp|/mcp/list|/mcp/add|/mcp/remove|/mcp/test|/mcp/trust|/mcp/login|/mcp/logout|/mcp/serve|/acp|/storage|/storage/check|/storage/migrate|/storage/copy|/storage/cache|/warm|/warm/status|/warm/stop|/completion|/help) at+=/${words[i]} ;;
         esac
     done
     case "$at:$prev" in
@@ -88,6 +88,10 @@ _kogniterm() {
         /hosts/run:--plan) _kogniterm_offer 'auto always never'; return ;;
         /hosts/run:--plan-approval) _kogniterm_offer 'auto always never'; return ;;
         /hosts/run:--mode) _kogniterm_offer 'ask accept-edits auto plan'; return ;;
+        /hosts/facts:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts/facts:--output) _kogniterm_offer 'text json'; return ;;
+        /hosts/diff:--lang) _kogniterm_offer 'auto en es'; return ;;
+        /hosts/diff:--output) _kogniterm_offer 'text json'; return ;;
         /replay:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory:--lang) _kogniterm_offer 'auto en es'; return ;;
         /memory/list:--lang) _kogniterm_offer 'auto en es'; return ;;
@@ -187,7 +191,7 @@ _kogniterm() {
         *:--cwd|*:--folder|*:--project|*:-C) _kogniterm_names folder; return ;;
         *:--model) _kogniterm_names models; return ;;
         *:--resume|*:--session) _kogniterm_names sessions; return ;;
-        *:--at|*:--batch|*:--batch-max-cost|*:--batch-max-tokens|*:--category|*:--command-timeout|*:--cwd|*:--digest|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--id|*:--input|*:--inventory|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--priority|*:--project|*:--prompt|*:--queue|*:--queues|*:--resume|*:--session|*:--slot|*:--slots|*:--source|*:--state|*:--text|*:--timeout|*:--to|*:--tries|*:--turn|*:-C|*:-p) return ;;
+        *:--at|*:--batch|*:--batch-max-cost|*:--batch-max-tokens|*:--category|*:--command-timeout|*:--cwd|*:--digest|*:--effort|*:--env|*:--env-file|*:--executor|*:--file|*:--folder|*:--format|*:--header|*:--id|*:--input|*:--inventory|*:--lang|*:--limit|*:--list|*:--max-commands|*:--max-cost|*:--max-output|*:--max-session-cost|*:--max-session-tokens|*:--max-steps|*:--max-tokens|*:--memory|*:--mode|*:--model|*:--older-than|*:--only|*:--output|*:--plan|*:--plan-approval|*:--priority|*:--project|*:--prompt|*:--queue|*:--queues|*:--resume|*:--session|*:--slot|*:--slots|*:--source|*:--state|*:--text|*:--timeout|*:--to|*:--tries|*:--turn|*:--vault-password-file|*:-C|*:-p) return ;;
     esac
     case "$at" in
         '') said='run resume sessions queue worker hosts replay memory recipe policy tools skills hooks trust audit tour login logout import config doctor models mcp acp storage warm completion help' flags='-h --help --lang --env-file --debug -V --version -p --prompt --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
@@ -214,8 +218,10 @@ _kogniterm() {
         '/queue/results') flags='-h --help --lang --env-file --debug --batch --state' ;;
         '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --json' ;;
         '/worker') flags='-h --help --lang --env-file --debug --queues --slots --until-empty' ;;
-        '/hosts') said='run' flags='-h --help --lang --env-file --debug' ;;
+        '/hosts') said='run facts diff' flags='-h --help --lang --env-file --debug' ;;
         '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/hosts/facts') flags='-h --help --lang --env-file --debug --inventory --limit --vault-password-file --ask-vault-pass --output' ;;
+        '/hosts/diff') flags='-h --help --lang --env-file --debug --inventory --limit --become --ask-become-pass --vault-password-file --ask-vault-pass --output' ;;
         '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;
         '/memory') said='list search show lessons add edit confirm pin undo prefer project forget export import prune' flags='-h --help --lang --env-file --debug' ;;
         '/memory/list') flags='-h --help --lang --env-file --debug --all --json --project' ;;

@@ -8,11 +8,11 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inventory --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn -C -p
+            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inventory --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file -C -p
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/worker' '/hosts' '/hosts/run' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -326,6 +326,8 @@ complete -c kogniterm -n '__kogniterm_at "/worker"' -l queues -x -d 'Queues to s
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l slots -x -d 'Tasks at once (default: 1)'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l until-empty -d 'Exit when nothing is queued and nothing runs'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'run' -d 'Do one task on many machines and exit'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'facts' -d 'Show system, memory, disk and other facts of many machines'
+complete -c kogniterm -n '__kogniterm_at "/hosts"' -a 'diff' -d 'Run a command that only reads on many machines, and compare the answers'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/hosts"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -365,6 +367,26 @@ complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-session-tokens -x 
 complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-session-cost -x -d 'Maximum cost of the whole session, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-commands -x -d 'Maximum number of commands per task'
 complete -c kogniterm -n '__kogniterm_at "/hosts/run"' -l max-output -x -d 'Maximum command output per task, in megabytes'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l inventory -x -d 'Inventory of Ansible: a file, a folder, or names with commas'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l limit -x -d 'Only these hosts of it, as a pattern of Ansible (default: all)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l vault-password-file -x -d 'File or program with the password of vaults'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l ask-vault-pass -d 'Ask for the password of vaults'
+complete -c kogniterm -n '__kogniterm_at "/hosts/facts"' -l output -x -a 'text json' -d 'Result as text or json (default: text)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l inventory -x -d 'Inventory of Ansible: a file, a folder, or names with commas'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l limit -x -d 'Only these hosts of it, as a pattern of Ansible (default: all)'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l become -d 'Run it as Ansible’s other user, usually root'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l ask-become-pass -d 'Ask for the password that this needs'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l vault-password-file -x -d 'File or program with the password of vaults'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l ask-vault-pass -d 'Ask for the password of vaults'
+complete -c kogniterm -n '__kogniterm_at "/hosts/diff"' -l output -x -a 'text json' -d 'Result as text or json (default: text)'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -f -a '(kogniterm completion --list sessions 2>/dev/null)'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/replay"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'

@@ -67,6 +67,3 @@ def stops(answers: Iterable[HostAnswer]) -> bool:
     """
     reached = [group for group in grouped(answers) if group.state != "unreachable"]
     return len(reached) != 1 or reached[0].state != "answered"
-
-
-__all__ = ["canary_groups", "grouped", "stops"]

@@ -408,6 +408,3 @@ async def _lines(program: ConfinedProgram) -> AsyncGenerator[dict[str, Any]]:
         kept = bytearray(rest)
         if len(kept) > _LONGEST_LINE:
             raise ExecutionError("Ansible wrote more than a host may answer.")
-
-
-__all__ = ["AnsibleHosts"]

@@ -59,19 +59,30 @@ def host_answers(
     where = plural("on {count} host", "on {count} hosts", total)
     yield Text.assemble(("$ ", "muted"), (render(command), "command"), (f"  {where}", "muted"))
     for group in groups:
-        sign, style = _STYLES[group.state]
-        code = "" if group.exit_code is None else f", {_('exit')} {group.exit_code}"
-        head = Text.assemble((f"{symbol(sign)} ", style))
-        head.append(f"{translate(_STATES[group.state])}{code}: ", style)
-        head.append(render_line(", ".join(group.hosts)))
-        if group.reason is not None:
-            head.append(f"\n  {translate(group.reason)}", "muted")
-        yield head
+        yield state_head(group.state, group.hosts, symbol, group.reason, group.exit_code)
         if group.diff:
             yield diff(f"@@\n{group.diff}" if not group.diff.startswith("@@") else group.diff,
                        limit=fold)  # fmt: skip
         elif group.output.strip():
             yield _output(group.output, fold)
+
+
+def state_head(
+    state: HostState,
+    hosts: Sequence[str],
+    symbol: Callable[[str], str],
+    reason: Phrase | None = None,
+    exit_code: int | None = None,
+) -> Text:
+    """Return how hosts that are alike stand, which they are, and why."""
+    sign, style = _STYLES[state]
+    code = "" if exit_code is None else f", {_('exit')} {exit_code}"
+    head = Text.assemble((f"{symbol(sign)} ", style))
+    head.append(f"{translate(_STATES[state])}{code}: ", style)
+    head.append(render_line(", ".join(hosts)))
+    if reason is not None:
+        head.append(f"\n  {translate(reason)}", "muted")
+    return head
 
 
 def _output(output: str, fold: int) -> Text:

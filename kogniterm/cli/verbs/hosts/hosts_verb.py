@@ -6,9 +6,10 @@ import argparse
 from typing import cast
 
 from kogniterm.cli.options import Subparsers, add_actions
+from kogniterm.cli.verbs.hosts.hosts_read import DIFF, FACTS
 from kogniterm.cli.verbs.hosts.hosts_run import RUN
 
-ACTIONS = (RUN,)
+ACTIONS = (RUN, FACTS, DIFF)
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -1,0 +1,223 @@
+"""`kogniterm hosts facts` and `hosts diff`: many machines side by side, without a model."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
+
+from kogniterm.cli.options import HOSTS, Action, Argument, folder_of, settings_of
+from kogniterm.cli.verb_helpers import paths_in_use, write_json
+from kogniterm.errors import (
+    EXIT_DONE,
+    EXIT_NOT_DONE,
+    RefusedError,
+    TurnInterruptedError,
+    UsageError,
+)
+from kogniterm.settings import environment, quick
+from kogniterm.storage.folders import named
+from kogniterm.text.answer_groups import grouped
+from kogniterm.types import Phrase
+from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, HostSecrets, Inventory
+from kogniterm.ui.display import Display, write_drawn
+from kogniterm.ui.locale import _, plural
+from kogniterm.ui.screen_preferences import from_quick
+
+if TYPE_CHECKING:
+    from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
+    from kogniterm.runtime.use_cases.host_overview import HostOverview
+
+_LINES = 200
+"""Lines of one group's output that are shown; `--output json` has all that is kept."""
+_SECONDS = 60
+"""Seconds that a command which only reads may take on a host."""
+T = TypeVar("T")
+FORM = Argument("--output", "Result as text or json", choices=("text", "json"), default="text")
+ACCESS = (
+    Argument("--vault-password-file", "File or program with the password of vaults", "FILE"),
+    Argument("--ask-vault-pass", "Ask for the password of vaults"),
+)
+"""Options for the vaults of an inventory, in the words of Ansible."""
+
+
+def _facts(args: argparse.Namespace) -> int:
+    from kogniterm.runtime.use_cases.host_overview import overview
+
+    async def gather(
+        runner: AnsibleHosts, inventory: Inventory, hosts: tuple[str, ...]
+    ) -> list[HostOverview]:
+        return [overview(one) for one in await runner.facts(inventory, hosts)]
+
+    found = asyncio.run(_of_hosts(args, gather))
+    if args.output == "json":
+        write_json([_plain(one) for one in found])
+    else:
+        from kogniterm.ui.screen.host_facts import fact_blocks
+
+        write_drawn(sys.stdout, fact_blocks(found, _symbol()))
+    return EXIT_DONE if all(one.state == "answered" for one in found) else EXIT_NOT_DONE
+
+
+def _diff(args: argparse.Namespace) -> int:
+    command = _read_only(args)
+
+    async def ask(
+        runner: AnsibleHosts, inventory: Inventory, hosts: tuple[str, ...]
+    ) -> list[HostAnswer]:
+        request = HostRequest(uuid4().hex, command, inventory, (hosts,), _SECONDS, args.become)
+        try:
+            return [answer async for answer in runner.run(request)]
+        except asyncio.CancelledError:
+            await runner.stop(request)
+            raise
+        finally:
+            await runner.discard(request)
+
+    groups = grouped(sorted(asyncio.run(_of_hosts(args, ask)), key=lambda one: one.host))
+    if args.output == "json":
+        write_json({"command": command, "groups": [_plain(one) for one in groups]})
+    else:
+        from kogniterm.ui.screen.host_lines import host_answers
+
+        write_drawn(sys.stdout, host_answers(command, groups, _symbol(), _LINES))
+    return EXIT_DONE if [one.state for one in groups] == ["answered"] else EXIT_NOT_DONE
+
+
+async def _of_hosts(
+    args: argparse.Namespace,
+    work: Callable[[AnsibleHosts, Inventory, tuple[str, ...]], Awaitable[T]],
+) -> T:
+    """Return what `work` finds out about the hosts; a terminal shows meanwhile what goes on."""
+    from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
+
+    inventory = _inventory(args)
+    runner = AnsibleHosts(secrets=await _secrets(args))
+    with _note(_("Reading the inventory …")):
+        hosts = await runner.resolve(inventory, settings_of(args).hosts_limit)
+    with _note(plural("Asking {count} host …", "Asking {count} hosts …", len(hosts))):
+        return await work(runner, inventory, hosts)
+
+
+def _inventory(args: argparse.Namespace) -> Inventory:
+    """Return the inventory. Raises `UsageError` for a folder whose Ansible settings may not run."""
+    from kogniterm.runtime.services.host_commands import inventory_at
+    from kogniterm.runtime.trust.trust_store import TrustStore
+
+    folder = folder_of(args)
+    trusted = TrustStore(paths_in_use().trust_file).knows(Path(folder))
+    if not trusted and Path(folder, "ansible.cfg").exists():
+        raise UsageError(
+            "{folder} has an ansible.cfg, which can run programs; trust the folder first with: "
+            "kogniterm trust",
+            folder=folder,
+        )
+    files = (args.vault_password_file,) if args.vault_password_file else ()
+    known = settings_of(args).hosts_inventory
+    found = inventory_at(known, folder) if known is not None else Inventory((), folder)
+    return replace(found, vault_files=tuple(str(named(folder, one)) for one in files))
+
+
+async def _secrets(args: argparse.Namespace) -> HostSecrets:
+    """Ask for the passwords that the options announce, without an echo."""
+    become = await _password(_("Password to become another user: ")) if _becomes(args) else ""
+    vault = await _password(_("Password of the vault: ")) if args.ask_vault_pass else ""
+    return HostSecrets(become, vault)
+
+
+def _becomes(args: argparse.Namespace) -> bool:
+    return getattr(args, "ask_become_pass", False)
+
+
+async def _password(prompt: str) -> str:
+    from kogniterm.ui.prompt.user_terminal import hidden_line
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "A password is typed at a terminal; without one, use --vault-password-file, or sudo "
+            "without a password."
+        )
+    typed = await hidden_line(sys.stdin.fileno(), sys.stderr.fileno(), prompt)
+    if not typed:
+        raise TurnInterruptedError("No password was typed.")
+    return typed
+
+
+def _read_only(args: argparse.Namespace) -> str:
+    """Return the command. Raises `RefusedError` unless it only reads, and no rule denies it."""
+    from kogniterm.cli.verbs.policy import Applying, judged
+    from kogniterm.runtime.services.policy_service import rules_of
+
+    words: list[str] = args.command_text
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    own = Applying(rules_of(paths_in_use().policy_file))
+    report, verdict = judged(command, folder_of(args), own, "manual")
+    if verdict.kind == "deny":
+        raise RefusedError("Your rules deny this command; kogniterm policy check explains it.")
+    if report.label != "safe_readonly":
+        why = report.reasons[0] if report.reasons else Phrase("It may change something.")
+        raise RefusedError(
+            "hosts diff runs commands that only read; for others use kogniterm hosts run. {why}",
+            why=why,
+        )
+    return command
+
+
+def _symbol() -> Callable[[str], str]:
+    return Display(from_quick(quick(environment()), "/")).painter.symbol
+
+
+def _plain(value: HostOverview | AnswerGroup) -> dict[str, object]:
+    """Return a value as it stands in JSON; a reason is a text."""
+    return {**asdict(value), "reason": None if value.reason is None else str(value.reason)}
+
+
+@contextmanager
+def _note(text: str) -> Iterator[None]:
+    """Show on a terminal what is being done, as long as it is."""
+    shown = sys.stderr.isatty()
+    if shown:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+FACTS = Action(
+    "facts",
+    "Show system, memory, disk and other facts of many machines",
+    _facts,
+    (*HOSTS, *ACCESS, FORM),
+    (
+        "kogniterm hosts facts --inventory hosts.ini",
+        "kogniterm hosts facts --inventory web1,web2 --output json",
+    ),
+)
+DIFF = Action(
+    "diff",
+    "Run a command that only reads on many machines, and compare the answers",
+    _diff,
+    (
+        Argument("command_text", "The command, with its quotes as one word", "COMMAND", nargs="+"),
+        *HOSTS,
+        Argument("--become", "Run it as Ansible's other user, usually root"),
+        Argument("--ask-become-pass", "Ask for the password that this needs"),
+        *ACCESS,
+        FORM,
+    ),
+    (
+        'kogniterm hosts diff "cat /etc/os-release" --inventory hosts.ini',
+        'kogniterm hosts diff "systemctl is-active nginx" --inventory hosts.ini --limit web',
+    ),
+)
