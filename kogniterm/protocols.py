@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from kogniterm.types import (
     ActionRequest,
@@ -17,6 +17,7 @@ from kogniterm.types import (
     ModelInfo,
     ModelRequest,
     Observation,
+    Phrase,
     Plan,
     PlanReview,
     RiskReport,
@@ -27,6 +28,15 @@ from kogniterm.types import (
 )
 from kogniterm.types.events import Event
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
+from kogniterm.types.queue_values import (
+    BatchBudget,
+    NewTask,
+    QueueCounts,
+    QueuedTask,
+    TaskEnd,
+    TaskState,
+    WorkerInfo,
+)
 
 
 class Clock(Protocol):
@@ -219,6 +229,104 @@ class HostRunner(Protocol):
 
         A host that cannot be reached keeps it; nothing is raised for that.
         """
+
+
+class Queue(Protocol):
+    """The tasks of one user, for those who add, look at and steer them.
+
+    Methods raise `StorageError` kinds; `UsageError` where they say so.
+    """
+
+    def close(self) -> None:
+        """Release the database."""
+
+    def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
+        """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
+
+        Raises `UsageError`.
+        """
+
+    def tasks(
+        self, *, states: Sequence[TaskState] = (), batch: str | None = None, limit: int = 1_000_000
+    ) -> list[QueuedTask]:
+        """Return tasks, the newest first."""
+
+    def find(self, reference: str) -> QueuedTask:
+        """Return the task with this ID or beginning of one. Raises `UsageError`."""
+
+    def counts(self, batch: str | None = None) -> QueueCounts:
+        """Return how many tasks are in each state, and what they cost."""
+
+    def workers(self) -> list[WorkerInfo]:
+        """Return the workers that are alive, as far as this process can tell."""
+
+    def hindrance(self, task: QueuedTask) -> Phrase | None:
+        """Return why no living worker would take a queued task; None if one would."""
+
+    def cancel(self, task_id: str) -> TaskState:
+        """Cancel a task; one that runs is stopped by its worker. Returns its state by now."""
+
+    def cancelled(self, task_ids: Collection[str]) -> list[str]:
+        """Return those of the tasks that the user cancelled."""
+
+    def retry(self, task_id: str, text: str | None) -> bool:
+        """Queue a task again, with `text` as another turn; False when it has not ended."""
+
+    def resume(self, task_id: str) -> bool:
+        """Queue a task again whose question was answered."""
+
+    def set_limit(self, queue: str, slots: int | None) -> None:
+        """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
+
+    def limits(self) -> dict[str, int]:
+        """Return how many tasks of a queue may run at once, for queues with a limit."""
+
+
+class WorkerQueue(Queue, Protocol):
+    """The tasks of one user, for workers too."""
+
+    @property
+    def poll(self) -> float:
+        """Return the seconds between two looks for a task, where nothing tells of it before."""
+
+    def register(self, worker: WorkerInfo) -> None:
+        """Add a worker, in place of one of the same name."""
+
+    def beat(self, worker: WorkerInfo) -> None:
+        """Note that a worker lives; one that was taken for lost is added again."""
+
+    def leave(self, name: str) -> None:
+        """Remove a worker."""
+
+    def claim(self, worker: WorkerInfo, queues: Collection[str]) -> QueuedTask | None:
+        """Take the next task of `queues` that `worker` may do, if any.
+
+        Higher priorities come first, and of the same priority, the batches take turns. No two
+        tasks run in one folder, nor more than the limit of a queue allows.
+        """
+
+    def reserve(self, task: QueuedTask) -> Literal["room", "later"] | Phrase:
+        """Reserve what a claimed task may spend in the budget of its batch.
+
+        `later` means that the rest is reserved by tasks that run; a sentence says why the task can
+        never start.
+        """
+
+    def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
+        """Record how a start ended; False when the task was taken from this worker meanwhile."""
+
+    def recover(
+        self, name: str = "", running: Collection[str] = (), *, silent: bool = True
+    ) -> list[str]:
+        """Queue the tasks of lost workers again; returns their IDs.
+
+        So are tasks of the worker `name` that are not among those `running` there: it took them
+        when the database went away. Without `silent`, workers on other machines that are only
+        silent do not count as lost.
+        """
+
+    async def listen(self, worker: WorkerInfo, wake: Callable[[], None]) -> None:
+        """Call `wake` whenever there may be something to do for `worker`, until cancelled."""
 
 
 EventSink = Callable[[Event], None]

@@ -1,25 +1,23 @@
-"""The queue in the database of the sessions: SQLite for one machine, PostgreSQL for many.
+"""The rows of the queue in the database of the sessions: what a task is, and how it stands.
 
-One implementation for both, of single statements that succeed or not: a task is taken by an
-`UPDATE` that finds it still queued, and the database itself refuses a second writer in a folder
-(a unique index on running tasks). On a server, row-level security shows each user their own tasks
-only, as with sessions. A lost worker is noticed by its silence, or at once where the operating
-system can tell.
+One table and one code for SQLite and PostgreSQL. Who gets which task when is up to the two queues
+that are built on it: `sqlite_queue` and `postgres_queue`. The database itself refuses a second
+writer in a folder (a unique index on running tasks). On a server, row-level security shows each
+user their own tasks only, as with sessions.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
-from kogniterm.fleet.batch_budget import BatchBudgets, within_budget
+from kogniterm.fleet.batch_budget import BatchBudgets, Room, within_budget
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
 from kogniterm.storage.database import Database, Row
@@ -28,12 +26,14 @@ from kogniterm.text.redact import redact
 from kogniterm.types import Phrase
 from kogniterm.types.queue_values import (
     ENDED_STATES,
+    MOST_PRIORITY,
     WAITING_STATES,
     BatchBudget,
     NewTask,
     QueueCounts,
     QueuedTask,
     TaskEnd,
+    TaskOverview,
     TaskState,
     WorkerInfo,
 )
@@ -42,9 +42,10 @@ SILENCE = 45.0
 """Seconds after which a silent worker on another machine counts as lost: longer than a session's
 lease, so that the session is free by then."""
 HEARTBEAT = 10.0
-_CANDIDATES = 20
 _SENTENCE = "sentence:"
 """Begins a stored reason that has a template and values."""
+SCHEDULED = -1
+"""The share of a task whose time has not come: it gets one when it has."""
 
 _TASK_COLUMNS = """id TEXT NOT NULL,
     queue TEXT NOT NULL,
@@ -79,7 +80,9 @@ _TASK_COLUMNS = """id TEXT NOT NULL,
     patch TEXT NOT NULL DEFAULT '',
     reserved_cost DOUBLE PRECISION NOT NULL DEFAULT 0,
     reserved_tokens BIGINT NOT NULL DEFAULT 0,
-    waits INTEGER NOT NULL DEFAULT 0"""
+    waits INTEGER NOT NULL DEFAULT 0,
+    share INTEGER NOT NULL DEFAULT 0,
+    job BIGINT"""
 
 _WORKER_COLUMNS = """name TEXT NOT NULL,
     host TEXT NOT NULL,
@@ -89,7 +92,26 @@ _WORKER_COLUMNS = """name TEXT NOT NULL,
     queues TEXT NOT NULL,
     slots INTEGER NOT NULL,
     version TEXT NOT NULL,
-    beat DOUBLE PRECISION NOT NULL"""
+    beat DOUBLE PRECISION NOT NULL,
+    delivery BIGINT"""
+
+_LIMIT_COLUMNS = "queue TEXT NOT NULL, slots INTEGER NOT NULL"
+
+
+_OVERVIEW = "id, queue, state, priority, worker, due, created, updated, seconds, tokens, cost"
+_GRANT_OPERATOR = f"""CREATE FUNCTION queue_grant_operator(operator text) RETURNS void
+LANGUAGE plpgsql AS $$ BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), operator);
+    EXECUTE format('GRANT SELECT ON schema_migrations TO %I', operator);
+    EXECUTE format('GRANT SELECT (user_id, {_OVERVIEW}) ON queue_tasks TO %I', operator);
+    EXECUTE format('DROP POLICY IF EXISTS %I ON queue_tasks', 'operator_' || operator);
+    EXECUTE format('CREATE POLICY %I ON queue_tasks FOR SELECT TO %I USING (true)',
+                   'operator_' || operator, operator);
+END $$"""
+"""Lets a role read these columns of all users; what a task is and what it answered stay theirs."""
+_IS_OPERATOR = """SELECT EXISTS (SELECT 1 FROM pg_policies, unnest(roles) AS role
+WHERE schemaname = current_schema() AND tablename = 'queue_tasks'
+AND starts_with(policyname, 'operator_') AND pg_has_role(role, 'member'))"""
 
 
 _BATCH_COLUMNS = """name TEXT NOT NULL,
@@ -106,16 +128,18 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
         ("queue_tasks", _TASK_COLUMNS, "id"),
         ("queue_workers", _WORKER_COLUMNS, "name"),
         ("queue_batches", _BATCH_COLUMNS, "name"),
+        ("queue_limits", _LIMIT_COLUMNS, "queue"),
     ):
         statements.append(f"CREATE TABLE {name} ({user}{columns}, PRIMARY KEY ({mine}{key}))")
-        statements += own_rows(name) if shared else ()
+        statements += own_rows(name, lenient=True) if shared else ()
     statements += [
-        f"CREATE INDEX queue_tasks_state ON queue_tasks ({mine}state, priority, due)",
+        f"CREATE INDEX queue_tasks_state ON queue_tasks ({mine}state, queue, priority, share)",
         f"CREATE INDEX queue_tasks_batch ON queue_tasks ({mine}batch, state)",
         # One writer a folder: the database refuses a second running task there.
         f"CREATE UNIQUE INDEX queue_tasks_folder ON queue_tasks ({mine}folder) "
         "WHERE state = 'running'",
     ]
+    statements += [_GRANT_OPERATOR] if shared else []
     return (Migration(1, "queue", tuple(statements)),)
 
 
@@ -123,7 +147,7 @@ QUEUE = Schema(
     "queue",
     _migrations(shared=False),
     _migrations(shared=True),
-    ("queue_tasks", "queue_workers", "queue_batches"),
+    ("queue_tasks", "queue_workers", "queue_batches", "queue_limits"),
 )
 
 _NEW = tuple(field.name for field in fields(NewTask))
@@ -140,8 +164,8 @@ def _task(row: Row) -> QueuedTask:
     return QueuedTask(NewTask(**new), **known)
 
 
-class DatabaseQueue:
-    """The tasks of one user in one database, for submitters and workers.
+class TaskTable:
+    """The tasks and workers of one user in one database.
 
     `me` is this process, which may be a worker. Methods raise `StorageError` kinds.
     """
@@ -162,9 +186,16 @@ class DatabaseQueue:
     def add(self, tasks: Sequence[NewTask], budget: BatchBudget | None = None) -> None:
         """Add all of `tasks` or none; `budget` is that of their batch, where it changes.
 
-        Raises `UsageError` for an ID that is taken, where the workers of a queue run another
-        version, and for a task without a limit in a batch with a budget.
+        Raises `UsageError` for an ID that is taken, a priority out of range, where the workers of
+        a queue run another version, and for a task without a limit in a batch with a budget.
         """
+        for task in tasks:
+            if abs(task.priority) > MOST_PRIORITY:
+                raise UsageError(
+                    "The priority {value} is outside of -{most} to {most}.",
+                    value=task.priority,
+                    most=MOST_PRIORITY,
+                )
         for queue in sorted({task.queue for task in tasks}):
             self._check_version(queue)
         moment = self._database.clock()
@@ -173,16 +204,17 @@ class DatabaseQueue:
                 if budget is not None:
                     self.budgets.set(tasks[0].batch, budget)
                 tasks = within_budget(tasks, self.budgets.of(tasks[0].batch))
-            for number, task in enumerate(tasks):
+            shares = self._shares(tasks, moment)
+            for number, (task, share) in enumerate(zip(tasks, shares, strict=True)):
                 # The order of submission, also within one moment.
-                self._insert(task, moment + number * 1e-6)
+                self._insert(task, moment + number * 1e-6, share)
 
-    def _insert(self, task: NewTask, moment: float) -> None:
+    def _insert(self, task: NewTask, moment: float, share: int) -> None:
         try:
             self._database.execute(
                 "INSERT INTO queue_tasks (id, text, folder, data, options, queue, batch, "
-                "priority, due, tries, workspace, recipe, state, created, updated, version) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
+                "priority, due, tries, workspace, recipe, state, created, updated, version, share) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)",
                 (
                     task.id,
                     redact(task.text),
@@ -199,6 +231,7 @@ class DatabaseQueue:
                     moment,
                     moment,
                     self._version,
+                    share,
                 ),
             )
         except DuplicateError as error:
@@ -216,6 +249,59 @@ class DatabaseQueue:
                 theirs=", ".join(sorted(others)),
                 mine=self._version,
             )
+
+    def _shares(self, tasks: Sequence[NewTask], now: float) -> list[int]:
+        """Return the places of new tasks among those of the same priority."""
+        last: dict[tuple[str, int, str], int] = {}
+        found = []
+        for task in tasks:
+            key = (task.queue, task.priority, task.batch)
+            if task.due > now:
+                found.append(SCHEDULED)
+                continue
+            last[key] = last[key] + 1 if key in last else self._share(*key)
+            found.append(last[key])
+        return found
+
+    def _share(self, queue: str, priority: int, batch: str) -> int:
+        """Return the place of the next task of a batch: the start tag of start-time fair queueing.
+
+        A batch is a flow, and each task of it has the length 1. The virtual time is the place of
+        what runs, or of what comes next. Source: Goyal, Vin, Cheng, "Start-time fair queueing",
+        SIGCOMM 1996.
+        """
+        row = self._database.one(
+            "SELECT max(share) + 1 FROM queue_tasks WHERE batch = ? "
+            "AND state IN ('queued', 'running') AND queue = ? AND priority = ? AND share >= 0",
+            (batch, queue, priority),
+        )
+        return max(self._virtual_time(queue, priority), (row and row[0]) or 0)
+
+    def _virtual_time(self, queue: str, priority: int) -> int:
+        row = self._database.one(
+            "SELECT (SELECT max(share) FROM queue_tasks WHERE state = 'running' AND priority = ?), "
+            "(SELECT min(share) FROM queue_tasks "
+            "WHERE state = 'queued' AND queue = ? AND priority = ? AND share >= 0)",
+            (priority, queue, priority),
+        )
+        return max(0, *(one or 0 for one in row or ()))
+
+    def _share_again(self, task_id: str, *, next_one: bool = False) -> int:
+        """Give a task its place anew, and return it: it comes back, or its time has come.
+
+        With `next_one` it does not queue behind its batch.
+        """
+        row = self._database.one(
+            "SELECT queue, priority, batch FROM queue_tasks WHERE id = ?", (task_id,)
+        )
+        if row is None:
+            return 0
+        queue, priority, batch = row
+        share = (
+            self._virtual_time(queue, priority) if next_one else self._share(queue, priority, batch)
+        )
+        self._database.run("UPDATE queue_tasks SET share = ? WHERE id = ?", (share, task_id))
+        return share
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -256,6 +342,10 @@ class DatabaseQueue:
             ids=", ".join(one.id for one in found),
         )
 
+    def _task(self, task_id: str) -> QueuedTask | None:
+        row = self._database.one(f"SELECT {_COLUMNS} FROM queue_tasks WHERE id = ?", (task_id,))
+        return None if row is None else _task(row)
+
     def counts(self, batch: str | None = None) -> QueueCounts:
         """Return how many tasks are in each state, and what they cost."""
         tests, values = _where((), batch)
@@ -270,9 +360,12 @@ class DatabaseQueue:
             sum(int(tokens) for *_others, tokens in rows),
         )
 
-    def workers(self) -> list[WorkerInfo]:
-        """Return the workers that are alive, as far as this process can tell."""
-        silent = self._database.clock() - SILENCE
+    def workers(self, *, silent: bool = True) -> list[WorkerInfo]:
+        """Return the workers that are alive, as far as this process can tell.
+
+        Without `silent`, those of other machines count as alive that have been silent for long.
+        """
+        earliest = self._database.clock() - SILENCE if silent else 0.0
         rows = self._database.execute(
             "SELECT name, host, boot, pid, started, queues, slots, version, beat FROM queue_workers"
         )
@@ -280,7 +373,7 @@ class DatabaseQueue:
         for *known, beat in rows:
             name, host, boot, pid, started, queues, slots, version = known
             holder = Holder(host, boot, pid, started)
-            if not is_gone(holder, self._me, expired=beat < silent):
+            if not is_gone(holder, self._me, expired=beat < earliest):
                 queues = tuple(json.loads(queues))
                 found.append(WorkerInfo(name, host, boot, pid, started, queues, slots, version))
         return found
@@ -322,12 +415,29 @@ class DatabaseQueue:
         if text is not None:
             more += ", turn = turn + 1, text = ?"
             values = (*values, redact(text))
-        allowed = ("queued", "unknown", *ENDED_STATES)
-        return self._set(task_id, "queued", allowed, more, values)
+        with self._database.transaction():
+            self._share_again(task_id)
+            allowed = ("queued", "unknown", *ENDED_STATES)
+            return self._set(task_id, "queued", allowed, more, values)
 
     def resume(self, task_id: str) -> bool:
         """Queue a task again whose question was answered."""
-        return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
+        with self._database.transaction():
+            self._share_again(task_id, next_one=True)
+            return self._set(task_id, "queued", WAITING_STATES, "due = 0, question = ''")
+
+    def set_limit(self, queue: str, slots: int | None) -> None:
+        """Let at most `slots` tasks of a queue run at once, on all workers; None: any number."""
+        with self._database.transaction():
+            self._database.run("DELETE FROM queue_limits WHERE queue = ?", (queue,))
+            if slots is not None:
+                self._database.run(
+                    "INSERT INTO queue_limits (queue, slots) VALUES (?, ?)", (queue, slots)
+                )
+
+    def limits(self) -> dict[str, int]:
+        """Return how many tasks of a queue may run at once, for queues with a limit."""
+        return dict(self._database.execute("SELECT queue, slots FROM queue_limits ORDER BY queue"))
 
     def _set(
         self,
@@ -371,51 +481,43 @@ class DatabaseQueue:
         """Remove a worker."""
         self._database.execute("DELETE FROM queue_workers WHERE name = ?", (name,))
 
-    def beat(self, name: str) -> None:
-        """Note that a worker lives."""
-        self._database.run(
-            "UPDATE queue_workers SET beat = ? WHERE name = ?", (self._database.clock(), name)
+    def beat(self, worker: WorkerInfo) -> None:
+        """Note that a worker lives; one that was taken for lost is added again."""
+        changed = self._database.run(
+            "UPDATE queue_workers SET beat = ? WHERE name = ?",
+            (self._database.clock(), worker.name),
         )
+        if not changed:
+            self.register(worker)
 
-    def cancelled_of(self, name: str) -> list[str]:
-        """Return the running tasks of a worker that the user cancelled."""
+    def cancelled(self, task_ids: Collection[str]) -> list[str]:
+        """Return those of the tasks that the user cancelled."""
+        marks = ", ".join("?" * len(task_ids))
         rows = self._database.execute(
-            "SELECT id FROM queue_tasks WHERE worker = ? AND state = 'running' AND cancelled = 1",
-            (name,),
+            f"SELECT id FROM queue_tasks WHERE id IN ({marks}) "
+            "AND (state = 'cancelled' OR state = 'running' AND cancelled = 1)",
+            tuple(task_ids),
         )
         return [task_id for (task_id,) in rows]
 
-    def claim(self, worker: WorkerInfo) -> QueuedTask | None:
-        """Take the next task that `worker` may do, if any.
+    def _take(self, task_id: str, worker: WorkerInfo) -> bool:
+        """Give a queued task to `worker`, if nobody has it.
 
-        Higher priorities come first; of the same priority, the batch with the fewest running
-        tasks, so that a long batch does not hold up a short one.
+        Raises `DuplicateError` where another task runs in its folder.
         """
-        now = self._database.clock()
-        marks = ", ".join("?" * len(worker.queues))
-        rows = self._database.execute(
-            "SELECT id FROM queue_tasks AS task "
-            f"WHERE state = 'queued' AND due <= ? AND version = ? AND queue IN ({marks}) "
-            "AND NOT EXISTS (SELECT 1 FROM queue_tasks AS other "
-            "WHERE other.state = 'running' AND other.folder = task.folder) "
-            "ORDER BY priority DESC, (SELECT count(*) FROM queue_tasks AS beside "
-            "WHERE beside.state = 'running' AND beside.batch = task.batch), created, id LIMIT ?",
-            (now, worker.version, *worker.queues, _CANDIDATES),
+        taken = self._database.run(
+            "UPDATE queue_tasks SET state = 'running', worker = ?, claim = ?, updated = ? "
+            "WHERE id = ? AND state = 'queued'",
+            (worker.name, secrets.token_hex(8), self._database.clock(), task_id),
         )
-        for (task_id,) in rows:
-            claim = secrets.token_hex(8)
-            with suppress(DuplicateError):  # another task began in this folder meanwhile
-                taken = self._database.run(
-                    "UPDATE queue_tasks SET state = 'running', worker = ?, claim = ?, updated = ? "
-                    "WHERE id = ? AND state = 'queued'",
-                    (worker.name, claim, now, task_id),
-                )
-                if taken == 1:
-                    return self.find(task_id)
-        return None
+        return taken == 1
 
     def finish(self, task: QueuedTask, end: TaskEnd) -> bool:
         """Record how a start ended; False when the task was taken from this worker meanwhile."""
+        return self._write_end(task, self._after(task, end))
+
+    def _after(self, task: QueuedTask, end: TaskEnd) -> Mapping[str, object]:
+        """Return the columns of a task after a start that ended so."""
         lost = task.lost + 1 if end.lost else task.lost
         state, reason = end.state, end.reason
         if end.lost and lost >= task.task.tries:
@@ -423,6 +525,7 @@ class DatabaseQueue:
             reason = _gave_up(lost)
         if state == "queued" and self._is_cancelled(task):
             state = "cancelled"
+        now = self._database.clock()
         values: dict[str, object] = {
             "state": state,
             "stop": end.stop,
@@ -436,11 +539,16 @@ class DatabaseQueue:
             "due": end.due,
             "lost": lost,
             "waits": end.waits,
-            "updated": self._database.clock(),
+            "updated": now,
             "worker": "" if state == "queued" else task.worker,
         }
+        if state == "queued" and end.due > now:
+            values["share"] = SCHEDULED
         if state == "queued" and end.next_text is not None:
             values |= {"turn": task.turn + 1, "text": redact(end.next_text)}
+        return values
+
+    def _write_end(self, task: QueuedTask, values: Mapping[str, object]) -> bool:
         assigned = ", ".join(f"{name} = ?" for name in values)
         changed = self._database.run(
             f"UPDATE queue_tasks SET {assigned} WHERE id = ? AND claim = ? AND state = 'running'",
@@ -448,24 +556,35 @@ class DatabaseQueue:
         )
         return changed == 1
 
+    def reserve(self, task: QueuedTask) -> Room | Phrase:
+        """Reserve what a claimed task may spend; see `BatchBudgets.reserve`."""
+        return self.budgets.reserve(task)
+
     def _is_cancelled(self, task: QueuedTask) -> bool:
         row = self._database.one("SELECT cancelled FROM queue_tasks WHERE id = ?", (task.id,))
         return bool(row and row[0])
 
-    def recover(self) -> list[str]:
-        """Queue the tasks of lost workers again; returns their IDs."""
-        alive = {one.name for one in self.workers()}
-        rows = self._database.execute(f"SELECT {_COLUMNS} FROM queue_tasks WHERE state = 'running'")
-        lost = [task for task in map(_task, rows) if task.worker not in alive]
-        end = TaskEnd("queued", reason=_LOST, lost=True)
-        found = [task.id for task in lost if self.finish(task, end)]
-        self._forget_workers(alive)
-        return found
+    def _lost(self, name: str, running: Collection[str], *, silent: bool) -> list[str]:
+        """Return the tasks of workers that are gone, and remove these workers.
 
-    def _forget_workers(self, alive: Iterable[str]) -> None:
-        for (name,) in self._database.execute("SELECT name FROM queue_workers"):
-            if name not in alive:
-                self.leave(name)
+        Of the worker `name`, return those that are not among the `running` ones.
+        """
+        known = {name for (name,) in self._database.execute("SELECT name FROM queue_workers")}
+        alive = {one.name for one in self.workers(silent=silent)}
+        for gone in known - alive:
+            self.leave(gone)
+        rows = self._database.execute("SELECT id, worker FROM queue_tasks WHERE state = 'running'")
+        return [
+            task_id
+            for task_id, worker in rows
+            if worker not in alive or (worker == name and task_id not in running)
+        ]
+
+    def _lose(self, task_ids: Iterable[str]) -> list[str]:
+        """Queue tasks again whose workers were lost; returns those for which that is so."""
+        end = TaskEnd("queued", reason=_LOST, lost=True)
+        tasks = [task for task_id in task_ids if (task := self._task(task_id)) is not None]
+        return [task.id for task in tasks if self.finish(task, end)]
 
 
 _LOST = Phrase("Its worker was lost; another one continues it.")
@@ -501,6 +620,20 @@ def _where(states: Sequence[TaskState], batch: str | None) -> tuple[str, tuple[A
     return (f"WHERE {' AND '.join(tests)} " if tests else ""), tuple(values)
 
 
-def open_queue(location: Path | str, user: str, data: Path) -> DatabaseQueue:
-    """Open the queue in the database of the sessions. Raises `StorageError` kinds."""
-    return DatabaseQueue(Database(location, QUEUE, user=user, heads=data))
+def overview(database: Database, limit: int) -> list[TaskOverview]:
+    """Return the tasks of all users as an operator sees them, the newest first.
+
+    Raises `UsageError` where the role of the connection may not see them.
+    """
+    if not database.is_postgres:
+        raise UsageError("This database has the tasks of one user; leave out --all-users.")
+    if not database.execute(_IS_OPERATOR)[0][0]:
+        raise UsageError(
+            "The database role of {place} is no operator of the queue; see Operators in "
+            "docs/many-machines.md.",
+            place=database.place,
+        )
+    rows = database.execute(
+        f"SELECT user_id, {_OVERVIEW} FROM queue_tasks ORDER BY created DESC, id LIMIT ?", (limit,)
+    )
+    return [TaskOverview(*row) for row in rows]

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import signal
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kogniterm.errors import StorageCorruptError, StorageError
 from kogniterm.fleet.batch_budget import out_of_budget, with_spent
-from kogniterm.fleet.task_database import HEARTBEAT, DatabaseQueue
-from kogniterm.fleet.task_run import TaskRun, next_words
+from kogniterm.fleet.orphans import stop_child
+from kogniterm.fleet.task_database import HEARTBEAT, SILENCE
+from kogniterm.fleet.task_run import GRACE, TaskRun, next_words
+from kogniterm.protocols import WorkerQueue
 from kogniterm.runtime.unattended.stored_answers import open_question
-from kogniterm.sessions.journal.ownership import is_held, this_process
+from kogniterm.sessions.journal.ownership import Holder, held_here, is_held, this_process
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo
 
-POLL = 0.5
-"""Seconds between two looks for a task: short beside a task, and cheap for a database."""
 _HELD_AGAIN = 10.0
 """Seconds until a task is tried again whose session is still open in another process."""
+_TRY_AGAIN = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Seconds between attempts to reach a database that is away; the last one is repeated."""
 
 Report = Callable[[QueuedTask, TaskEnd | None], None]
 """Takes a task that starts (None) or has ended."""
+Trouble = Callable[[StorageError | None], None]
+"""Takes the error when the database is away, and None when it is back."""
 
 
 @dataclass(slots=True)
@@ -35,18 +43,25 @@ class Worker:
     """Runs tasks of some queues, up to `info.slots` at once.
 
     `store` are the sessions that belong to the tasks, `outputs` is the folder of the children's
-    files. With `until_empty` it ends once nothing is queued or running.
+    files. `shares` is the most tasks of a queue at once here. With `until_empty` it ends once
+    nothing is queued or running. While the database is away, the children go on.
     """
 
-    queue: DatabaseQueue
+    queue: WorkerQueue
     store: SessionStore
     info: WorkerInfo
     outputs: Path
     report: Report = lambda task, end: None
+    trouble: Trouble = lambda error: None
+    shares: Mapping[str, int] = field(default_factory=dict)
     until_empty: bool = False
     _running: dict[str, tuple[TaskRun, asyncio.Task[None]]] = field(default_factory=dict)
     _draining: bool = False
+    _handed_over: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked: dict[Holder, float] = field(default_factory=dict)
+    _failures: int = 0
+    _trust_silence: float = 0.0
 
     @property
     def running(self) -> int:
@@ -56,19 +71,22 @@ class Worker:
     async def run(self) -> None:
         """Work until drained."""
         self.queue.register(self.info)
-        beating = asyncio.ensure_future(self._beat())
+        aside = [
+            asyncio.ensure_future(one)
+            for one in (self._beat(), self.queue.listen(self.info, self._wake.set))
+        ]
         try:
             while not self._draining or self._running:
-                self._cancel(self.queue.cancelled_of(self.info.name))
-                if not self._draining:
-                    self.queue.recover()
-                    self._fill()
-                    if self.until_empty and not self._running and self.queue.counts().is_over:
-                        break
-                await self._pause()
+                self._wake.clear()
+                if self._with_database(self._look):
+                    break
+                await self._pause(self._wait())
         finally:
-            beating.cancel()
-            self.queue.leave(self.info.name)
+            for one in aside:
+                one.cancel()
+            await asyncio.gather(*aside, return_exceptions=True)
+            with suppress(StorageError):  # others notice that this process has gone
+                self.queue.leave(self.info.name)
 
     def drain(self) -> None:
         """Take no more tasks; those that run go on to their end."""
@@ -78,12 +96,27 @@ class Worker:
     def hand_over(self) -> None:
         """Stop what runs, so that other workers continue it."""
         self.drain()
+        self._handed_over = True
         for run, _task in self._running.values():
             run.hand_over()
 
+    def _look(self) -> bool:
+        """Do what there is to do by now; returns whether there will be nothing more."""
+        self._cancel()
+        if self._draining:
+            return False
+        silent = time.monotonic() >= self._trust_silence
+        self.queue.recover(self.info.name, self._running, silent=silent)
+        self._fill()
+        return self.until_empty and not self._running and self.queue.counts().is_over
+
     def _fill(self) -> None:
         while len(self._running) < self.info.slots:
-            task = self.queue.claim(self.info)
+            here = Counter(run.task.task.queue for run, _task in self._running.values())
+            free = [
+                one for one in self.info.queues if here[one] < self.shares.get(one, self.info.slots)
+            ]
+            task = self.queue.claim(self.info, free) if free else None
             if task is None:
                 return
             if is_held(self.store.database, task.id, this_process()):
@@ -91,7 +124,7 @@ class Worker:
                 due = time.time() + _HELD_AGAIN
                 self._leave(task, TaskEnd("queued", due=due, reason=task.reason))
                 continue
-            if (budget := self.queue.budgets.reserve(task)) != "room":
+            if (budget := self.queue.reserve(task)) != "room":
                 end = out_of_budget(budget)
                 self._leave(task, end)
                 if end.state == "failed":
@@ -109,35 +142,79 @@ class Worker:
     async def _do(self, run: TaskRun) -> None:
         task = run.task
         try:
-            end = with_spent(await run.run(), self.store, task.id)
+            end = await run.run()
             if end.state == "queued" and end.stop:  # its turn has ended: another one goes on
                 end = replace(end, next_text=next_words(task))
-            self.queue.finish(task, end)
-            if end.state in ("parked", "unknown") and open_question(self.store, task.id) is None:
-                self.queue.resume(task.id)  # it was answered before this was written
+            while not self._with_database(lambda: self._record(task, end)):
+                if self._handed_over:
+                    return  # others find out that this worker has gone
+                await asyncio.sleep(self._wait())
             self.report(task, end)
         finally:
             del self._running[task.id]
             self._wake.set()
 
-    def _cancel(self, ids: list[str]) -> None:
-        for task_id in ids:
+    def _record(self, task: QueuedTask, end: TaskEnd) -> bool:
+        self.queue.finish(task, with_spent(end, self.store, task.id))
+        if end.state in ("parked", "unknown") and open_question(self.store, task.id) is None:
+            self.queue.resume(task.id)  # it was answered before this was written
+        return True
+
+    def _cancel(self) -> None:
+        """Stop the tasks that were cancelled: those of this worker, and what lost ones left."""
+        held = held_here(self.store.database, this_process())
+        known = {*self._running, *held}
+        for task_id in self.queue.cancelled(known) if known else ():
             found = self._running.get(task_id)
-            if found is not None and not found[0].cancelled:
+            if found is None:
+                self._stop_left_behind(task_id, held[task_id])
+            elif not found[0].cancelled:
                 found[0].cancel()
 
-    async def _pause(self) -> None:
-        self._wake.clear()
+    def _stop_left_behind(self, task_id: str, holder: Holder) -> None:
+        """Stop a child of a lost worker: ask it once, and end it when it does not."""
+        if holder not in self._asked:
+            self._asked[holder] = time.monotonic()
+            stop_child(task_id, holder)
+        elif self._asked[holder] + GRACE < time.monotonic():
+            stop_child(task_id, holder, signal.SIGKILL)
+
+    # --- the database may be away ------------------------------------------------------------
+
+    def _with_database(self, act: Callable[[], bool]) -> bool:
+        """Return what `act` returns; False where the database is away."""
         try:
-            async with asyncio.timeout(POLL):
+            done = act()
+        except StorageCorruptError:
+            raise
+        except StorageError as error:
+            if not self._failures:
+                self.trouble(error)
+            self._failures += 1
+            return False
+        if self._failures:
+            # All workers were silent meanwhile: give those of other machines time to speak.
+            self._trust_silence = time.monotonic() + SILENCE
+            self._failures = 0
+            self.trouble(None)
+        return done
+
+    def _wait(self) -> float:
+        """Return the seconds until the next look."""
+        if not self._failures:
+            return self.queue.poll
+        return _TRY_AGAIN[min(self._failures, len(_TRY_AGAIN)) - 1]
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
                 await self._wake.wait()
-        except TimeoutError:
-            return
 
     async def _beat(self) -> None:
         while True:
-            self.queue.beat(self.info.name)
             await asyncio.sleep(HEARTBEAT)
+            with suppress(StorageError):  # the next look tells of it
+                self.queue.beat(self.info)
 
 
 def this_worker(queues: tuple[str, ...], slots: int, version: str) -> WorkerInfo:

@@ -17,6 +17,9 @@ WAITING_STATES: tuple[TaskState, ...] = ("parked", "unknown")
 ENDED_STATES: tuple[TaskState, ...] = ("done", "failed", "cancelled")
 """The states of a task that nothing more happens to by itself."""
 
+MOST_PRIORITY = 100
+"""The highest priority of a task; the lowest is its negative."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
@@ -142,3 +145,21 @@ class QueueCounts:
     def total(self) -> int:
         """Return the number of tasks."""
         return sum(self.states.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOverview:
+    """The part of a task that an operator of the database sees: nothing of its contents."""
+
+    user: str
+    id: str
+    queue: str
+    state: TaskState
+    priority: int
+    worker: str
+    due: float
+    created: float
+    updated: float
+    seconds: float
+    tokens: int
+    cost: float | None

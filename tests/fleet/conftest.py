@@ -7,17 +7,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from kogniterm import __version__
-from kogniterm.fleet.task_database import QUEUE, DatabaseQueue
+from kogniterm.fleet.queue_opening import open_queue as opened
+from kogniterm.protocols import WorkerQueue
 from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
-from kogniterm.storage.database import Database
 from kogniterm.types.queue_values import NewTask, QueuedTask
 from tests.support.databases import location, postgres_server, postgres_url
 from tests.support.forge import until
@@ -25,7 +25,7 @@ from tests.support.forge import until
 __all__ = ["location", "postgres_server", "postgres_url"]
 
 ME = "ana"
-OpenQueue = Callable[..., DatabaseQueue]
+OpenQueue = Callable[..., WorkerQueue]
 
 
 @pytest.fixture
@@ -33,9 +33,8 @@ def open_queue(location: Path | str, tmp_path: Path) -> Iterator[OpenQueue]:
     """Yield a function that opens the queue at `location` for a user; close all at the end."""
     with ExitStack() as stack:
 
-        def open_one(user: str = ME, version: str = __version__) -> DatabaseQueue:
-            database = Database(location, QUEUE, user=user, heads=tmp_path)
-            queue = DatabaseQueue(database, version=version)
+        def open_one(user: str = ME, version: str = __version__) -> WorkerQueue:
+            queue = opened(location, user, tmp_path, version=version)
             stack.callback(queue.close)
             return queue
 
@@ -47,6 +46,7 @@ class Fleet:
     """A home, and the worker processes that a test starts in it."""
 
     base: Path
+    location: Path | str
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -64,6 +64,7 @@ class Fleet:
             "KOGNITERM_CONFIG_DIR": str(self.base / "config"),
             "KOGNITERM_DATA_DIR": str(self.data),
             "KOGNITERM_CACHE_DIR": str(self.base / "cache"),
+            **({"KOGNITERM_DATABASE_URL": self.location} if isinstance(self.location, str) else {}),
         }
 
     def run(self, *words: str, status: int | None = 0) -> str:
@@ -96,6 +97,10 @@ class Fleet:
         self.workers.append(worker)
         return worker
 
+    def log(self, number: int) -> str:
+        """Return what a worker has written so far."""
+        return (self.base / f"worker-{number}.log").read_text()
+
     def script(self, name: str, text: str) -> str:
         """Return the scripted model that answers as `text` says."""
         file = self.base / f"{name}.yaml"
@@ -120,14 +125,17 @@ class Fleet:
         until(lambda: self.task(task_id).state in states)
         return self.task(task_id)
 
-    def queue(self) -> _Closing:
-        return _Closing(self.data)
+    def queue(self) -> closing[WorkerQueue]:
+        from kogniterm.host.identity import account_name
+
+        self.data.mkdir(parents=True, exist_ok=True)
+        return closing(opened(self.location, account_name(), self.data))
 
     def sessions(self) -> SessionStore:
         from kogniterm.host.identity import account_name
 
-        file = self.data / "kogniterm.db"
-        store, _ = open_store(file, user=account_name(), version=__version__, heads=self.data)
+        name, heads = account_name(), self.data
+        store, _ = open_store(self.location, user=name, version=__version__, heads=heads)
         return store
 
     def end(self) -> None:
@@ -138,25 +146,18 @@ class Fleet:
             worker.wait()
 
 
-class _Closing:
-    def __init__(self, data: Path) -> None:
-        from kogniterm.host.identity import account_name
-
-        data.mkdir(parents=True, exist_ok=True)
-        file = data / "kogniterm.db"
-        self._queue = DatabaseQueue(Database(file, QUEUE, user=account_name(), heads=data))
-
-    def __enter__(self) -> DatabaseQueue:
-        return self._queue
-
-    def __exit__(self, *error: object) -> None:
-        self._queue.close()
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def either_fleet(request: pytest.FixtureRequest, fleet: Fleet) -> Fleet:
+    """Return a fleet with its sessions in a file, then in PostgreSQL."""
+    if request.param == "postgres":
+        fleet.location = str(request.getfixturevalue("postgres_url"))
+    return fleet
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     (tmp_path / "config").mkdir()
-    fleet = Fleet(tmp_path)
+    fleet = Fleet(tmp_path, tmp_path / "data" / "kogniterm.db")
     try:
         yield fleet
     finally:

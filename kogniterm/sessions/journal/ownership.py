@@ -136,6 +136,16 @@ def is_held(database: Database, session_id: str, holder: Holder) -> bool:
     return _living(database, session_id, holder)[0] is not None
 
 
+def held_here(database: Database, me: Holder) -> dict[str, Holder]:
+    """Return the living processes of this machine that have a session open, by session."""
+    rows = database.execute(
+        "SELECT session_id, host, boot, pid, started FROM leases WHERE host = ? AND boot = ?",
+        (me.host, me.boot),
+    )
+    found = {session: Holder(*name) for session, *name in rows}
+    return {one: holder for one, holder in found.items() if start_of(holder.pid) == holder.started}
+
+
 def _living(
     database: Database, session_id: str, me: Holder
 ) -> tuple[Holder | None, Holder | None, float]:

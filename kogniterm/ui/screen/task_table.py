@@ -12,7 +12,14 @@ from rich.text import Text
 from kogniterm.text.visible import one_line, render, render_line
 from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion
-from kogniterm.types.queue_values import ENDED_STATES, STATES, QueueCounts, QueuedTask, TaskState
+from kogniterm.types.queue_values import (
+    ENDED_STATES,
+    STATES,
+    QueueCounts,
+    QueuedTask,
+    TaskOverview,
+    TaskState,
+)
 from kogniterm.ui.locale import _, age, amount, duration, tokens, translate
 from kogniterm.ui.questions.parked_question import kind_text
 
@@ -65,6 +72,26 @@ def task_table(tasks: Sequence[QueuedTask]) -> Table:
             Text(_where(one, now), "muted"),
             Text(words),
             Text(_spent(one), "muted"),
+        )
+    return table
+
+
+def overview_table(tasks: Sequence[TaskOverview]) -> Table:
+    """Return the tasks of all users, without their contents, one a row."""
+    table = Table.grid(padding=(0, 2))
+    for _number in range(6):
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    now = time.time()
+    for one in tasks:
+        table.add_row(
+            Text(render_line(one.user)),
+            Text(render_line(one.id), "accent"),
+            Text(render_line(one.queue)),
+            Text(state_text(one.state), STYLES[one.state]),
+            Text(render_line(one.worker), "muted"),
+            Text(age(max(now - one.updated, 0.0)), "muted"),
+            Text(amount("dollars", one.cost) if one.cost else "", "muted"),
         )
     return table
 

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import (
@@ -29,6 +29,7 @@ from kogniterm.cli.verb_helpers import (
     user_name,
     write_report,
 )
+from kogniterm.cli.verbs.fleet.queue_operation import all_users, limits
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
@@ -40,7 +41,7 @@ from kogniterm.ui.display import write_drawn
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
-    from kogniterm.fleet.task_database import DatabaseQueue
+    from kogniterm.protocols import Queue, WorkerQueue
     from kogniterm.runtime.unattended.stored_answers import Waiting
     from kogniterm.sessions.store import SessionInfo, SessionStore
     from kogniterm.types.parked_questions import AnswerChoice, ParkedQuestion
@@ -57,6 +58,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action; returns its exit status."""
+    if getattr(args, "all_users", False):  # an operator has no sessions here
+        return write_report(args, all_users(args))
     with open_sessions(args) as store:
         return write_report(args, args.perform(store, args))
 
@@ -98,6 +101,7 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
 
 
 def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.fleet.queue_opening import MissingQueueError
     from kogniterm.runtime.unattended.stored_answers import (
         answer_now,
         open_question,
@@ -113,7 +117,8 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
         return Report(notes=[_("Not answered; the question keeps waiting.")], status=EXIT_REFUSED)
     choice, text = given
     store_answer(store, info.id, answer_now(question.digest, choice, text))
-    with _tasks(args) as queue:
+    goes_on = False
+    with suppress(MissingQueueError), _tasks(args) as queue:
         goes_on = queue.resume(info.id)
     told = _("Answer saved. Continue: kogniterm run --park --resume {id}").format(id=info.id)
     return Report(
@@ -179,11 +184,11 @@ def _asked(
         screen.close()
 
 
-def _tasks(args: argparse.Namespace) -> AbstractContextManager[DatabaseQueue]:
+def _tasks(args: argparse.Namespace) -> AbstractContextManager[WorkerQueue]:
     """Return the queue in the sessions' database."""
     from contextlib import closing
 
-    from kogniterm.fleet.task_database import open_queue
+    from kogniterm.fleet.queue_opening import open_queue
 
     return closing(open_queue(location_of(args), user_name(), paths_in_use().data))
 
@@ -252,12 +257,20 @@ def _show(store: SessionStore, args: argparse.Namespace) -> Report:
 
 
 def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
-    del store
+    from kogniterm.fleet.orphans import stop_child
+    from kogniterm.sessions.journal.ownership import held_here, this_process
+
     with _tasks(args) as queue:
         found = _named(queue, args)
         for task in found:
             queue.cancel(task.id)
+        queue.recover()  # a lost worker stops nothing
         states = {one.id: queue.find(one.id) for one in found}
+        watched = {one.name for one in queue.workers()}
+        held = held_here(store.database, this_process())
+        for one in states.values():  # its process may go on without its worker
+            if one.id in held and one.worker not in watched and queue.cancelled([one.id]):
+                stop_child(one.id, held[one.id])
     lines = []
     for task_id, task in states.items():
         told = {
@@ -286,7 +299,7 @@ def _retry(store: SessionStore, args: argparse.Namespace) -> Report:
     return Report([one.id for one in found], lines)
 
 
-def _named(queue: DatabaseQueue, args: argparse.Namespace) -> list[QueuedTask]:
+def _named(queue: Queue, args: argparse.Namespace) -> list[QueuedTask]:
     """Return the tasks that were named, or those of a batch. Raises `UsageError`."""
     if bool(args.tasks) == bool(args.batch):
         raise UsageError("Specify the tasks by their IDs, or a batch with --batch.")
@@ -377,8 +390,17 @@ ACTIONS = (
         ('kogniterm queue add "fix the typos in docs/"',
          "kogniterm queue add --file tasks.jsonl --batch docs -y --max-cost 0.50"),
         session_options=True),
-    Action("list", "List the tasks", _list, (STATE, BATCH, limit(50), JSON),
+    Action("list", "List the tasks", _list, (
+        STATE, BATCH,
+        Argument("--all-users", "Tasks of all users, without their contents, for an operator of "
+                 "the database"),
+        limit(50), JSON),
            ("kogniterm queue list --state parked,unknown",)),
+    Action("limits", "List or set how many tasks of a queue run at once, on all workers", limits, (
+        Argument("name", "Queue", "NAME", nargs="?"),
+        Argument("--slots", "Most tasks at once", "N", type=count, default=None),
+        Argument("--none", "Remove the limit"), JSON),
+           ("kogniterm queue limits night --slots 2",)),
     Action("show", "Show a task", _show, (Argument("task", "ID of the task", "ID"), JSON),
            ("kogniterm queue show report-7",)),
     Action("watch", "Watch the tasks until none is queued or runs", _watch, (

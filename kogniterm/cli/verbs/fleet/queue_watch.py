@@ -16,7 +16,7 @@ from kogniterm.ui.screen.task_table import progress_lines, state_text
 from kogniterm.ui.screen_preferences import from_quick
 
 if TYPE_CHECKING:
-    from kogniterm.fleet.task_database import DatabaseQueue
+    from kogniterm.protocols import Queue
     from kogniterm.types.queue_values import QueueCounts
 
 PAUSE = 0.5
@@ -25,14 +25,14 @@ _RUNNING = 8
 """Running tasks that are shown."""
 
 
-def watch(queue: DatabaseQueue, batch: str | None, *, until_empty: bool) -> None:
+def watch(queue: Queue, batch: str | None, *, until_empty: bool) -> None:
     """Show the progress until nothing is queued or runs, or the user ends it."""
     with suppress(KeyboardInterrupt):
         asyncio.run(_on_terminal(queue, batch, until_empty) if sys.stdout.isatty()
                     else _in_lines(queue, batch, until_empty))  # fmt: skip
 
 
-async def _on_terminal(queue: DatabaseQueue, batch: str | None, until_empty: bool) -> None:
+async def _on_terminal(queue: Queue, batch: str | None, until_empty: bool) -> None:
     preferences = from_quick(quick(environment()), "/")
     painter, surface = Display(preferences).painter, LiveSurface(sys.stdout)
     first, began = queue.counts(batch), time.monotonic()
@@ -61,7 +61,7 @@ def _ended(counts: QueueCounts, before: QueueCounts) -> int:
     return number(counts) - number(before)
 
 
-async def _in_lines(queue: DatabaseQueue, batch: str | None, until_empty: bool) -> None:
+async def _in_lines(queue: Queue, batch: str | None, until_empty: bool) -> None:
     """Write a line for each task whose state changed."""
     known: dict[str, str] = {}
     while True:

@@ -13,8 +13,8 @@ from kogniterm import __version__
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, count
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.cli.verbs.fleet.task_files import queue_names
-from kogniterm.errors import EXIT_DONE
-from kogniterm.ui.locale import _, duration, mark
+from kogniterm.errors import EXIT_DONE, StorageError, UsageError
+from kogniterm.ui.locale import _, duration, mark, translate
 
 if TYPE_CHECKING:
     from kogniterm.fleet.worker_loop import Worker
@@ -29,8 +29,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "worker",
         [
-            Argument("--queues", "Queues to serve, as in default,night", "NAMES",
-                     default="default"),
+            Argument("--queues", "Queues to serve, as in default,night:2; a number is the most "
+                     "tasks of that queue at once here", "NAMES", default="default"),
             Argument("--slots", "Tasks at once", "N", type=count, default=1),
             Argument("--until-empty", "Exit when nothing is queued and nothing runs"),
         ],
@@ -48,20 +48,45 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Work until stopped; returns the exit status."""
-    from kogniterm.fleet.task_database import open_queue
+    from kogniterm.fleet.queue_opening import open_queue
     from kogniterm.fleet.worker_loop import Worker, this_worker
 
-    queues, data = tuple(queue_names(args.queues)), paths_in_use().data
+    (queues, shares), data = _served(args.queues), paths_in_use().data
     with (
         open_sessions(args) as store,
         closing(open_queue(location_of(args), user_name(), data)) as queue,
     ):
         info = this_worker(queues, args.slots, __version__)
-        worker = Worker(queue, store, info, data / "queue", _report, until_empty=args.until_empty)
+        worker = Worker(
+            queue,
+            store,
+            info,
+            data / "queue",
+            _report,
+            _trouble,
+            shares,
+            until_empty=args.until_empty,
+        )
         served = _("Worker {name} serves {queues}.")
         _say(served.format(name=info.name, queues=", ".join(queues)))
         asyncio.run(_work(worker))
     return EXIT_DONE
+
+
+def _served(text: str) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Return the queues in a list as in `a:2,b`, and the numbers in it. Raises `UsageError`."""
+    pairs = [one.strip().partition(":") for one in text.split(",")]
+    shares = {}
+    for name, colon, number in pairs:
+        if colon:
+            if not number.isdecimal() or int(number) < 1:
+                raise UsageError(
+                    "{option} is {value}; write a number of tasks behind the colon, as in night:2.",
+                    option="--queues",
+                    value=text,
+                )
+            shares[name] = int(number)
+    return tuple(queue_names(",".join(name for name, _colon, _number in pairs))), shares
 
 
 async def _work(worker: Worker) -> None:
@@ -95,6 +120,14 @@ def _report(task: QueuedTask, end: TaskEnd | None) -> None:
 
     reason = f"  {reason_text(end.reason)}" if end.reason and end.state != "done" else ""
     _say(f"{task.id}  {state_text(end.state)}  {duration(end.seconds)}{reason}")
+
+
+def _trouble(error: StorageError | None) -> None:
+    if error is None:
+        _say(_("The database is back."))
+        return
+    _say(_("The database is away. Running tasks go on, and the worker keeps trying."))
+    _say(translate(error.text))
 
 
 def _say(text: str) -> None:
