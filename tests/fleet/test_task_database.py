@@ -168,6 +168,15 @@ def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueu
     assert (queue.find("a").lost, take(queue)) == (0, "a")
 
 
+def test_a_task_that_its_worker_never_began_is_queued_again(open_queue: OpenQueue) -> None:
+    queue = open_queue()
+    queue.add([new("a"), new("b")])
+    assert [take(queue), take(queue)] == ["a", "b"]
+    assert queue.recover("w", ["a", "b"]) == []
+    assert queue.recover("w", ["b"]) == ["a"]
+    assert take(queue) == "a"
+
+
 def test_a_silent_worker_of_another_machine_is_lost_after_a_while(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("a")])
