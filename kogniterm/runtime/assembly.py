@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,8 @@ from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.host_commands import (
     DEFAULT_TIMEOUT,
     HostCommands,
-    inventory_at,
     inventory_files,
+    session_inventory,
 )
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
@@ -406,18 +406,12 @@ def _tools(
 
 
 def _hosts(given: SessionInputs, journal: TurnJournal, policy: PolicyService) -> HostCommands:
-    """Return the hosts of the session, which are looked up once they are needed.
-
-    The project's `ansible.cfg` counts where the user named the inventory in this folder, or trusts
-    the folder: it can run programs.
-    """
+    """Return the hosts of the session, which are looked up once they are needed."""
     settings, workspace = given.settings, journal.state.folder
     known = None
     if settings.hosts_inventory is not None:
-        typed = settings.origin("hosts_inventory").kind == "flag"
-        trusted = TrustStore(given.paths.trust_file).knows(Path(workspace))
-        place = workspace if typed or trusted else str(Path.home())
-        known = replace(inventory_at(settings.hosts_inventory, workspace), folder=place)
+        trust = given.paths.trust_file
+        known = session_inventory(settings.hosts_inventory, workspace, trust)
         policy.watch_inventory(inventory_files(known))
     runner = partial(AnsibleHosts, journal.redact)
     return HostCommands(

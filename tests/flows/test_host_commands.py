@@ -216,6 +216,7 @@ async def test_policy_judges_the_text_as_of_a_local_command(
     assert judged["git status"].verdict.kind == "deny"
     shown = " ".join(str(reason) for one in judged.values() for reason in one.report.reasons)
     assert REMOTE_HOME not in shown
+    assert "workspace" not in shown
     assert judged["rm -rf *"].verdict.kind == "deny"
 
 
@@ -386,3 +387,27 @@ async def test_a_stop_leaves_what_is_known_known(make_flow: MakeFlow, folders: F
     assert [host for host, state in states.items() if state == "not_started"] == ["h2", "h3", "h4"]
     assert flow.session is not None
     assert [run.hosts for run in flow.session.state.unsettled] == [("h1",)]
+
+
+async def test_an_inventory_that_changed_in_the_session_is_asked_about(
+    make_flow: MakeFlow, folders: Folders
+) -> None:
+    reads = [call("uname -s"), call("uname -n")]
+    flow = make_flow(script(reads[0]), [yes], allow_reads=True)
+    replies = [{"calls": [{"tool": RUN_ON_HOSTS, "arguments": one}]} for one in reads]
+    between = [replies[0], {"text": "One."}, replies[1], {"text": "Two."}]
+    Path(str(flow.flags["model"]).removeprefix("scripted:")).write_text(
+        json.dumps({"replies": between})
+    )
+    (flow.folder / "ansible.cfg").write_text("[defaults]\n")
+    opened(flow, folders)
+    await flow.run()
+    variables = flow.folder.parent / "group_vars"
+    variables.mkdir()
+    (variables / "all.yml").write_text("ansible_connection: local\n")
+    await flow.run()
+    first, second = flow.of(events.ActionProposed)
+    assert (first.verdict.kind, second.verdict.kind) == ("allow", "ask")
+    assert "all.yml changed in this session" in str(second.report.reasons[0])
+    # Settings of a folder that is not trusted do not count.
+    assert first.request.arguments["inventory"]["folder"] == str(Path.home())

@@ -18,6 +18,7 @@ from typing import Any
 
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
 from kogniterm.protocols import EventSink, HostRunner
+from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.sessions.records import HostIntent, HostOutcome
 from kogniterm.storage.folders import named
@@ -44,6 +45,16 @@ def inventory_at(value: str, folder: str) -> Inventory:
     """
     source = value if "," in value else str(named(folder, value))
     return Inventory((source,), folder)
+
+
+def session_inventory(value: str, workspace: str, trust_file: Path) -> Inventory:
+    """Return the inventory of a session in `workspace`.
+
+    The `ansible.cfg` of the folder counts where the user trusts it: it can run programs.
+    """
+    trusted = TrustStore(trust_file).knows(Path(workspace))
+    place = workspace if trusted else str(Path.home())
+    return replace(inventory_at(value, workspace), folder=place)
 
 
 def inventory_files(inventory: Inventory) -> tuple[str, ...]:

@@ -654,6 +654,19 @@ def _with_repository(report: RiskReport, exported: str) -> RiskReport:
     return replace(report, label="needs_approval", reasons=(*reasons, *report.reasons))
 
 
+_ELSEWHERE = {
+    "Writes {path}, outside the workspace.": Phrase("Writes {path}."),
+    "Moves {path}, outside the workspace.": Phrase("Moves {path}."),
+    "Deletes {path}, which may be outside the workspace.": Phrase("Deletes {path}."),
+    "Deletes a folder outside the workspace: {path}.": Phrase("Deletes a folder: {path}."),
+    "Creates a link to {path}, outside the workspace.": Phrase("Creates a link to {path}."),
+    "Changes the permissions of {path}, outside the workspace.": Phrase(
+        "Changes the permissions of {path}."
+    ),
+}
+"""Reasons about a workspace, as they are told of a machine that has none. No hard limit is one."""
+
+
 def _at_home(report: RiskReport) -> RiskReport:
     """Return `report` with the home of the remote user by its usual sign."""
 
@@ -663,7 +676,10 @@ def _at_home(report: RiskReport) -> RiskReport:
         return f"~{text.removeprefix(REMOTE_HOME)}" if here else value
 
     reasons = tuple(
-        replace(one, values={name: short(value) for name, value in one.values.items()})
+        replace(
+            _ELSEWHERE.get(one.template, one),
+            values={name: short(value) for name, value in one.values.items()},
+        )
         for one in report.reasons
     )
     effects = tuple(replace(one, target=str(short(one.target))) for one in report.effects)

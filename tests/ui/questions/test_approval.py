@@ -17,6 +17,7 @@ from kogniterm.errors import TurnInterruptedError
 from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, RuleTrace, Verdict
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
+from kogniterm.ui.prompt.key_table import letter
 from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Subject
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
@@ -42,6 +43,28 @@ def drawn(asked: ApprovalQuestion, columns: int = 80) -> Document:
 
 
 # --- the document ----------------------------------------------------------------------------
+
+
+def test_a_dangerous_command_on_hosts_takes_their_number_and_names_them_all() -> None:
+    names = tuple(f"web{number}" for number in range(40))
+    asks = replace(request("rm -rf /srv/old"), effect="hosts", tool="run_on_hosts", hosts=names)
+    danger = replace(report("rm -rf /srv/old"), label="dangerous")
+    asked = ApprovalQuestion(Subject(asks, danger, verdict=ASK, cwd="/work/project"))
+    document = drawn(asked)
+    shown = " ".join(document.lines[: document.must_see])
+    assert all(name in shown.replace(",", " ").split() for name in names)
+    assert "Run this on 40 hosts?  dangerous" in document.lines
+    confirming = asked.press(letter("approve"))
+    assert isinstance(confirming, ApprovalQuestion)
+    for wrong in ("yes", "4", "400", "40 hosts", ""):
+        refused = confirming.entered(wrong)
+        assert isinstance(refused, ApprovalQuestion)
+        assert "number of hosts" in refused.note
+    approved = confirming.entered(" 40 ")
+    assert isinstance(approved, Answered)
+    assert approved.value.decision.kind == "approve"
+    assert approved.value.offer is None
+    assert not {"edit", "allow_session"} & {action for action, *_ in asked._answers()}
 
 
 def test_everything_a_user_needs_is_there() -> None:

@@ -19,6 +19,7 @@ from kogniterm.cli.run import (
     do_task,
     with_front,
 )
+from kogniterm.cli.verb_helpers import paths_in_use
 from kogniterm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ def _do(args: argparse.Namespace, front: RunFront, sink: Sink) -> int:
 
 async def _hosts(args: argparse.Namespace) -> tuple[str, ...]:
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
-    from kogniterm.runtime.services.host_commands import inventory_at
+    from kogniterm.runtime.services.host_commands import session_inventory
 
     known = settings_of(args)
     if known.hosts_inventory is None:
         raise UsageError("Name the hosts with --inventory, a file or names with commas.")
-    inventory = inventory_at(known.hosts_inventory, folder_of(args))
+    trust = paths_in_use().trust_file
+    inventory = session_inventory(known.hosts_inventory, folder_of(args), trust)
     return await AnsibleHosts().resolve(inventory, known.hosts_limit)
 
 
