@@ -89,6 +89,7 @@ bench: install
 	$(BIN)/python benchmarks/executor.py
 	$(BIN)/python -m benchmarks.recipes
 	$(BIN)/python -m benchmarks.side_by_side
+	$(BIN)/python -m benchmarks.task_queue
 	$(BIN)/python -m benchmarks.sessions --turns 10 1000
 
 eval: install weights

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -44,7 +44,7 @@ Kind = Literal["worker", "child", "supervisor", "command", "other"]
 
 @dataclass(frozen=True)
 class Process:
-    """A process of a machine. `task` is what it works on, if that can be told."""
+    """A process of a machine; `words` is its command line."""
 
     pid: int
     kind: Kind
@@ -65,7 +65,6 @@ class Machine:
     location: str
     slots: int = 2
     _leader: subprocess.Popen[bytes] | None = None
-    _began: int = field(default=0)
 
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True)
@@ -95,10 +94,6 @@ class Machine:
             "KOGNITERM_CACHE_DIR": str(self.home / "cache"),
         }
         return found | ({"KOGNITERM_DATABASE_URL": self.location} if self.location else {})
-
-    @property
-    def is_on(self) -> bool:
-        return self._leader is not None
 
     def start(self) -> None:
         """Switch it on: a worker runs, and is started again whenever it ends."""
@@ -145,19 +140,23 @@ class Machine:
         return [int(one) for one in file.read_text().split()] if file.exists() else []
 
     def processes(self) -> list[Process]:
-        """Return its processes."""
+        """Return its processes: those of its home, and the supervisors that these started."""
         mark = f"HOME={self.home}".encode()
-        found = []
+        found, supervisors = [], []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
             with suppress(OSError):
+                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                    folder = (entry / "cwd").readlink()
-                    kind = _kind(words, folder, self.base)
+                    kind = _kind(words, (entry / "cwd").readlink(), self.base)
                     found.append(Process(int(entry.name), kind, " ".join(words)))
-        return found
+                elif any("supervisor" in word for word in words[:8]):
+                    parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                    process = Process(int(entry.name), "supervisor", " ".join(words))
+                    supervisors.append((int(parent), process))  # its environment is empty
+        known = {one.pid for one in found}
+        return found + [process for parent, process in supervisors if parent in known]
 
     def _words(self, *command: str) -> list[str]:
         return [sys.executable, __file__, self.name, str(self.number), str(self.home), *command]
@@ -168,8 +167,6 @@ def _kind(words: list[str], folder: Path, base: Path) -> Kind:
         return "other" if "bash" in words[0] or __file__ in words else "worker"
     if "run" in words and "--session" in words:
         return "child"
-    if any("supervisor" in word for word in words[:8]):
-        return "supervisor"
     return "command" if folder.is_relative_to(base / "tasks") else "other"
 
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
+import pytest
+
+from tests.support.databases import postgres_server, postgres_url
 from tests.support.real_terminal import User
 from tests.support.typing_user import answer, put, scripted
 from tests.terminal.conftest import OpenTerminal
 
+__all__ = ["postgres_server", "postgres_url"]
+
 SCRIPT = """replies:
   - {when: {last_contains: make}, run: touch made}
   - {text: All made., repeat: forever}
+"""
+
+CREATE = """replies:
+  - {when: {last_contains: Create}, run: touch hello.txt}
+  - {text: It is there., repeat: forever}
 """
 
 
@@ -49,3 +61,39 @@ def test_tasks_are_added_done_watched_and_answered(open_terminal: OpenTerminal, 
     assert states == [("first", "done"), ("second", "done")]
     assert (terminal.folder / "a" / "made").exists()
     assert (terminal.folder / "b" / "made").exists()
+
+
+@pytest.mark.postgres
+def test_the_commands_of_the_page_work_as_they_stand(
+    open_terminal: OpenTerminal,
+    user: User,
+    postgres_url: str,  # the fixture
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "many-machines.md").read_text()
+    block = re.search(r"## In five minutes\n.*?```sh\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    export, *commands = block[1].splitlines()
+    terminal = open_terminal(user=user, columns=120)
+    model = scripted(terminal, CREATE)
+    terminal.run(f"export KOGNITERM_MODEL={model} KOGNITERM_PLAN=never")
+    terminal.run("export KOGNITERM_SANDBOX=off KOGNITERM_MEMORY=off")
+    name, _, shown_address = export.partition("=")
+    assert shown_address.startswith("postgresql://")
+    terminal.run(f"{name}='{postgres_url}'")
+    statuses = []
+    for command in commands:
+        if command.endswith("&"):
+            terminal.start(command)
+            terminal.until("[1]")
+        elif command.startswith("kogniterm queue answer"):
+            terminal.start(command)
+            assert "$ touch hello.txt" in answer(terminal, "$ touch hello.txt", "y")
+            statuses.append(terminal.status())
+        else:
+            statuses.append(terminal.run(command)[0])
+    assert statuses == [0, 3, 0, 0, 0]
+    assert (terminal.folder / "hello.txt").exists()
+    terminal.run("kogniterm queue results > results.jsonl")
+    result = json.loads((terminal.folder / "results.jsonl").read_text())
+    assert (result["id"], result["state"], result["answer"]) == ("hello", "done", "It is there.")
+    terminal.run("kill %1; wait")
