@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from contextlib import closing
@@ -286,6 +287,29 @@ def test_an_operator_sees_all_users_and_no_contents(
         ):
             overview(database, 10)
     assert [one.id for one in ana.tasks()] == ["a"]
+
+
+@pytest.mark.postgres
+async def test_a_worker_is_woken_by_a_new_task_and_by_a_cancelled_one(
+    open_queue: OpenQueue, location: Path | str
+) -> None:
+    if isinstance(location, Path):
+        return  # nothing tells of a change in a file
+    queue, other, woken = open_queue(), open_queue(), asyncio.Event()
+    listening = asyncio.ensure_future(queue.listen(worker(), woken.set))
+    number = 0
+    while not woken.is_set():  # until it listens
+        other.add([new(f"t{number}")])
+        number += 1
+        await asyncio.sleep(0.05)
+    assert take(queue) == "t0"
+    while woken.is_set():  # until it has heard of all
+        woken.clear()
+        await asyncio.sleep(0.5)
+    assert other.cancel("t0") == "running"
+    await asyncio.wait_for(woken.wait(), 120)
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
 
 
 @pytest.mark.postgres

@@ -122,6 +122,20 @@ def test_one_of_two_workers_is_killed_and_the_other_does_all(either_fleet: Fleet
     assert sum(fleet.task(name).lost for name in names) == 1
 
 
+def test_a_worker_does_so_many_tasks_of_a_queue_at_once(fleet: Fleet) -> None:
+    command = "touch begun; while ! [ -e ../go ]; do sleep 0.05; done"
+    folders = {
+        name: add(fleet, name, command, "-y", "--queue", name.partition("-")[0])
+        for name in ("night-1", "night-2", "day-1")
+    }
+    fleet.worker("--queues", "night:1,day", "--slots", "3", "--until-empty")
+    until(lambda: all((folders[name] / "begun").exists() for name in ("night-1", "day-1")))
+    assert fleet.task("night-2").state == "queued"
+    assert not (folders["night-2"] / "begun").exists()
+    (fleet.base / "go").touch()
+    fleet.until_state("night-2", "done")
+
+
 def test_a_worker_outlives_a_locked_file(fleet: Fleet) -> None:
     folder = add(fleet, "long", "touch begun; while ! [ -e go ]; do sleep 0.05; done", "-y")
     worker = fleet.worker("--slots", "2")
