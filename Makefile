@@ -11,7 +11,7 @@ WORKERS ?= 4
 PYTEST_ARGS ?=
 SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test offer-programs test-programs check format faults bench eval docs packages clean
+.PHONY: help install demo announce weights test offer-programs test-programs check format faults bench gate eval docs packages clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,7 +24,8 @@ help:
 	@echo "make check     lint, format, spelling, types and the house gates"
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
-	@echo "make bench     KogniTerm beside its floor, as ratios"
+	@echo "make bench     KogniTerm beside its floors, as ratios, written to benchmarks/results"
+	@echo "make gate      fails when KogniTerm takes more CPU time than benchmarks/limits.toml allows"
 	@echo "make eval      the local model and the plain loop over the table of tasks"
 	@echo "make docs      the generated pages and .env.example"
 	@echo "make packages  a self-contained folder as .tar.gz and .deb, in dist"
@@ -82,15 +83,14 @@ faults: install
 	KOGNITERM_TEST_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults $(PYTEST_ARGS)
 
 bench: install
-	$(BIN)/python benchmarks/loop.py
+	$(BIN)/python -m benchmarks.bench $(or $(BENCH_ARGS),--write)
 	$(BIN)/python -m benchmarks.delegated_steps
-	$(BIN)/python benchmarks/start.py
-	$(BIN)/python benchmarks/traffic.py
-	$(BIN)/python benchmarks/executor.py
 	$(BIN)/python -m benchmarks.recipes
 	$(BIN)/python -m benchmarks.side_by_side
 	$(BIN)/python -m benchmarks.task_queue
-	$(BIN)/python -m benchmarks.sessions --turns 10 1000
+
+gate: install
+	$(BIN)/python -m benchmarks.gate $(GATE_ARGS)
 
 eval: install weights
 	$(BIN)/python -m benchmarks.eval $(or $(EVAL_ARGS),--write)

@@ -1,6 +1,7 @@
 """Measure search quality and speed of memory, in CPU time, which varies less on a busy machine.
 
     python benchmarks/memory.py [--facts 10000] [--vectors] [--set FILE]
+    python -m benchmarks.memory --recall 100000 --json    only the recall of a turn
 
 The set is our own (tests/memory/data): `F name text` lines are facts, `Q names text` lines are
 questions with the facts that answer them. Another file of that form can be given. Latency is
@@ -10,14 +11,17 @@ measured on that many facts, made by shuffling the set's words and adding rare o
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kogniterm.memory import Memory, open_memory
+from kogniterm.memory import Fact, Memory, open_memory
 from kogniterm.text.language import language_of, raw_words, stopwords
 
 SET = Path(__file__).parents[1] / "tests" / "memory" / "data" / "conversations.txt"
@@ -124,14 +128,77 @@ def latency(facts: dict[str, str], questions: Questions, count: int, vectors: bo
     )
 
 
+RECALL = """
+import json, sys, time
+from kogniterm.memory import open_memory
+from kogniterm.memory.recall import recall
+
+def resident():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+
+with open_memory(sys.argv[1], user="bench", project="bench") as memory:
+    before, taken = resident(), []
+    for question in json.loads(sys.stdin.read()):
+        started = time.process_time()
+        recall(memory, question)
+        taken.append((time.process_time() - started) * 1000)
+    first, *rest = taken
+    print(json.dumps({"first": first, "ms": sorted(rest)[len(rest) // 2], "max": max(rest),
+                      "memory": resident() - before}))
+"""
+"""The recall of turns in a process of its own: milliseconds of CPU time, and MB added."""
+
+
+def recall_cost(texts: Sequence[str], asked: Sequence[str]) -> dict[str, float]:
+    """Return the cost of a turn's recall among `texts`."""
+    with tempfile.TemporaryDirectory() as folder:
+        with (
+            open_memory(folder, user="bench", project="bench") as memory,
+            memory.repository.transaction(),
+        ):
+            for text in texts:
+                fact = Fact(0, text, "fact", "bench", created=1.8e9, last_confirmed=1.8e9)
+                memory.repository.insert(fact, now=1.8e9, who="bench")
+        done = subprocess.run(
+            [sys.executable, "-c", RECALL, folder], input=json.dumps(asked), check=True,
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def recall_figures(facts: dict[str, str], questions: Questions, count: int) -> dict[str, float]:
+    """Return the cost of recall among `count` facts and among 100, and that of FTS5."""
+    asked = [text for _, text in questions][:100]
+    texts = many(facts, count)
+    found, few = recall_cost(texts, asked), recall_cost(texts[:100], asked)
+    search = fts5({str(number): text for number, text in enumerate(texts)})
+    taken = []
+    for text in asked:
+        started = time.process_time()
+        search(text)
+        taken.append((time.process_time() - started) * 1000)
+    return {
+        "recall_ms": found["ms"], "first_ms": found["first"], "memory_mb": found["memory"],
+        "most_ms": found["max"], "few_ms": few["ms"], "few_first_ms": few["first"],
+        "few_memory_mb": few["memory"], "fts5_ms": sorted(taken)[len(taken) // 2],
+    }  # fmt: skip
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", type=int, default=10_000)
     parser.add_argument("--vectors", action="store_true")
     parser.add_argument("--set", type=Path, default=SET)
+    parser.add_argument("--recall", type=int, metavar="FACTS")
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     facts, questions = read_set(options.set)
+    if options.recall:
+        print(json.dumps(recall_figures(facts, questions, options.recall)))
+        return
     quality("FTS5 porter, no stopwords", questions, fts5(facts))
     for vectors in (False, True) if options.vectors else (False,):
         with (

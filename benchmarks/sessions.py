@@ -1,13 +1,14 @@
 """Measure the cost of a turn in a session of 10, 1,000 and 10,000 turns, on SQLite and PostgreSQL.
 
-    python -m benchmarks.sessions [--turns 10 1000 10000] [--json]
+    python -m benchmarks.sessions [--turns 10 1000 10000] [--sqlite] [--json]
+    python -m benchmarks.sessions --make 2000 FILE    only make that many sessions of two turns
 
 For each length a session is built, then opened in a new process (from the command to the state
 the prompt needs, interpreter and imports included), and a few turns of nine records are added
 the way the runtime adds them: three of the records wait for the disk. Bytes are what the
-process handed to the kernel, or what PostgreSQL wrote to its log. The PostgreSQL server is
-started with its ordinary durability. The floor is a plain file: the same payloads appended, with
-an fsync where the journal waits for one.
+process handed to the kernel, or what PostgreSQL wrote to its log. CPU time is that of this
+process, without PostgreSQL's. The PostgreSQL server is started with its ordinary durability. The
+floor is a plain file: the same payloads appended, with an fsync where the journal waits for one.
 """
 
 from __future__ import annotations
@@ -87,15 +88,19 @@ def measure(location: str, turns: int) -> dict[str, float]:
     store, _ = open_store(location, user="bench", version="1.0")
     build(store, turns)
     store.close()
-    opening = min(_open_once(location, turns) for _ in range(3))
+    opening, opening_cpu = map(
+        min, zip(*(_open_once(location, turns) for _ in range(3)), strict=True)
+    )
     store, _ = open_store(location, user="bench", version="1.0")
     journal = store.open(SESSION)
     written = _server_log(store) if location.startswith("postgresql") else written_by_us
-    times, before = [], written()
+    times, spent, before = [], [], written()
     for turn in range(turns + 1, turns + 1 + MEASURED):
-        began = time.perf_counter()
-        write(journal, bodies(turn))
+        new = bodies(turn)
+        began, used = time.perf_counter(), time.process_time()
+        write(journal, new)
         times.append(time.perf_counter() - began)
+        spent.append(time.process_time() - used)
     size = (written() - before) / MEASURED
     began = time.perf_counter()
     len(journal.state.messages)
@@ -104,16 +109,21 @@ def measure(location: str, turns: int) -> dict[str, float]:
     store.close()
     return {
         "turn_ms": statistics.median(times) * 1000,
+        "turn_cpu_ms": statistics.median(spent) * 1000,
         "turn_bytes": size,
         "open_s": opening,
+        "open_cpu_s": opening_cpu,
         "history_s": history,
     }
 
 
-def _open_once(location: str, turns: int) -> float:
+def _open_once(location: str, turns: int) -> tuple[float, float]:
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", OPEN, location, str(turns)], check=True)
-    return time.perf_counter() - began
+    process = subprocess.Popen([sys.executable, "-c", OPEN, location, str(turns)])
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, process.returncode
+    return time.perf_counter() - began, used.ru_utime + used.ru_stime
 
 
 def _server_log(store: SessionStore) -> Callable[[], int]:
@@ -126,19 +136,40 @@ def _server_log(store: SessionStore) -> Callable[[], int]:
 
 def floor(folder: Path) -> dict[str, float]:
     """Measure the baseline: the same payloads appended to a plain file."""
-    times, size = [], 0
+    times, spent, size = [], [], 0
     with (folder / "plain").open("ab", buffering=0) as file:
         for turn in range(1, MEASURED + 1):
-            began = time.perf_counter()
-            for body in bodies(turn):
+            new = bodies(turn)
+            began, used = time.perf_counter(), time.process_time()
+            for body in new:
                 size += file.write(codec.encode(body).encode() + b"\n")
                 if isinstance(body, DURABLE):
                     os.fsync(file.fileno())
             times.append(time.perf_counter() - began)
-    return {"turn_ms": statistics.median(times) * 1000, "turn_bytes": size / MEASURED}
+            spent.append(time.process_time() - used)
+    return {
+        "turn_ms": statistics.median(times) * 1000,
+        "turn_cpu_ms": statistics.median(spent) * 1000,
+        "turn_bytes": size / MEASURED,
+    }
 
 
-def run(lengths: list[int]) -> dict[str, dict[str, float]]:
+def make(location: str, count: int) -> None:
+    """Make sessions of two turns each, as the runtime leaves them."""
+    store, _ = open_store(location, user="bench", version="1.0")
+    with store.database.transaction():
+        for number in range(count):
+            name, seq, last = f"s{number:05}", 0, ""
+            store.add_row(name, folder="/home/bench", model="m")
+            for body in (SessionOpened(name, "/home/bench", "1.0", "m"), *bodies(1), *bodies(2)):
+                row = new_row(body, seq, 1_800_000_000.0 + 100 * number + seq, last)
+                insert(store.database, name, row)
+                seq, last = row.seq, row.hash
+            refresh_row(store.database, name)
+    store.close()
+
+
+def run(lengths: list[int], *, sqlite_only: bool = False) -> dict[str, dict[str, float]]:
     """Return all measurements by name."""
     results: dict[str, dict[str, float]] = {}
     folder = Path(tempfile.mkdtemp(prefix="kogniterm-bench-"))
@@ -146,8 +177,8 @@ def run(lengths: list[int]) -> dict[str, dict[str, float]]:
         results["floor: plain file"] = floor(folder)
         for turns in lengths:
             results[f"sqlite, {turns} turns"] = measure(str(folder / f"{turns}.db"), turns)
-        socket = start(os.getpid(), durable=True)
-        for turns in lengths:
+        socket = "" if sqlite_only else start(os.getpid(), durable=True)
+        for turns in () if sqlite_only else lengths:
             with fresh_schema(socket) as url:
                 results[f"postgresql, {turns} turns"] = measure(url, turns)
     finally:
@@ -159,9 +190,14 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, nargs="+", default=[10, 1000, 10000])
+    parser.add_argument("--sqlite", action="store_true", help="leave PostgreSQL out")
+    parser.add_argument("--make", nargs=2, metavar=("COUNT", "FILE"))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    results = run(args.turns)
+    if args.make:
+        make(args.make[1], int(args.make[0]))
+        return
+    results = run(args.turns, sqlite_only=args.sqlite)
     if args.json:
         print(json.dumps(results, indent=2))
         return

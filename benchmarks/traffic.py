@@ -4,7 +4,7 @@ The real Gemini client talks to a server on 127.0.0.1 that answers with commands
 body is kept and compared with the one before it. Also the agent's own time a step with that
 client, at the start and at the end.
 
-    python benchmarks/traffic.py [--steps 100]
+    python -m benchmarks.traffic [--steps 100] [--json]
 """
 
 from __future__ import annotations
@@ -12,21 +12,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from kogniterm import settings  # noqa: E402 - the checkout's tests are imported from its root
-from kogniterm.approval import Unattended  # noqa: E402
-from kogniterm.runtime.build import open_session  # noqa: E402
-from kogniterm.types import UserInput  # noqa: E402
-from tests.support.fake_gemini import FakeGemini  # noqa: E402
+from kogniterm import settings
+from kogniterm.approval import Unattended
+from kogniterm.runtime.build import open_session
+from kogniterm.types import UserInput
+from tests.support.fake_gemini import FakeGemini
 
 
 def common(before: bytes, after: bytes) -> int:
@@ -73,13 +70,18 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=100)
-    steps = parser.parse_args().steps
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    steps = asked.steps
     with tempfile.TemporaryDirectory() as name, FakeGemini() as fake:
         times = asyncio.run(drive(fake, steps, name))
         bodies = [seen.raw for seen in fake.requests]
     # The brackets that close the contents move with every message; only what precedes them counts.
     kept = [common(a, b) / len(a) for a, b in itertools.pairwise(bodies)]
     growth = (len(bodies[-1]) - len(bodies[0])) / steps
+    if asked.json:
+        print(json.dumps({"first": len(bodies[0]), "growth": growth, "kept": min(kept)}))
+        return
     first, last = statistics.median(times[:10]), statistics.median(times[-10:])
     print(f"requests                     {len(bodies)} for {steps} steps")
     print(f"first request                {len(bodies[0]) / 1000:.1f} kB")
