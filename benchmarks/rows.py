@@ -250,7 +250,7 @@ def output(at: Place, megabytes: int, runs: int) -> list[Row]:
         measures.append(partial(quiet, argv, at.environ))
         names.append("script -c")
     shown = partial(
-        on_terminal, at.run(big), at.environ, [Mark("[exit 0"), Mark("done")], cwd=at.folder
+        on_terminal, at.run(big), at.environ, [Mark("exit 0"), Mark("done")], cwd=at.folder
     )
     results = by_turns(runs, *measures, shown)
     ours, small, *others, on_screen = results

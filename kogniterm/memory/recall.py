@@ -10,16 +10,20 @@ can close the block.
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kogniterm import prompts
 from kogniterm.memory import fact_records, preferences, short_term
 from kogniterm.memory.fact_records import Category, Fact, Lesson
+from kogniterm.memory.memory_database import APPLY, APPLY_ORDER
 from kogniterm.memory.project.manifests import project_data
 from kogniterm.memory.project.project_profile import TITLES, ProjectProfile
+from kogniterm.memory.repository import active_facts, facts_by_id
 from kogniterm.memory.short_term import Mention
 from kogniterm.memory.user_memory import Memory
 from kogniterm.text.language import raw_words
@@ -37,6 +41,8 @@ RECENT_NAMES = 5
 QUESTION_CHARACTERS = 4_000
 """A long input has its question at the beginning or the end; the middle is pasted data."""
 SEARCHED = 20
+SHORTEST_LINE = 10
+"""Tokens of the shortest line of a fact."""
 CHARACTERS_PER_TOKEN = 4
 STANDING: tuple[Category, ...] = ("constraint", "requirement", "preference")
 """Categories that always apply, in the order of their priority."""
@@ -88,8 +94,13 @@ class _Block:
     used: dict[str, Used] = field(default_factory=dict)
     lines: dict[str, str] = field(default_factory=dict)
 
-    def take(self, candidates: Iterable[tuple[str, Used]], budget: int) -> None:
+    def take(
+        self, candidates: Iterable[tuple[str, Used]], budget: int, *, until_full: bool = False
+    ) -> None:
+        """Add lines; with `until_full`, no more candidates are read than there may be room for."""
         for line, used in candidates:
+            if until_full and budget < SHORTEST_LINE:
+                return
             if used.label in self.used:
                 continue
             if self.shown.get(used.label) == line:
@@ -129,17 +140,17 @@ def recall(
     wanted = question
     if short_term.refers_back(question):
         wanted = " ".join([question, *(one.name for one in named if one.kind != "request")])
-    awake = [one for one in memory.facts("active") if not fact_records.is_dormant(one, now)]
     block = _Block(shown or {})
-    block.take(_withdrawn(block.shown, {one.label for one in awake}), STANDING_TOKENS)
+    block.take(_withdrawn(memory, block.shown, now), STANDING_TOKENS)
     block.take(_project(memory, question, block.shown, folder), PROJECT_TOKENS)
     block.take(_preferences(memory, block.shown), PREFERENCE_TOKENS)
-    if len(awake) <= FEW:
-        block.take(_standing(awake, now), STANDING_TOKENS + SEARCH_TOKENS)
+    few = list(itertools.islice(_awake(memory, now), FEW + 1))
+    if len(few) <= FEW:
+        block.take(_standing(sorted(few, key=_rank), now), STANDING_TOKENS + SEARCH_TOKENS)
     else:
-        always = [one for one in awake if one.pinned or one.category in STANDING]
-        block.take(_standing(always, now), STANDING_TOKENS)
-        block.take(_searched(memory, wanted, {one.id: one for one in awake}), SEARCH_TOKENS)
+        block.take(_standing(_always(memory, now), now), STANDING_TOKENS, until_full=True)
+        block.take(_standing(_shown_always(memory, block.shown, now), now), 0)
+        block.take(_searched(memory, wanted), SEARCH_TOKENS)
     others = [one for one in named if one.session_id != session_id]
     block.take(_recent(others, block.shown), RECENT_TOKENS)
     block.take(map(_lesson, memory.learnings.similar(question)), LESSON_TOKENS)
@@ -225,8 +236,51 @@ def tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def _withdrawn(shown: Mapping[str, str], awake: set[str]) -> Iterable[tuple[str, Used]]:
+def _awake(memory: Memory, now: float) -> Iterator[Fact]:
+    """Yield the active facts that have not faded, the newest first."""
+    # Even a fact that was certain when it was last confirmed has faded by then.
+    limits = {
+        category: now - half_life * fact_records.DAY * math.log2(1 / fact_records.DORMANT_BELOW)
+        for category, half_life in fact_records.HALF_LIVES.items()
+        if half_life is not None
+    }
+    fresh = " ".join(f"WHEN '{category}' THEN ?" for category in limits)
+    for fact in active_facts(
+        memory.repository,
+        f"(pinned = 1 OR last_confirmed >= CASE category {fresh} ELSE -1e30 END)",
+        "id DESC",
+        tuple(limits.values()),
+    ):
+        if not fact_records.is_dormant(fact, now):
+            yield fact
+
+
+def _always(memory: Memory, now: float) -> Iterator[Fact]:
+    """Yield the facts that always apply, in the order of `_rank`."""
+    for fact in active_facts(memory.repository, APPLY, APPLY_ORDER):
+        if not fact_records.is_dormant(fact, now):
+            yield fact
+
+
+def _shown_facts(memory: Memory, shown: Mapping[str, str], now: float) -> dict[str, Fact]:
+    """Return the facts of earlier blocks that still hold, by label."""
+    numbers = (int(label[1:]) for label in shown if _LABEL.fullmatch(label))
+    facts = facts_by_id(memory.repository, numbers).values()
+    return {
+        one.label: one
+        for one in facts
+        if one.status == "active" and not fact_records.is_dormant(one, now)
+    }
+
+
+def _shown_always(memory: Memory, shown: Mapping[str, str], now: float) -> list[Fact]:
+    facts = _shown_facts(memory, shown, now).values()
+    return sorted((one for one in facts if one.pinned or one.category in STANDING), key=_rank)
+
+
+def _withdrawn(memory: Memory, shown: Mapping[str, str], now: float) -> Iterable[tuple[str, Used]]:
     """Yield facts that the model was shown and that were replaced, faded or forgotten since."""
+    awake = _shown_facts(memory, shown, now)
     for label in shown:
         if _LABEL.fullmatch(label) and label not in awake:
             line = f"[{label}] no longer holds"
@@ -299,25 +353,29 @@ def _preferences(memory: Memory, shown: Mapping[str, str]) -> Iterable[tuple[str
             yield gone, Used(label, _GONE, why, 0.0)
 
 
-def _searched(memory: Memory, question: str, awake: dict[int, Fact]) -> Iterable[tuple[str, Used]]:
+def _searched(memory: Memory, question: str) -> Iterable[tuple[str, Used]]:
     now = memory.clock.now()
-    for hit in memory.search(question, SEARCHED, relevant=True):
-        fact = awake.get(hit.id)
-        if fact is not None and fact_records.may_be_recalled(fact.text):
+    hits = memory.search(question, SEARCHED, relevant=True)
+    facts = facts_by_id(memory.repository, (hit.id for hit in hits))
+    for hit in hits:
+        fact = facts.get(hit.id)
+        if fact is None or fact.status != "active" or fact_records.is_dormant(fact, now):
+            continue
+        if fact_records.may_be_recalled(fact.text):
             yield (
                 _line(fact, now),
                 Used(fact.label, fact.text, hit.why, hit.confidence, hit.score),
             )
 
 
+def _rank(fact: Fact) -> tuple[bool, int, float, int]:
+    """Order pinned facts first, then by category, then the newest."""
+    category = STANDING.index(fact.category) if fact.category in STANDING else len(STANDING)
+    return (not fact.pinned, category, -fact.last_confirmed, -fact.id)
+
+
 def _standing(facts: Iterable[Fact], now: float) -> Iterable[tuple[str, Used]]:
-    """Yield pinned facts first, then by category, then the newest."""
-
-    def rank(fact: Fact) -> tuple[bool, int, float, int]:
-        category = STANDING.index(fact.category) if fact.category in STANDING else len(STANDING)
-        return (not fact.pinned, category, -fact.last_confirmed, -fact.id)
-
-    for fact in sorted(facts, key=rank):
+    for fact in facts:
         if not fact_records.may_be_recalled(fact.text):
             continue
         if fact.pinned:

@@ -11,13 +11,14 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.search import stored_words
 from kogniterm.storage import drivers
 from kogniterm.storage.database import Row
 from kogniterm.storage.folders import private_folder
@@ -36,6 +37,9 @@ _CHANGING = (
     "superseded_by",
 )  # fmt: skip
 """The fields of a fact that `FactRepository.change` may write."""
+
+_AT_ONCE = 50
+"""Facts that one statement reads."""
 
 _BESIDE_FACTS = (
     "preferences", "outcomes", "memory_sessions", "project_profiles", "short_term",
@@ -170,9 +174,11 @@ class FactRepository:
                     "version": self.sql.tick(),
                 },
             )
+            stored = replace(fact, id=number)
+            stored_words.index(self.sql, stored)
             self._note("add", number, now=now, who=who, project=fact.project)
             self.sql.record_facts([number])
-        return replace(fact, id=number)
+        return stored
 
     def change(
         self, fact: Fact, operation: str, *, now: float, who: str = "person", **changes: object
@@ -195,6 +201,8 @@ class FactRepository:
             self._note(operation, fact.id, now=now, who=who, project=fact.project)
             self.sql.record_facts([fact.id])
             changed = self.get(fact.id)
+            if changed is not None and "status" in changes:
+                stored_words.index(self.sql, changed)
         return changed or fact
 
     def delete(self, fact_ids: Iterable[int], *, now: float, who: str) -> int:
@@ -209,6 +217,7 @@ class FactRepository:
                 removed += self.sql.run(
                     f"DELETE FROM facts WHERE {self._scope} AND id = ?", (*self._bound, fact_id)
                 )
+                stored_words.remove(self.sql, fact)
                 self._note("forget", fact_id, now=now, who=who, project=fact.project)
                 self.sql.record_facts([fact_id])
         return removed
@@ -291,6 +300,47 @@ class FactRepository:
                     "vector = excluded.vector",
                     (model, vector, *self._bound, fact_id),
                 )
+
+
+def facts_by_id(repository: FactRepository, fact_ids: Iterable[int]) -> dict[int, Fact]:
+    """Return those of the facts `fact_ids` that are in the scope of a repository."""
+    wanted = list(dict.fromkeys(fact_ids))
+    found: dict[int, Fact] = {}
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        found |= {one.id: one for one in repository._select(f"id IN ({marks})", some)}
+    return found
+
+
+def active_facts(
+    repository: FactRepository, condition: str, order: str, values: Sequence[object] = ()
+) -> Iterator[Fact]:
+    """Yield the active facts for which `condition` holds in `order`, some at a time."""
+    start = 0
+    while True:
+        rows = repository.sql.execute(
+            f"SELECT {_COLUMNS} FROM facts WHERE {repository._scope} AND status = 'active' "
+            f"AND {condition} ORDER BY {order} LIMIT ? OFFSET ?",
+            (*repository._bound, *values, _AT_ONCE, start),
+        )
+        yield from map(_fact, rows)
+        if len(rows) < _AT_ONCE:
+            return
+        start += _AT_ONCE
+
+
+def make_words(repository: FactRepository) -> None:
+    """Make the index of words of all of the user's active facts, unless it is there."""
+    with repository.sql.transaction():
+        repository.sql.tick()  # other writers of the user wait
+        if stored_words.is_made(repository.sql):
+            return
+        rows = repository.sql.execute(
+            f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND status = 'active'",
+            (repository.user,),
+        )
+        stored_words.make(repository.sql, map(_fact, rows))
 
 
 def digest(text: str) -> str:

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING
 
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Fact, Recall
-from kogniterm.memory.repository import FactRepository, Version
+from kogniterm.memory.repository import FactRepository, Version, facts_by_id, make_words
+from kogniterm.memory.search import stored_words
 from kogniterm.memory.search.minilm import MiniLM, load_numpy
-from kogniterm.memory.search.word_index import Entry, WordIndex
+from kogniterm.memory.search.stored_words import StoredWords, entry
+from kogniterm.memory.search.word_index import WordIndex
 from kogniterm.protocols import Clock
 from kogniterm.text.language import Language, language_of, plain, stems_of, without_small_talk
 from kogniterm.types import Phrase
@@ -124,13 +126,18 @@ class VectorIndex:
 
 
 class Searcher:
-    """Searches the active facts of one repository. Keeps its indexes in step with the database."""
+    """Searches the active facts of one repository.
+
+    Words are searched in the database. With vectors, and in a file that cannot be written and has
+    no index of words, the facts and their words are in memory, in step with the database.
+    """
 
     def __init__(
         self, repository: FactRepository, clock: Clock, embedder: MiniLM | None = None
     ) -> None:
         self._repository = repository
         self._clock = clock
+        self._stored = StoredWords(repository.sql, repository.project)
         self._words = WordIndex()
         self._vectors = VectorIndex(embedder) if embedder else None
         self._facts: dict[int, Fact] = {}
@@ -147,13 +154,16 @@ class Searcher:
         if relevant:
             question = without_small_talk(question)
         with self._lock:
-            self._catch_up()
-            if limit < 1 or not self._facts or (relevant and not stems_of(question)):
+            in_memory = self._catch_up()
+            if limit < 1 or not len(self._words) or (relevant and not stems_of(question)):
                 return []
             scores = self._similarity(question, relevant)
+            facts = self._facts if in_memory else facts_by_id(self._repository, scores)
             now = self._clock.now()
-            ranked = self._rank(question, scores, now)
-            return [self._recall(fact_id, score, now) for fact_id, score in ranked[:limit]]
+            ranked = _rank(
+                question, {one: scores[one] for one in scores if one in facts}, facts, now
+            )
+            return [_recall(facts[fact_id], score, now) for fact_id, score in ranked[:limit]]
 
     def noticed(self) -> None:
         """Count a written fact: vectors are computed for whole batches, not at a search."""
@@ -164,11 +174,26 @@ class Searcher:
             if self._waiting >= BATCH:
                 self._catch_up()
 
-    def _catch_up(self) -> None:
+    def _catch_up(self) -> bool:
+        """Bring the index up to date; return whether the facts are in memory."""
         self._waiting = 0
         current = self._repository.version()
-        if current == self._seen:
-            return
+        if self._vectors is None:
+            made = current == self._seen or stored_words.is_made(self._repository.sql)
+            if not made and not self._repository.sql.read_only:
+                make_words(self._repository)
+                made, current = True, self._repository.version()
+            if made and not self._facts:
+                if current != self._seen:
+                    self._stored.refresh()
+                    self._words, self._seen = WordIndex(self._stored), current
+                return False
+        if current != self._seen:
+            self._load(current)
+        return True
+
+    def _load(self, current: Version) -> None:
+        """Bring the facts in memory up to date."""
         if current.wiped != self._seen.wiped or current.number < self._seen.number:
             self._words = WordIndex()
             self._facts = {}
@@ -214,47 +239,38 @@ class Searcher:
         least = max(FLOOR * self._words.rarest(), NEXT_TO_BEST * best)
         return {one for one in _best(by_words) if by_words[one] >= least}
 
-    def _rank(
-        self, question: str, scores: Mapping[int, float], now: float
-    ) -> list[tuple[int, float]]:
-        most = max((self._facts[one].relevance_count for one in scores), default=0)
-        period = named_period(question)
-        ranked = []
-        for fact_id, score in scores.items():
-            fact = self._facts[fact_id]
-            if most:
-                score += CONFIRMED * math.log1p(fact.relevance_count) / math.log1p(most)
-            score += RECENCY * fact_records.recency(fact.created, now)
-            if period is not None and period[0] <= fact.created < period[1]:
-                score += NAMED_PERIOD
-            ranked.append((fact_id, score))
-        ranked.sort(key=lambda item: (-item[1], *_tie(self._facts[item[0]])))
-        return ranked
 
-    def _recall(self, fact_id: int, score: float, now: float) -> Recall:
-        fact = self._facts[fact_id]
-        return Recall(
-            id=fact.id,
-            text=fact.text,
-            score=score,
-            category=fact.category,
-            confidence=fact_records.effective_confidence(fact, now),
-            source=fact.source,
-            created=fact.created,
-            project=fact.project,
-            pinned=fact.pinned,
-            why=Phrase("it matches the question (score {score:.2f})", {"score": score}),
-        )
+def _rank(
+    question: str, scores: Mapping[int, float], facts: Mapping[int, Fact], now: float
+) -> list[tuple[int, float]]:
+    most = max((facts[one].relevance_count for one in scores), default=0)
+    period = named_period(question)
+    ranked = []
+    for fact_id, score in scores.items():
+        fact = facts[fact_id]
+        if most:
+            score += CONFIRMED * math.log1p(fact.relevance_count) / math.log1p(most)
+        score += RECENCY * fact_records.recency(fact.created, now)
+        if period is not None and period[0] <= fact.created < period[1]:
+            score += NAMED_PERIOD
+        ranked.append((fact_id, score))
+    ranked.sort(key=lambda item: (-item[1], *_tie(facts[item[0]])))
+    return ranked
 
 
-def entry(fact: Fact) -> Entry:
-    """Return what the word index keeps of `fact`.
-
-    It is rebuilt at each start, so that an older version's database is searched by the same stems.
-    """
-    own = stems_of(fact.text)
-    keywords = {stem for word in fact.keywords.split() for stem in stems_of(word)}
-    return Entry(tuple(own), tuple(sorted(keywords.difference(own))))
+def _recall(fact: Fact, score: float, now: float) -> Recall:
+    return Recall(
+        id=fact.id,
+        text=fact.text,
+        score=score,
+        category=fact.category,
+        confidence=fact_records.effective_confidence(fact, now),
+        source=fact.source,
+        created=fact.created,
+        project=fact.project,
+        pinned=fact.pinned,
+        why=Phrase("it matches the question (score {score:.2f})", {"score": score}),
+    )
 
 
 def _best(scores: Mapping[int, float]) -> list[int]:

@@ -1,8 +1,7 @@
-"""The word index: BM25 over short facts, in memory, the same for SQLite and PostgreSQL.
+"""The word index: BM25 over short facts, the same for SQLite and PostgreSQL.
 
-A user has hundreds of facts, ten thousand at most; at that size an index in memory is
-built in well under a second, answers in a few milliseconds, ranks alike on every database, and
-leaves no words of a forgotten fact in a database index.
+The words of facts are in tables of the database (`stored_words`), so that a hundred thousand are
+searched without loading them. Those of lessons, and of facts that have vectors, are in memory.
 
 Scoring is BM25 with Lucene's never negative idf, k1 = 0.9 and b = 0.4 (the values Anserini uses
 for short passages). A question word is a concept: its own stem counts fully, the stem in the
@@ -15,9 +14,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from kogniterm.text.language import (
     Language,
@@ -57,8 +57,28 @@ class Entry:
     extra: tuple[str, ...] = ()
 
 
-class WordIndex:
-    """Finds facts by words. Not thread-safe; its owner serialises access."""
+class Postings(Protocol):
+    """The terms of facts, in memory or in the database."""
+
+    def __len__(self) -> int: ...
+
+    def known(self, fact_ids: Iterable[int]) -> list[int]: ...
+
+    def holding(self, term: str) -> int: ...
+
+    def weight(self, holding: int) -> float: ...
+
+    def impacts(self, term: str, only: Collection[int] | None = None) -> Mapping[int, float]: ...
+
+    def of_root(self, shared: str) -> Iterable[str]: ...
+
+    def shaped(self, first: str, length: int) -> Iterable[str]: ...
+
+    def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]: ...
+
+
+class WordsInMemory:
+    """Postings that are added and removed one by one."""
 
     def __init__(self) -> None:
         self._index = BM25Index(K1, B)
@@ -69,8 +89,36 @@ class WordIndex:
     def __len__(self) -> int:
         return len(self._index)
 
-    def __contains__(self, fact_id: int) -> bool:
-        return fact_id in self._index
+    def known(self, fact_ids: Iterable[int]) -> list[int]:
+        """Return those of `fact_ids` that are indexed."""
+        return [one for one in fact_ids if one in self._index]
+
+    def holding(self, term: str) -> int:
+        """Return the number of facts that hold `term`."""
+        return self._index.holding(term)
+
+    def weight(self, holding: int) -> float:
+        """Return the most that a term which `holding` facts hold can add to a score."""
+        return self._index.weight(holding)
+
+    def impacts(self, term: str, only: Collection[int] | None = None) -> Mapping[int, float]:
+        """Return the saturated frequency of `term`, 0 to 1, in each fact that holds it."""
+        impacts = self._index.impacts(term)
+        if only is not None and len(only) < len(impacts):
+            return {one: impacts[one] for one in only if one in impacts}
+        return impacts
+
+    def of_root(self, shared: str) -> Iterable[str]:
+        """Return the terms with the root `shared`."""
+        return self._roots.get(shared, ())
+
+    def shaped(self, first: str, length: int) -> Iterable[str]:
+        """Return the terms of `length` characters that begin with `first`."""
+        return self._shapes.get((first, length), ())
+
+    def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
+        """Return the terms of facts, in order."""
+        return {one: self._terms[one] for one in fact_ids}
 
     def add(self, fact_id: int, entry: Entry) -> None:
         """Index a fact, or index it again."""
@@ -90,6 +138,25 @@ class WordIndex:
             self._roots[root(term)].discard(term)
             self._shapes[term[0], len(term)].discard(term)
 
+
+class WordIndex:
+    """Finds facts by words. Not thread-safe; its owner serialises access."""
+
+    def __init__(self, postings: Postings | None = None) -> None:
+        self._own = WordsInMemory()
+        self._index: Postings = postings if postings is not None else self._own
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, fact_id: int, entry: Entry) -> None:
+        """Index a fact in memory, or index it again."""
+        self._own.add(fact_id, entry)
+
+    def remove(self, fact_id: int) -> None:
+        """Remove a fact from memory; unknown ids are ignored."""
+        self._own.remove(fact_id)
+
     def search(
         self, question: str, pool: int | None = None, also: Sequence[int] = ()
     ) -> dict[int, float]:
@@ -99,7 +166,7 @@ class WordIndex:
         up only for facts that can still get that far, which is what makes it quick. Facts in
         `also` have a score in any case, 0 when they share nothing.
         """
-        if not self._index:
+        if not len(self._index):
             return {}
         spoken = language_of(question)
         asked = tokens(question, spoken)
@@ -114,7 +181,7 @@ class WordIndex:
         weighed += [(self._rarities({term: 1.0}), 1.0) for term in self._joined(question, spoken)]
         weighed.sort(key=lambda item: -item[1] * max(item[0].values(), default=0.0))
         ahead = sum(boost * max(rarities.values(), default=0.0) for rarities, boost in weighed)
-        scores = {fact_id: 0.0 for fact_id in also if fact_id in self._index}
+        scores = dict.fromkeys(self._index.known(also), 0.0)
         for rarities, boost in weighed:
             only = scores if pool is not None and _is_settled(scores, pool, ahead) else None
             ahead -= boost * max(rarities.values(), default=0.0)
@@ -127,8 +194,9 @@ class WordIndex:
                 scores[fact_id] = before(fact_id, 0.0) + boost * score
         pairs = {(one.stem, two.stem) for one, two in pairwise(asked)}
         best = sorted(scores, key=scores.__getitem__, reverse=True)[: pool or _REORDERED]
-        for fact_id in best:
-            scores[fact_id] *= self._adjacency(fact_id, pairs)
+        for fact_id, held in self._index.terms(best).items() if pairs else ():
+            kept = sum(map(pairs.__contains__, pairwise(held)))
+            scores[fact_id] *= 1.0 + ADJACENT * min(kept, 2)
         if pool is None:
             return scores
         return {fact_id: scores[fact_id] for fact_id in (*best, *also) if fact_id in scores}
@@ -146,7 +214,7 @@ class WordIndex:
             if self._index.holding(term):
                 found[term] = 1.0
         for term in exact:
-            for other in self._roots.get(root(term), ()):
+            for other in self._index.of_root(root(term)):
                 found.setdefault(other, SAME_ROOT)
         if not is_name:
             self._also(found, translated_stems(spoken).get(token.stem, ()), TRANSLATED)
@@ -179,7 +247,7 @@ class WordIndex:
         A misspelt ending is not removed by the stemmer: "educaton" is "educ" plus four letters.
         """
         for length in range(max(4, len(token.word) - 4), len(token.word) + 2):
-            for term in self._shapes.get((token.word[0], length), ()):
+            for term in self._index.shaped(token.word[0], length):
                 if _is_slip(token, term):
                     yield term
 
@@ -205,9 +273,7 @@ class WordIndex:
         """Return what a concept adds to each fact, or to each of `only`: its best term counts."""
         best: dict[int, float] = {}
         for term, rarity in rarities.items():
-            impacts = self._index.impacts(term)
-            if only is not None and len(only) < len(impacts):
-                impacts = {one: impacts[one] for one in only if one in impacts}
+            impacts = self._index.impacts(term, only)
             if not best:
                 best = {fact_id: rarity * impact for fact_id, impact in impacts.items()}
                 continue
@@ -215,14 +281,6 @@ class WordIndex:
                 if rarity * impact > best.get(fact_id, 0.0):
                     best[fact_id] = rarity * impact
         return best
-
-    def _adjacency(self, fact_id: int, pairs: set[tuple[str, str]]) -> float:
-        """Return a factor above 1 for words that are adjacent in the question and in the fact."""
-        if not pairs:
-            return 1.0
-        held = self._terms[fact_id]
-        kept = sum(map(pairs.__contains__, pairwise(held)))
-        return 1.0 + ADJACENT * min(kept, 2)
 
 
 def _is_settled(scores: Mapping[int, float], pool: int, ahead: float) -> bool:

@@ -1,0 +1,87 @@
+"""The words of facts in the database: the same ranking as in memory, and nothing left behind."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from benchmarks.memory import SET, read_set
+from kogniterm.memory import Memory
+from kogniterm.memory.memory_database import INDEX_TABLES
+from kogniterm.memory.search import stored_words
+from kogniterm.memory.search.stored_words import StoredWords, entry
+from kogniterm.memory.search.word_index import WordIndex
+from kogniterm.text.language import stems_of
+from tests.memory.conftest import OpenMemory
+
+STEMS = ("1", "1de2066fbb347950")
+
+
+def rows_of(memory: Memory, *fact_ids: int) -> int:
+    marks = ", ".join("?" * len(fact_ids))
+    query = f"SELECT count(*) FROM fact_words WHERE fact_id IN ({marks})"
+    return int(memory.sql.execute(query, fact_ids)[0][0])
+
+
+def terms(memory: Memory) -> set[str]:
+    return {term for (term,) in memory.sql.execute("SELECT term FROM fact_terms")}
+
+
+def test_the_database_ranks_as_memory_does(memory: Memory) -> None:
+    facts, questions = read_set(SET)
+    with memory.repository.transaction():
+        for text in facts.values():
+            memory.add(text)
+    memory.search("anything", 1)
+    stored = StoredWords(memory.sql, memory.project)
+    stored.refresh()
+    in_database, in_memory = WordIndex(stored), WordIndex()
+    for fact in memory.facts("active"):
+        in_memory.add(fact.id, entry(fact))
+    assert len(in_database) == len(in_memory)
+    for _, question in questions[:60]:
+        own, other = in_database.search(question, 20), in_memory.search(question, 20)
+        assert sorted(own.values()) == pytest.approx(sorted(other.values())), question
+
+
+def test_words_go_with_their_fact(memory: Memory) -> None:
+    kept = memory.add("The zebra printer stands on the third floor")
+    memory.search("zebra", 1)
+    gone = memory.add("The axolotl sleeps on the third floor", keywords=["salamander"])
+    old = memory.add("The editor is called Quetzal", slot="editor")
+    assert rows_of(memory, gone)
+    assert {"axolotl", "quetzal"} <= terms(memory)
+    new = memory.add("The editor is called Tapir", slot="editor")
+    assert not rows_of(memory, old)
+    assert [one.id for one in memory.search("which editor", 5)] == [new]
+    memory.forget(gone)
+    assert not rows_of(memory, gone)
+    assert not {"axolotl", "salamand", "quetzal"} & terms(memory)
+    assert "floor" in terms(memory)
+    memory.forget(kept)
+    memory.forget(new)
+    for table in INDEX_TABLES[:2]:
+        assert memory.sql.execute(f"SELECT * FROM {table}") == []
+
+
+def test_an_index_of_other_stems_is_made_again(open_here: OpenMemory) -> None:
+    first = open_here()
+    found = first.add("The zebra printer stands on the third floor")
+    everywhere = first.add("Zebras are striped", scope="everywhere")
+    assert {one.id for one in first.search("zebra", 5)} == {found, everywhere}
+    with first.sql.transaction():
+        first.sql.run("UPDATE fact_index SET stemming = 'older'")
+        first.sql.run("UPDATE fact_words SET term = term || 'x'")
+    again = open_here()
+    assert {one.id for one in again.search("zebra", 5)} == {found, everywhere}
+    other = open_here(project="another")
+    assert {one.id for one in other.search("zebra", 5)} == {everywhere}
+
+
+def test_the_stems_are_those_that_the_index_was_made_with() -> None:
+    """Raise `STEMMING` when this fails: indexes of other versions must be made again."""
+    facts, questions = read_set(SET)
+    texts = [*facts.values(), *(text for _, text in questions)]
+    digest = hashlib.sha256("\n".join(" ".join(stems_of(one)) for one in texts).encode())
+    assert (stored_words.STEMMING, digest.hexdigest()[:16]) == STEMS
