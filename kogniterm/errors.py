@@ -149,11 +149,15 @@ class BudgetError(KognitermError):
 
 
 class ModelError(KognitermError):
-    """The model or its provider failed. `retryable` says whether asking again may help."""
+    """The model or its provider failed. `retryable` says whether asking again may help.
+
+    One that `passes` does so in minutes or hours: a limit of the provider, or an outage.
+    """
 
     exit_code = EXIT_MODEL
     retryable = False
     retry_after: float | None = None
+    passes = False
 
 
 class ModelAuthError(ModelError):
@@ -174,12 +178,14 @@ class ModelQuotaError(ModelError):
     """Rate limit or quota reached; `retry_after` holds the provider's wish in seconds."""
 
     retryable = True
+    passes = True
 
 
 class ModelUnavailableError(ModelError):
     """The provider answered 5xx, refused the connection or cut the stream."""
 
     retryable = True
+    passes = True
 
 
 class ModelTimeoutError(ModelError):

@@ -231,11 +231,31 @@ class HostRunner(Protocol):
         """
 
 
+class TaskChanges(Protocol):
+    """The commits with which tasks begin, and what they changed in their checkouts."""
+
+    def pin(self, task: QueuedTask, commit: str) -> None:
+        """Note the commit that every start of a task begins with."""
+
+    def save(self, task: QueuedTask, patch: str) -> None:
+        """Store what a task has changed."""
+
+    def of(self, task_id: str) -> str:
+        """Return what a task has changed, as a patch of git."""
+
+    def state(self, task_id: str) -> TaskState | None:
+        """Return the state of a task; None where there is no such task."""
+
+
 class Queue(Protocol):
     """The tasks of one user, for those who add, look at and steer them.
 
     Methods raise `StorageError` kinds; `UsageError` where they say so.
     """
+
+    @property
+    def patches(self) -> TaskChanges:
+        """Return the changes that tasks made in their checkouts."""
 
     def close(self) -> None:
         """Release the database."""

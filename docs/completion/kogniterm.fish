@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inventory --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --resume --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file -C -p
+            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -85,6 +85,7 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -l debug -d 'Show tracebacks; l
 complete -c kogniterm -n '__kogniterm_at "/run"' -l output -x -a 'text json stream-json' -d 'Output: text, json (one object at the end) or stream-json (one event a line) (default: text)'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l session -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'ID of the session; without one of that ID, it is created'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l park -d 'At a question, save it and exit; kogniterm queue answer answers it later'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l note -x -d 'Tell the model with its next call, also where a turn goes on'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l plan-only -d 'Print a plan for --plan FILE, and do nothing'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
@@ -233,8 +234,12 @@ complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l lang -x -a 'auto en es
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l file -r -F -d 'File with a task a line, in JSON; - is standard input'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l recipe -x -d 'Recipe to run, with INPUT=VALUE in place of TASK'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l items -x -d 'File with the inputs of a run a line, in JSON'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l workspace -x -d 'Folder, or git address as in URL@REF, to work in'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l here -d 'Only workers on this machine'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l id -x -d 'ID of the task and of its session'
-complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l queue -x -d 'Queue to add it to (default: default)'
+complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l queue -x -d 'Queue to add it to; host:NAME is that of a machine (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch -x -d 'Name that the tasks have in common'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch-max-cost -x -d 'Maximum cost of the whole batch, in US dollars'
 complete -c kogniterm -n '__kogniterm_at "/queue/add"' -l batch-max-tokens -x -d 'Maximum tokens of the whole batch'
@@ -287,6 +292,7 @@ complete -c kogniterm -n '__kogniterm_at "/queue/show"' -s h -l help -d 'Show th
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l diff -d 'Print the changes in its checkout, as a patch of git'
 complete -c kogniterm -n '__kogniterm_at "/queue/show"' -l json -d 'Print the result as JSON'
 complete -c kogniterm -n '__kogniterm_at "/queue/watch"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/queue/watch"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
@@ -562,7 +568,10 @@ complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -s h -l help -d 'Show th
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l debug -d 'Show tracebacks; log everything, on screen too'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l inputs -x -d 'File with the inputs as a JSON object'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l output -x -a 'text json stream-json' -d 'Output: text, json (one object at the end) or stream-json (one event a line) (default: text)'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l session -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'ID of the session; without one of that ID, it is created'
+complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l park -d 'At a question, save it and exit; kogniterm queue answer answers it later'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'
 complete -c kogniterm -n '__kogniterm_at "/recipe/run"' -l memory -x -a 'off session full' -d 'Memory: off, session or full (default: full)'

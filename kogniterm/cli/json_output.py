@@ -128,6 +128,7 @@ class Summary:
             "exit_code": answer.exit_code,
             "reason": None if answer.reason is None else self._redact(str(answer.reason)),
             "retry_after": answer.retry_after,
+            "passes": answer.passes,
             "session_id": self._session_id,
             "model": self._model,
             "folder": self._folder,

@@ -62,6 +62,7 @@ SESSION_ID = Argument(
 PARK = Argument(
     "--park", "At a question, save it and exit; kogniterm queue answer answers it later"
 )
+NOTE = Argument("--note", "Tell the model with its next call, also where a turn goes on", "TEXT")
 PLAN_ONLY = Argument("--plan-only", "Print a plan for --plan FILE, and do nothing")
 
 EXAMPLES = (
@@ -110,7 +111,14 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "run",
-        [Argument(TASK, "What to do", "TASK", nargs="*"), OUTPUT, SESSION_ID, PARK, PLAN_ONLY],
+        [
+            Argument(TASK, "What to do", "TASK", nargs="*"),
+            OUTPUT,
+            SESSION_ID,
+            PARK,
+            NOTE,
+            PLAN_ONLY,
+        ],
         description=mark(
             "Do one task and exit. With a task, standard input is data for it; without one, or "
             "with -, standard input is the task."
@@ -161,7 +169,7 @@ def do_task(
     prepare: Callable[[UserInput], UserInput] = lambda user_input: user_input,
 ) -> int:
     """Do the task, or continue it; `prepare` may add to a new one what belongs to it."""
-    named_id = _named_session(args)
+    named_id = named_session(args)
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
     folder = folder_of(args)
@@ -208,6 +216,8 @@ def _drive_turn(
     front: RunFront,
     sink: Sink,
 ) -> int:
+    if getattr(args, "note", None):  # not every verb that runs a task has it
+        session.steer(args.note)
     if args.park:
         from kogniterm.runtime.unattended.parked_turn import Parking
 
@@ -234,7 +244,7 @@ def _drive_turn(
     return asyncio.run(drive(session, running, sink))
 
 
-def _named_session(args: argparse.Namespace) -> str | None:
+def named_session(args: argparse.Namespace) -> str | None:
     """Return the ID that `--session` gives. Raises `UsageError`."""
     if args.session_id is None:
         return None

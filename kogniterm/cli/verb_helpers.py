@@ -22,6 +22,7 @@ from kogniterm.ui.locale import translate
 if TYPE_CHECKING:
     from kogniterm.paths import Paths
     from kogniterm.runtime.services.written_files import Kind
+    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
     from kogniterm.sessions.store import SessionInfo, SessionStore
 
 
@@ -203,3 +204,12 @@ def session_json(info: SessionInfo) -> dict[str, object]:
         "parent": info.parent,
         "parent_seq": info.parent_seq,
     }
+
+
+def recipe_store() -> RecipeStore:
+    """Return the user's recipes."""
+    from kogniterm.runtime.services.written_files import WrittenFiles
+    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
+
+    paths = paths_in_use()
+    return RecipeStore(paths.recipes, WrittenFiles(paths.written_files))

@@ -18,6 +18,7 @@ from typing import Any
 from kogniterm import __version__
 from kogniterm.errors import UsageError
 from kogniterm.fleet.batch_budget import BatchBudgets, Room, within_budget
+from kogniterm.fleet.task_workspaces import TaskPatches
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
 from kogniterm.storage.database import Database, Row
@@ -175,6 +176,7 @@ class TaskTable:
     ) -> None:
         self._database = database
         self.budgets = BatchBudgets(database)
+        self.patches = TaskPatches(database)
         self._version = version
         self._me = me or this_process()
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from kogniterm import prompts
-from kogniterm.errors import why
+from kogniterm.errors import EXIT_INTERRUPTED, KognitermError, why
+from kogniterm.fleet.task_workspaces import TaskWorkspaces, Workspace
 from kogniterm.host.installation import own_command
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import Phrase
@@ -26,6 +27,9 @@ from kogniterm.types.queue_values import QueuedTask, TaskEnd
 
 GRACE = 10.0
 """Seconds that a cancelled child has to end its command and write its end."""
+FIRST_WAIT, LONGEST_WAIT, MOST_WAITS = 60.0, 3600.0, 24
+"""Seconds of the first and the longest pause after a refusal without a time, and how many there
+are in a row before the task has failed."""
 _LONGEST_ARGUMENT = 100_000
 """Bytes; Linux takes 128 kB. A longer task goes in through standard input."""
 _TAIL = 4_000
@@ -37,23 +41,31 @@ class TaskRun:
 
     task: QueuedTask
     outputs: Path
+    workspaces: TaskWorkspaces
     cancelled: bool = False
     handed_over: bool = False
     _process: asyncio.subprocess.Process | None = None
     _began: float = field(default_factory=time.monotonic)
 
     async def run(self) -> TaskEnd:
-        """Start the child and wait for its end."""
+        """Start the child in the folder of its task, and wait for its end."""
         private_folder(self.outputs)
-        if not Path(self.task.task.folder).is_dir():
-            reason = Phrase("No folder {folder} here.", {"folder": self.task.task.folder})
-            return TaskEnd("failed", "not_done", 2, reason)
+        try:
+            workspace = await self.workspaces.open(self.task)
+        except KognitermError as error:
+            return TaskEnd("failed", "not_done", error.exit_code, error.text)
+        self.task = workspace.task
+        return await self.workspaces.leave(self.task, await self._child(workspace))
+
+    async def _child(self, workspace: Workspace) -> TaskEnd:
+        if (stopped := self._stopped()) is not None:  # while its folder was made
+            return stopped
         given = self._input()
         try:
             with self._file("jsonl") as out, self._file("log") as log:
                 self._process = await asyncio.create_subprocess_exec(
-                    *own_command(*self._words(given is not None)),
-                    cwd=self.task.task.folder,
+                    *own_command(*self._words(given is not None, workspace.note)),
+                    cwd=workspace.folder,
                     stdin=given if given is not None else asyncio.subprocess.DEVNULL,
                     stdout=out,
                     stderr=log,
@@ -69,10 +81,15 @@ class TaskRun:
             self._signal(signal.SIGTERM)
         status = await self._process.wait()
         end = self._end(status)
-        for kind in ("jsonl", "log", "in"):
+        for kind in ("jsonl", "log", "in", "yaml"):
             with suppress(OSError):
                 self._path(kind).unlink()
         return end
+
+    def _stopped(self) -> TaskEnd | None:
+        if self.cancelled:
+            return TaskEnd("cancelled", "interrupted", EXIT_INTERRUPTED)
+        return TaskEnd("queued") if self.handed_over else None
 
     def cancel(self) -> None:
         """End the child with everything it started."""
@@ -96,16 +113,31 @@ class TaskRun:
 
     # --- what the child gets -----------------------------------------------------------------
 
-    def _words(self, piped: bool) -> list[str]:
+    def _words(self, piped: bool, note: str) -> list[str]:
         task = self.task.task
+        if self._runs_recipe:
+            files = [str(self._path("yaml")), "--inputs", str(self._path("in"))]
+            named = ["--session", task.id, "--park", "--output", "stream-json"]
+            return ["recipe", "run", *files, *named, *task.options]
         words = ["run", "--session", task.id, "--park", "--output", "stream-json", *task.options]
+        words += ["--note", note] if note else []
         if piped and task.data is None:
             return words
         return [*words, "--", task.text]
 
+    @property
+    def _runs_recipe(self) -> bool:
+        """Return whether this start runs a recipe; a retry goes on in words after it."""
+        return bool(self.task.task.recipe) and self.task.turn == 1
+
     def _input(self) -> IO[bytes] | None:
-        """Return the child's standard input, where it needs one."""
+        """Write the files that the child needs; returns its standard input, if it gets one."""
         task = self.task.task
+        if task.recipe:
+            for kind, text in (("yaml", task.recipe), ("in", task.data or "{}")):
+                with self._file(kind) as file:
+                    file.write(text.encode())
+            return None
         data = task.data
         if data is None and len(task.text.encode()) > _LONGEST_ARGUMENT:
             data = task.text
@@ -173,10 +205,27 @@ def _end_of(final: dict[str, Any], run: TaskRun, seconds: float) -> TaskEnd:
         return TaskEnd("cancelled" if run.cancelled else "queued", **common)
     if stop == "storage_unavailable":  # its turn is still open, as after a crash
         return TaskEnd("queued", reason=common["reason"], seconds=seconds, lost=True)
-    wait = final.get("retry_after")
-    if stop == "model_failed" and isinstance(wait, int | float):
-        return TaskEnd("queued", due=time.time() + float(wait), **common)
+    if stop == "model_failed" and final.get("passes"):
+        return _later(final.get("retry_after"), run.task, common)
     return TaskEnd("failed", **common)
+
+
+def _later(wait: object, task: QueuedTask, common: dict[str, Any]) -> TaskEnd:
+    """Return the end of a start that a provider refused: it goes on when that takes requests again.
+
+    Where the provider does not say when, the pauses double, up to an hour.
+    """
+    waits = 0
+    if not isinstance(wait, int | float):
+        waits = task.waits + 1
+        if waits > MOST_WAITS:
+            return TaskEnd("failed", **common)
+        seconds = min(FIRST_WAIT * 2 ** (waits - 1), LONGEST_WAIT)
+    else:
+        seconds = float(wait)
+    if task.task.recipe:  # its turn was left open at the node that got no reply
+        common |= {"stop": ""}
+    return TaskEnd("queued", due=time.time() + seconds, waits=waits, **common)
 
 
 def next_words(task: QueuedTask) -> str:

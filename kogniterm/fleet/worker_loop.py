@@ -21,6 +21,7 @@ from kogniterm.fleet.batch_budget import out_of_budget, with_spent
 from kogniterm.fleet.orphans import stop_child
 from kogniterm.fleet.task_database import HEARTBEAT, SILENCE
 from kogniterm.fleet.task_run import GRACE, TaskRun, next_words
+from kogniterm.fleet.task_workspaces import TaskWorkspaces
 from kogniterm.protocols import WorkerQueue
 from kogniterm.runtime.unattended.stored_answers import open_question
 from kogniterm.sessions.journal.ownership import Holder, held_here, is_held, this_process
@@ -43,14 +44,16 @@ class Worker:
     """Runs tasks of some queues, up to `info.slots` at once.
 
     `store` are the sessions that belong to the tasks, `outputs` is the folder of the children's
-    files. `shares` is the most tasks of a queue at once here. With `until_empty` it ends once
-    nothing is queued or running. While the database is away, the children go on.
+    files, `workspaces` opens those of the tasks. `shares` is the most tasks of a queue at once
+    here. With `until_empty` it ends once nothing is queued or running. While the database is away,
+    the children go on.
     """
 
     queue: WorkerQueue
     store: SessionStore
     info: WorkerInfo
     outputs: Path
+    workspaces: TaskWorkspaces
     report: Report = lambda task, end: None
     trouble: Trouble = lambda error: None
     shares: Mapping[str, int] = field(default_factory=dict)
@@ -71,6 +74,7 @@ class Worker:
     async def run(self) -> None:
         """Work until drained."""
         self.queue.register(self.info)
+        self.workspaces.clear()
         aside = [
             asyncio.ensure_future(one)
             for one in (self._beat(), self.queue.listen(self.info, self._wake.set))
@@ -130,7 +134,7 @@ class Worker:
                 if end.state == "failed":
                     self.report(task, end)
                 continue
-            run = TaskRun(task, self.outputs)
+            run = TaskRun(task, self.outputs, self.workspaces)
             self.report(task, None)
             self._running[task.id] = (run, asyncio.ensure_future(self._do(run)))
 
@@ -218,11 +222,17 @@ class Worker:
 
 
 def this_worker(queues: tuple[str, ...], slots: int, version: str) -> WorkerInfo:
-    """Return this process as a worker.
+    """Return this process as a worker; it serves the queue of its machine besides.
 
     Its name is not used again: after a restart of the machine, or of a container, a new worker
     often has the process number of a lost one, whose tasks must not look like its own.
     """
     me = this_process()
+    queues = tuple(dict.fromkeys((*queues, host_queue(me.host))))
     name = f"{me.host}-{me.pid}-{secrets.token_hex(2)}"
     return WorkerInfo(name, me.host, me.boot, me.pid, me.started, queues, slots, version)
+
+
+def host_queue(host: str) -> str:
+    """Return the queue that only workers on one machine serve."""
+    return f"host:{host}"

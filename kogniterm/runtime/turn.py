@@ -126,7 +126,7 @@ async def run_turn(
     except KognitermError as error:
         cancel_open(journal, "the turn ended early")
         _note_cut_calls(services, count)
-        answer = failed(error, count)
+        answer = failed(error, count.usage)
     return end_turn(journal, count.timed(answer), io)
 
 

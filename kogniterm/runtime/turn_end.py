@@ -37,6 +37,7 @@ from kogniterm.types import (
     NodeUpdate,
     Phrase,
     StopReason,
+    Usage,
     events,
 )
 
@@ -118,7 +119,7 @@ def interrupted(count: TurnCount) -> Answer:
     return Answer("", "interrupted", EXIT_INTERRUPTED, Phrase("The turn was stopped."), count.usage)
 
 
-def failed(error: KognitermError, count: TurnCount) -> Answer:
+def failed(error: KognitermError, usage: Usage) -> Answer:
     """Return the answer of a turn that ended with an error."""
     stop: StopReason = "not_done"
     if isinstance(error, ModelError):
@@ -128,7 +129,9 @@ def failed(error: KognitermError, count: TurnCount) -> Answer:
     elif isinstance(error, BudgetError):
         stop = "budget"
     wait = error.retry_after if isinstance(error, ModelError) else None
-    return Answer("", stop, error.exit_code, error.text, count.usage, retry_after=wait)
+    passes = isinstance(error, ModelError) and error.passes
+    code = error.exit_code
+    return Answer("", stop, code, error.text, usage, retry_after=wait, passes=passes)
 
 
 def end_turn(journal: TurnJournal, answer: Answer, io: TurnIO) -> Answer:

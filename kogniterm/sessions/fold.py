@@ -369,9 +369,15 @@ def _advance(state: SessionState, record: Record) -> SessionState:
 
 
 def _opened(state: SessionState, body: SessionOpened) -> SessionState:
-    """Apply the first record, with the session's folder, or a later one of a resume."""
-    if state.folder:
+    """Apply the first record, with the session's folder, or a later one of a resume.
+
+    A resume on another machine may be in another folder.
+    """
+    if state.folder and body.folder in ("", state.folder):
         return replace(state, model=body.model or state.model)
+    if state.folder:
+        model = body.model or state.model
+        return replace(state, model=model, folder=body.folder, cwd=body.folder)
     return replace(
         state,
         session_id=body.session_id,

@@ -117,16 +117,20 @@ class SessionStore:
         except DuplicateError as error:
             raise UsageError("Session {session} already exists.", session=session_id) from error
 
-    def open(self, reference: str, *, model: str | None = None) -> SessionJournal:
+    def open(
+        self, reference: str, *, model: str | None = None, folder: str | None = None
+    ) -> SessionJournal:
         """Resume a session: take its lease and fold its state from its journal.
 
-        Raises `SessionBusyError` when another living process drives it.
+        It moves to `folder` if its own one is not on this machine. Raises `SessionBusyError` when
+        another living process drives it.
         """
         info = self.find(reference)
         journal = self.hold(info.id)
         # A session that was killed before its first record has nothing but its row.
-        folder, before = journal.state.folder or info.folder, journal.state.model or info.model
-        journal.append(SessionOpened(info.id, folder, self.version, model or before))
+        own, before = journal.state.folder or info.folder, journal.state.model or info.model
+        place = own if folder is None or Path(own).is_dir() else folder
+        journal.append(SessionOpened(info.id, place, self.version, model or before))
         return journal
 
     def open_or_create(self, session_id: str, *, folder: str, model: str | None) -> SessionJournal:
@@ -137,7 +141,7 @@ class SessionStore:
         if self.info(session_id) is None:
             with suppress(UsageError):
                 return self.create(folder=folder, model=model or "", session_id=session_id)
-        return self.open(session_id, model=model)
+        return self.open(session_id, model=model, folder=folder)
 
     def hold(self, session_id: str) -> SessionJournal:
         """Take the lease of an existing session and return its journal; nothing is written."""

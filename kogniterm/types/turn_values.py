@@ -192,7 +192,8 @@ class Answer:
     others: from the plan's evidence alone, whatever the text claims. `seconds` is how long the turn
     worked, `waited` how long it waited for the user beside that. `refused_by` is who refused what
     ended it so: `person`, `policy`, `program` or `unattended`. `retry_after` is the provider's wish
-    in seconds, where it refused for a while.
+    in seconds, where it refused for a while; `passes` is whether the same call may succeed later,
+    after minutes or hours.
     """
 
     text: str
@@ -206,6 +207,7 @@ class Answer:
     waited: float = 0.0
     refused_by: str = ""
     retry_after: float | None = None
+    passes: bool = False
 
 
 NOTE = "kogniterm_note"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm.cli import run as task
 from kogniterm.cli.options import (
@@ -17,12 +19,21 @@ from kogniterm.cli.options import (
     folder_of,
     settings_of,
 )
-from kogniterm.cli.verb_helpers import Report, open_sessions, paths_in_use, write_json, write_report
-from kogniterm.errors import UsageError
+from kogniterm.cli.verb_helpers import (
+    Report,
+    open_sessions,
+    recipe_store,
+    write_json,
+    write_report,
+)
+from kogniterm.errors import UsageError, why
 
 if TYPE_CHECKING:
     from kogniterm.agent.recipe_schema import Recipe
+    from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.unattended.parked_turn import Parking
     from kogniterm.runtime.use_cases.recipe_store import RecipeStore
+    from kogniterm.types import Answer
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,19 +43,14 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action; returns the exit status."""
-    from kogniterm.runtime.services.written_files import WrittenFiles
-    from kogniterm.runtime.use_cases.recipe_store import RecipeStore
-
-    paths = paths_in_use()
-    store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
-    return write_report(args, args.perform(args, store))
+    return write_report(args, args.perform(args, recipe_store()))
 
 
 def _save(args: argparse.Namespace, store: RecipeStore) -> Report:
-    from kogniterm.runtime.use_cases.recipe_store import read_file, recipe_of_plan
+    from kogniterm.runtime.use_cases.recipe_store import read_file, recipe_of_plan, value_pairs
     from kogniterm.sessions.journal.codec import stored_records
 
-    values = pairs(args.values)
+    values = value_pairs(args.values)
     store.path(args.name)
     if args.file is not None:
         if values:
@@ -85,45 +91,72 @@ def _show(args: argparse.Namespace, store: RecipeStore) -> Report:
 
 
 def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
-    values = pairs(args.values)
-    recipe = _named(args.name, store)
-    from kogniterm.approval import Unattended
     from kogniterm.runtime.build import open_session
-    from kogniterm.runtime.turn_ports import TurnIO
-    from kogniterm.runtime.use_cases.run_recipe import run_in_session
+    from kogniterm.runtime.unattended.parked_turn import Parking
+    from kogniterm.runtime.use_cases.recipe_store import value_pairs
 
+    recipe = store.named(args.name)
+    values = {**_inputs_in(args.inputs), **value_pairs(args.values)}
+    wanted = task.named_session(args)
     settings, folder = settings_of(args), folder_of(args)
 
     def start(watched: task.RunFront, sink: task.Sink) -> int:
-        session = open_session(settings, folder=folder)
+        session = open_session(
+            settings, folder=folder, session_id=wanted, create=wanted is not None
+        )
         try:
-            asked = watched.approver(session) if watched.approver else Unattended()
-            front = TurnIO(asked, sink, watched.terminal)
-            session.asker.ask_now = watched.ask
-            return asyncio.run(
-                task.drive(session, run_in_session(session, recipe, values, front), sink)
-            )
+            parking = Parking(session) if args.park else None
+            running = _turn(session, recipe, values, watched, sink, parking)
+            left_open = partial(getattr, parking, "answer", None)
+            return asyncio.run(task.drive(session, running, sink, left_open))
         finally:
             session.close()
 
     return Report(status=task.with_front(args, start), printed=True)
 
 
-def _named(name: str, store: RecipeStore) -> Recipe:
-    from kogniterm.runtime.use_cases.recipe_store import read_file
+async def _turn(
+    session: LiveSession,
+    recipe: Recipe,
+    values: dict[str, Any],
+    watched: task.RunFront,
+    sink: task.Sink,
+    parking: Parking | None,
+) -> Answer:
+    """Run the recipe, or go on with it; the answer of a run that has ended is repeated."""
+    from kogniterm.approval import Unattended
+    from kogniterm.runtime.turn_ports import TurnIO
+    from kogniterm.runtime.unattended.named_session import given_before, repeat_answer
+    from kogniterm.runtime.use_cases.run_recipe import recipe_input, run_in_session
 
-    path = Path(name)
-    return read_file(path) if path.suffix in (".yaml", ".yml", ".json") else store.load(name)
+    asked = parking or (watched.approver(session) if watched.approver else Unattended())
+    recover = parking.recover if parking is not None else watched.recover
+    park = parking.ask if parking is not None else None
+    before = given_before(session.journal, recipe_input(recipe, values))
+    if before is not None and before.ended is not None:
+        return repeat_answer(session, before, sink)
+    if before is not None:
+        return await session.run(
+            None, approver=asked, sink=sink, terminal=watched.terminal, recover=recover,
+            ask=watched.ask, park=park, at_prompt=parking is not None,
+        )  # fmt: skip
+    session.asker.ask_now, session.asker.park = watched.ask, park
+    front = TurnIO(asked, sink, watched.terminal, recover, at_prompt=parking is not None)
+    return await run_in_session(session, recipe, values, front)
 
 
-def pairs(words: list[str]) -> dict[str, str]:
-    """Return `NAME=VALUE` words as a dictionary. Raises `UsageError`."""
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise UsageError("{word} is not of the form INPUT=VALUE.", word=word)
-        found[name] = value
+def _inputs_in(file: str | None) -> dict[str, Any]:
+    """Return the inputs in a JSON file. Raises `UsageError`."""
+    if file is None:
+        return {}
+    try:
+        found = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise UsageError("{file} cannot be read: {why}.", file=file, why=why(error)) from error
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError("{file} is no JSON object with the inputs of a recipe.", file=file)
     return found
 
 
@@ -145,5 +178,7 @@ ACTIONS = (
     Action("run", "Run a recipe", _run, (
         Argument("name", "Recipe, or the file of one", "NAME"),
         Argument("values", "Inputs of the recipe", "INPUT=VALUE", nargs="*"),
-        task.OUTPUT), ("kogniterm recipe run release version=1.5.0",), session_options=True),
+        Argument("--inputs", "File with the inputs as a JSON object", "FILE"),
+        task.OUTPUT, task.SESSION_ID, task.PARK),
+        ("kogniterm recipe run release version=1.5.0",), session_options=True),
 )  # fmt: skip

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
-from kogniterm.errors import EXIT_REFUSED
+from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.runtime.plan_edits import plan_as_text
+from kogniterm.runtime.turn_end import failed
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted
@@ -50,16 +51,20 @@ _TITLE = 200
 class Parking:
     """Answers questions of a session from its journal, and leaves the turn open at any other.
 
-    Implements `protocols.Approver`. `question` is the one at which the turn was left.
+    Implements `protocols.Approver`. `question` is the one at which the turn was left, `failure`
+    the model's, after which a turn may go on later.
     """
 
     session: LiveSession
     question: ParkedQuestion | None = None
+    failure: ModelError | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def answer(self) -> Answer | None:
         """Return the end of this process's part of the turn, None if nothing waits."""
+        if self.failure is not None:
+            return failed(self.failure, self.session.state.usage)
         if self.question is None:
             return None
         stop = "unknown" if self.question.kind == "unknown" else "parked"
@@ -69,6 +74,12 @@ class Parking:
         )
         usage = self.session.state.usage
         return Answer("", stop, EXIT_REFUSED, reason, usage)  # type: ignore[arg-type]  # one of two
+
+    def may_wait(self, error: KognitermError) -> bool:
+        """Return whether a turn is left open after `error`: the same call may succeed later."""
+        if isinstance(error, ModelError) and error.passes:
+            self.failure = error
+        return self.failure is not None
 
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict

@@ -50,6 +50,14 @@ class RecipeStore:
             )
         return read_file(path)
 
+    def named(self, name: str) -> Recipe:
+        """Return the recipe called `name`, or the one in the file of that name.
+
+        Raises `UsageError`.
+        """
+        path = Path(name)
+        return read_file(path) if path.suffix in (".yaml", ".yml", ".json") else self.load(name)
+
     def save(self, recipe: Recipe, *, replace: bool = False) -> Path:
         """Store `recipe`. Raises `UsageError` when there is one of its name already."""
         path = self.path(recipe.name)
@@ -65,6 +73,17 @@ class RecipeStore:
             ) from error
         self._written.add(path, "recipe")
         return path
+
+
+def value_pairs(words: Iterable[str]) -> dict[str, str]:
+    """Return `NAME=VALUE` words as a dictionary. Raises `UsageError`."""
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError("{word} is not of the form INPUT=VALUE.", word=word)
+        found[name] = value
+    return found
 
 
 def read_file(path: Path) -> Recipe:

@@ -48,6 +48,7 @@ from kogniterm.runtime.turn import journal_agent, settle
 from kogniterm.runtime.turn_end import cancel_open, end_turn, ended_unknown, failed, interrupted
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import TurnIO, relay
+from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.runtime.use_cases.recipe_progress import (
     RecipeProgress,
     begun_note,
@@ -115,7 +116,7 @@ async def continue_in_session(session: LiveSession, io: TurnIO) -> Answer:
         recipe, values = recipe_in_progress(session)
     except UsageError as error:
         cancel_open(session.journal, "the recipe cannot be continued")
-        return end_turn(session.journal, failed(error, count), io)
+        return end_turn(session.journal, failed(error, count.usage), io)
     return await _run(recipe, values, SessionRecipePorts(session, io, count), continued=True)
 
 
@@ -141,14 +142,19 @@ async def _run(
         answer = interrupted(count)
     except OutcomeNotWrittenError:
         raise
-    except TurnInterruptedError:
+    except TurnInterruptedError as stopped:
         await ports.stop()
+        if isinstance(ports.io.approver, Parking) and ports.io.approver.question is not None:
+            raise asyncio.CancelledError(LEFT_OPEN) from stopped
         cancel_open(journal, "the user stopped the recipe")
         answer = interrupted(count)
     except KognitermError as error:
         await ports.settled()
+        if isinstance(ports.io.approver, Parking) and ports.io.approver.may_wait(error):
+            # The turn stays open, to go on at the node that got no reply.
+            raise asyncio.CancelledError(LEFT_OPEN) from error
         cancel_open(journal, "the recipe ended early")
-        answer = failed(error, count)
+        answer = failed(error, count.usage)
     finally:
         ports.threads.close()
     if count.unknown and answer.stop in ("done", "not_done"):
@@ -159,15 +165,20 @@ async def _run(
 
 
 def _begin(session: LiveSession, recipe: Recipe, values: Mapping[str, Any], io: TurnIO) -> None:
-    given = " ".join(f"{name}={value}" for name, value in values.items())
-    text = f"Run the recipe {recipe.name} {given}".strip()
-    clean = session.journal.redact_input(UserInput(text, source="recipe"))
+    clean = session.journal.redact_input(recipe_input(recipe, values))
     turn = session.state.turn + 1
     session.journal.record(InputReceived(turn, clean, messages.human_message(clean, "never")))
     session.journal.record(begun_note(recipe, values, session.journal.redact), durable=True)
     io.sink(
         events.TurnStarted(session.id, turn, session.modes.model.info.name, session.executor.cwd)
     )
+
+
+def recipe_input(recipe: Recipe, inputs: Mapping[str, Any]) -> UserInput:
+    """Return the input of a turn that runs `recipe`. Raises `UsageError` for wrong inputs."""
+    values = checked_inputs(recipe, inputs)
+    given = " ".join(f"{name}={value}" for name, value in values.items())
+    return UserInput(f"Run the recipe {recipe.name} {given}".strip(), source="recipe")
 
 
 def _shown(outputs: Mapping[str, Any]) -> str:

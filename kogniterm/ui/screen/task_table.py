@@ -134,7 +134,9 @@ def task_details(
     table.add_column(overflow="fold")
     rows = [
         (_("Task"), render(one.task.text)),
-        (_("Folder"), render_line(one.task.folder)),
+        (_("Folder"), "" if one.task.workspace else render_line(one.task.folder)),
+        (_("Workspace"), render_line(one.task.workspace)),
+        (_("Commit"), one.commit_id),
         (_("Queue"), one.task.queue),
         (_("Batch"), one.task.batch),
         (_("Options"), render_line(" ".join(one.task.options))),

@@ -248,12 +248,22 @@ def _show(store: SessionStore, args: argparse.Namespace) -> Report:
     with _tasks(args) as queue:
         task = queue.find(args.task)
         hindrance = queue.hindrance(task) if task.state == "queued" else None
+        patch = queue.patches.of(task.id) if args.diff or args.json else ""
+    if args.diff and not args.json:
+        sys.stdout.write(patch)
+        return Report(notes=[] if patch else [_("No changes.")], printed=True)
     if not args.json:
         from kogniterm.ui.screen.task_table import task_details
 
         question = open_question(store, task.id)
         write_drawn(sys.stdout, task_details(task, question, hindrance))
-    return Report(task_json(task), printed=not args.json)
+    return Report(_with_patch(task, patch), printed=not args.json)
+
+
+def _with_patch(task: QueuedTask, patch: str) -> dict[str, object]:
+    """Return a task as JSON, with its changes where it has a checkout."""
+    found = task_json(task)
+    return {**found, "patch": patch} if task.task.workspace else found
 
 
 def _cancel(store: SessionStore, args: argparse.Namespace) -> Report:
@@ -316,10 +326,11 @@ def _results(store: SessionStore, args: argparse.Namespace) -> Report:
     with _tasks(args) as queue:
         found = list(reversed(queue.tasks(batch=args.batch, states=_states(args.state))))
         counts = queue.counts(args.batch)
+        for one in found:
+            told = _with_patch(one, queue.patches.of(one.id) if one.task.workspace else "")
+            sys.stdout.write(json.dumps(told, ensure_ascii=True) + "\n")
     if not found:
         return Report(notes=[_("No tasks.")])
-    for one in found:
-        sys.stdout.write(json.dumps(task_json(one), ensure_ascii=True) + "\n")
     if sys.stderr.isatty():
         from kogniterm.ui.screen.task_table import summary_table
 
@@ -349,7 +360,9 @@ def task_json(one: QueuedTask) -> dict[str, object]:
         "queue": task.queue,
         "state": one.state,
         "task": task.text,
-        "folder": task.folder,
+        "folder": None if task.workspace else task.folder,
+        "workspace": task.workspace or None,
+        "commit": one.commit_id or None,
         "priority": task.priority,
         "due": iso(task.due or None),
         "created": iso(one.created),
@@ -376,8 +389,13 @@ ACTIONS = (
     Action("add", "Add a task, or those of a file", _add, (
         Argument("task", "What to do", "TASK", nargs="*"),
         Argument("--file", "File with a task a line, in JSON; - is standard input", "FILE"),
+        Argument("--recipe", "Recipe to run, with INPUT=VALUE in place of TASK", "NAME"),
+        Argument("--items", "File with the inputs of a run a line, in JSON", "FILE"),
+        Argument("--workspace", "Folder, or git address as in URL@REF, to work in", "PLACE"),
+        Argument("--here", "Only workers on this machine"),
         Argument("--id", "ID of the task and of its session", "ID", field="task_id"),
-        Argument("--queue", "Queue to add it to", "NAME", default="default"),
+        Argument("--queue", "Queue to add it to; host:NAME is that of a machine", "NAME",
+                 default="default"),
         Argument("--batch", "Name that the tasks have in common", "NAME"),
         Argument("--batch-max-cost", "Maximum cost of the whole batch, in US dollars", "USD"),
         Argument("--batch-max-tokens", "Maximum tokens of the whole batch", "N"),
@@ -388,7 +406,9 @@ ACTIONS = (
                  default=3),
         JSON),
         ('kogniterm queue add "fix the typos in docs/"',
-         "kogniterm queue add --file tasks.jsonl --batch docs -y --max-cost 0.50"),
+         "kogniterm queue add --file tasks.jsonl --batch docs -y --max-cost 0.50",
+         "kogniterm queue add --recipe review --items branches.jsonl",
+         "kogniterm queue add --workspace https://git.example.org/shop@main \"fix #12\""),
         session_options=True),
     Action("list", "List the tasks", _list, (
         STATE, BATCH,
@@ -401,8 +421,10 @@ ACTIONS = (
         Argument("--slots", "Most tasks at once", "N", type=count, default=None),
         Argument("--none", "Remove the limit"), JSON),
            ("kogniterm queue limits night --slots 2",)),
-    Action("show", "Show a task", _show, (Argument("task", "ID of the task", "ID"), JSON),
-           ("kogniterm queue show report-7",)),
+    Action("show", "Show a task", _show, (
+        Argument("task", "ID of the task", "ID"),
+        Argument("--diff", "Print the changes in its checkout, as a patch of git"), JSON),
+        ("kogniterm queue show report-7", "kogniterm queue show report-7 --diff | git apply")),
     Action("watch", "Watch the tasks until none is queued or runs", _watch, (
         BATCH, Argument("--forever", "Watch until Ctrl-C")),
         ("kogniterm queue watch --batch docs",)),

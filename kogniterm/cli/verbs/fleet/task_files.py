@@ -1,4 +1,4 @@
-"""Tasks for the queue, from the command line or from a file with one in JSON a line."""
+"""Tasks for the queue: from the command line, from a file with one a line, or of a recipe."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,94 +19,203 @@ from kogniterm.runtime.unattended.named_session import session_id
 from kogniterm.runtime.use_cases.stored_data import read_lines
 from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import named
+from kogniterm.types import Phrase
 from kogniterm.types.queue_values import BatchBudget, NewTask
 
 Number = TypeVar("Number", int, float)
-_KEYS = {"task", "id", "folder", "data", "queue", "priority", "at"}
+DEFAULT_QUEUE = "default"
+_KEYS = {"task", "id", "folder", "workspace", "data", "queue", "priority", "at"}
 _AFTER = re.compile(r"\+(\d+)\s*(s|m|min|h|d)")
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}|host:[^\s,=]{1,255}")
 
 
 def new_tasks(args: argparse.Namespace) -> list[NewTask]:
     """Return the tasks to add. Raises `UsageError`."""
     if session_wanted(args) is not None:
         raise UsageError("A task has a session of its own; use --id to choose its ID.")
+    if args.here and args.queue != DEFAULT_QUEUE:
+        raise UsageError("{option} cannot be combined with {other}.", option="--here",
+                         other="--queue")  # fmt: skip
+    if args.items is not None and args.recipe is None:
+        raise UsageError("--items needs --recipe: each item is the inputs of a recipe.")
+    if args.recipe is not None:
+        return _of_recipe(args)
     if args.file is None:
         return [_one(args)]
     if args.task or args.task_id:
         other = "--id" if args.task_id else "TASK"
         raise UsageError("{option} cannot be combined with {other}.", option="--file", other=other)
-    batch = _name(args.batch, "--batch") if args.batch else new_id()
-    lines = [(number, line) for number, line in enumerate(read_lines(args.file), 1) if line.strip()]
-    if not lines:
-        raise UsageError("{file} has no task.", file=args.file)
+    batch = _batch(args)
+    lines = _lines(args.file)
     tasks = [_of_line(args, batch, number, line) for number, line in lines]
     seen: set[str] = set()
     for (number, _line), task in zip(lines, tasks, strict=True):
         if task.id in seen:
-            raise _wrong(args.file, number, f"the ID {task.id} is there already")
+            raise _wrong(args.file, number, Phrase("the ID {id} is there already", {"id": task.id}))
         seen.add(task.id)
     return tasks
+
+
+def _lines(file: str) -> list[tuple[int, str]]:
+    """Return the lines of a file that are not empty, with their numbers. Raises `UsageError`."""
+    lines = [(number, line) for number, line in enumerate(read_lines(file), 1) if line.strip()]
+    if not lines:
+        raise UsageError("{file} has no task.", file=file)
+    return lines
+
+
+def _batch(args: argparse.Namespace) -> str:
+    return _name(args.batch, "--batch") if args.batch else new_id()
+
+
+def _task(args: argparse.Namespace, text: str, data: str | None, **given: Any) -> NewTask:
+    """Return a task as the options say, and `given`: what its line says. Raises `UsageError`."""
+    task_id = session_id(given["id"]) if given.get("id") else new_id()
+    at = given.get("at") or args.at
+    folder, workspace = _place(args, task_id, given.get("folder"), given.get("workspace"))
+    return NewTask(
+        task_id,
+        text,
+        folder,
+        data,
+        run_options(args),
+        _queue(args, given.get("queue")),
+        given.get("batch", ""),
+        given.get("priority", args.priority),
+        moment(at) if at else 0.0,
+        args.tries,
+        workspace,
+        given.get("recipe", ""),
+    )
+
+
+def _queue(args: argparse.Namespace, name: str | None) -> str:
+    if name is None and args.here:
+        from kogniterm.fleet.worker_loop import host_queue
+        from kogniterm.sessions.journal.ownership import this_process
+
+        return host_queue(this_process().host)
+    return _name(name or args.queue, "--queue")
 
 
 def _one(args: argparse.Namespace) -> NewTask:
     given = read_task(args.task, standard_input(), lambda: None)
     assert given is not None
-    return NewTask(
-        session_id(args.task_id) if args.task_id else new_id(),
-        given.text,
-        folder_of(args),
-        given.data,
-        run_options(args),
-        _name(args.queue, "--queue"),
-        _name(args.batch, "--batch") if args.batch else "",
-        args.priority,
-        moment(args.at) if args.at else 0.0,
-        args.tries,
-    )
+    batch = _name(args.batch, "--batch") if args.batch else ""
+    return _task(args, given.text, given.data, id=args.task_id, batch=batch)
+
+
+def _of_recipe(args: argparse.Namespace) -> list[NewTask]:
+    """Return a task for each item, or one with the inputs on the command line."""
+    from kogniterm.agent.recipe_graph import checked_inputs
+    from kogniterm.agent.recipe_schema import recipe_text
+    from kogniterm.cli.verb_helpers import recipe_store
+    from kogniterm.runtime.use_cases.recipe_store import value_pairs
+
+    if args.file is not None:
+        raise UsageError("{option} cannot be combined with {other}.", option="--file",
+                         other="--recipe")  # fmt: skip
+    recipe, common = recipe_store().named(args.recipe), value_pairs(args.task)
+    text = recipe_text(recipe)
+
+    def task(item: Mapping[str, Any], **given: Any) -> NewTask:
+        values = {**common, **item}
+        checked_inputs(recipe, values)
+        shown = " ".join(f"{name}={value}" for name, value in values.items())
+        title = f"{recipe.name} {shown}".strip()[:MAX_TASK]
+        return _task(args, title, json.dumps(values), recipe=text, **given)
+
+    if args.items is None:
+        batch = _name(args.batch, "--batch") if args.batch else ""
+        return [task({}, id=args.task_id, batch=batch)]
+    if args.task_id:
+        raise UsageError("{option} cannot be combined with {other}.", option="--items",
+                         other="--id")  # fmt: skip
+    batch, tasks = _batch(args), []
+    for number, line in _lines(args.items):
+        item = _json_of(args.items, number, line)
+        if not isinstance(item, dict):
+            raise _wrong(args.items, number, Phrase("it is no object of inputs"))
+        try:
+            tasks.append(task(item, batch=batch))
+        except UsageError as error:
+            raise _wrong(args.items, number, error.text) from error
+    return tasks
+
+
+def _json_of(file: str, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise _wrong(file, number, Phrase("it is no JSON")) from error
 
 
 def _of_line(args: argparse.Namespace, batch: str, number: int, line: str) -> NewTask:
+    found = _json_of(args.file, number, line)
     try:
-        found: Any = json.loads(line)
-    except ValueError as error:
-        raise _wrong(args.file, number, "it is no JSON") from error
-    if isinstance(found, str):
-        found = {"task": found}
-    if not isinstance(found, dict):
-        raise _wrong(args.file, number, "it is neither an object nor a string")
-    unknown = sorted(set(found) - _KEYS)
-    if unknown:
-        raise _wrong(args.file, number, f"unknown key {unknown[0]}; use {', '.join(sorted(_KEYS))}")
-    texts = {key: found[key] for key in _KEYS - {"priority"} if found.get(key) is not None}
-    for key, value in texts.items():
-        if not isinstance(value, str):
-            raise _wrong(args.file, number, f"{key} is no text")
-    text = texts.get("task", "").strip()
-    if not text or len(text) > MAX_TASK:
-        raise _wrong(args.file, number, f"task needs 1 to {MAX_TASK} characters")
-    if len(texts.get("data", "")) > MAX_DATA:
-        raise _wrong(args.file, number, f"data has more than {MAX_DATA} characters")
-    priority = found.get("priority", args.priority)
-    if not isinstance(priority, int) or isinstance(priority, bool):
-        raise _wrong(args.file, number, "priority is no whole number")
-    try:
-        at = texts.get("at") or args.at
-        return NewTask(
-            session_id(texts["id"]) if "id" in texts else new_id(),
-            text,
-            _folder(args, texts.get("folder")),
-            texts.get("data"),
-            run_options(args),
-            _name(texts.get("queue") or args.queue, "queue"),
-            batch,
-            priority,
-            moment(at) if at else 0.0,
-            args.tries,
-        )
+        given = _checked({"task": found} if isinstance(found, str) else found)
+        text, data = given.pop("task").strip(), given.pop("data", None)
+        return _task(args, text, data, batch=batch, **given)
     except UsageError as error:
-        raise _wrong(args.file, number, str(error).rstrip(".")) from error
+        raise _wrong(args.file, number, error.text) from error
+
+
+def _checked(line: Any) -> dict[str, Any]:
+    """Return what a line says, checked as far as it can be alone. Raises `UsageError`."""
+    if not isinstance(line, dict):
+        raise UsageError("it is neither an object nor a string")
+    unknown = sorted(set(line) - _KEYS)
+    if unknown:
+        keys = ", ".join(sorted(_KEYS))
+        raise UsageError("unknown key {key}; use {keys}", key=unknown[0], keys=keys)
+    found: dict[str, Any] = {key: value for key, value in line.items() if value is not None}
+    for key in sorted(set(found) - {"priority"}):
+        if not isinstance(found[key], str):
+            raise UsageError("{key} is no text", key=key)
+    if not found.get("task", "").strip() or len(found["task"]) > MAX_TASK:
+        raise UsageError("task needs 1 to {most} characters", most=MAX_TASK)
+    if len(found.get("data", "")) > MAX_DATA:
+        raise UsageError("data has more than {most} characters", most=MAX_DATA)
+    priority = found.get("priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        raise UsageError("priority is no whole number")
+    return found
+
+
+def _place(
+    args: argparse.Namespace, task_id: str, folder: str | None, workspace: str | None
+) -> tuple[str, str]:
+    """Return the folder of a task, and the repository of which it gets a checkout, if any.
+
+    Raises `UsageError`.
+    """
+    from kogniterm.fleet.checkouts import PLACE, repository_of
+
+    here = folder_of(args)
+    if folder is not None:
+        return _existing(here, folder), ""
+    workspace = workspace or args.workspace
+    if workspace is None:
+        return here, ""
+    if getattr(args, "cwd", None):
+        raise UsageError("{option} cannot be combined with {other}.", option="--workspace",
+                         other="--cwd")  # fmt: skip
+    if workspace.startswith((".", "~")):
+        workspace = str(named(here, workspace))
+    repository = repository_of(workspace)
+    if repository is not None:
+        return f"{PLACE}{task_id}", f"{repository.address}@{repository.ref}"
+    if workspace.startswith("/"):
+        return workspace, ""  # shared with the workers, and perhaps not with this machine
+    return _existing(here, workspace), ""
+
+
+def _existing(here: str, name: str) -> str:
+    folder = named(here, name)
+    if not folder.is_dir():
+        raise UsageError("{folder} is not a folder.", folder=folder)
+    return str(folder)
 
 
 def budget_of(args: argparse.Namespace) -> BatchBudget | None:
@@ -114,7 +223,7 @@ def budget_of(args: argparse.Namespace) -> BatchBudget | None:
     cost, tokens = args.batch_max_cost, args.batch_max_tokens
     if cost is None and tokens is None:
         return None
-    if args.file is None and not args.batch:
+    if args.file is None and args.items is None and not args.batch:
         raise UsageError("A budget of a batch needs --batch, its name.")
     return BatchBudget(
         _positive("--batch-max-cost", cost, float), _positive("--batch-max-tokens", tokens, int)
@@ -135,17 +244,8 @@ def _positive(option: str, text: str | None, read: Callable[[str], Number]) -> N
     )
 
 
-def _folder(args: argparse.Namespace, name: str | None) -> str:
-    here = folder_of(args)
-    if name is None:
-        return here
-    folder = named(here, name)
-    if not folder.is_dir():
-        raise UsageError("{folder} is not a folder.", folder=folder)
-    return str(folder)
-
-
-def _wrong(file: str, number: int, why: str) -> UsageError:
+def _wrong(file: str, number: int, why: Phrase) -> UsageError:
+    why = Phrase(why.template.removesuffix("."), why.values)
     return UsageError(
         "{file}:{number}: {why}. Nothing was added.", file=Path(file), number=number, why=why
     )

@@ -48,10 +48,13 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Work until stopped; returns the exit status."""
+    from kogniterm.fleet.checkouts import checkouts_beside
     from kogniterm.fleet.queue_opening import open_queue
+    from kogniterm.fleet.task_workspaces import TaskWorkspaces
     from kogniterm.fleet.worker_loop import Worker, this_worker
 
-    (queues, shares), data = _served(args.queues), paths_in_use().data
+    paths = paths_in_use()
+    (queues, shares), data = _served(args.queues), paths.data
     with (
         open_sessions(args) as store,
         closing(open_queue(location_of(args), user_name(), data)) as queue,
@@ -62,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             store,
             info,
             data / "queue",
+            TaskWorkspaces(checkouts_beside(data, paths.cache), queue.patches),
             _report,
             _trouble,
             shares,
