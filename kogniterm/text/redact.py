@@ -26,11 +26,12 @@ from kogniterm.text.secret_patterns import (
     STRONG,
     SURE,
     VALUE_AFTER,
-    VENDOR,
     VENDOR_STARTS,
     WEAK,
+    context_pattern,
     is_written,
     spoken_secrets,
+    vendor_token,
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]+")
@@ -151,7 +152,7 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
         for start, end in _stretches(
             lowered, words, _LONGEST_KEY if kind.startswith("private_key") else 0
         ):
-            for match in pattern.finditer(text, start, end):
+            for match in context_pattern(pattern).finditer(text, start, end):
                 if kind in SURE or not _stands_for_one(match["s"]):
                     found.append(Secret(match.start("s"), match.end("s"), kind))
     for start, end in _stretches(lowered, SPOKEN_WORDS, 0):
@@ -167,7 +168,7 @@ def _vendor_tokens(text: str) -> Iterator[Secret]:
     for starts in VENDOR_STARTS:
         end = 0
         for start in starts.finditer(text):
-            token = VENDOR.match(text, start.start()) if start.start() >= end else None
+            token = vendor_token().match(text, start.start()) if start.start() >= end else None
             if token is not None:
                 end = token.end()
                 yield Secret(token.start(), end, token.lastgroup or "token")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -29,12 +30,12 @@ def _rows(name: str) -> list[list[str]]:
 
 _VENDOR_TOKENS = _rows("tokens")
 
-VENDOR = re.compile(
-    r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:"
-    + "|".join(f"(?P<{k}>{p})" for k, _, p in _VENDOR_TOKENS)
-    + ")"
-)
-"""The tokens themselves, for `match` where one may start."""
+
+@cache
+def vendor_token() -> re.Pattern[str]:
+    """Return the tokens themselves, for `match` where one may start."""
+    tokens = "|".join(f"(?P<{kind}>{pattern})" for kind, _, pattern in _VENDOR_TOKENS)
+    return re.compile(rf"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:{tokens})")
 
 
 def _starts() -> Iterator[str]:
@@ -86,19 +87,20 @@ _PIECES = {
 """Parts of the patterns in the table of contexts, where each stands as %NAME%."""
 
 
-def _whole(pattern: str) -> str:
-    return re.sub("%([A-Z_]+)%", lambda piece: _PIECES[piece[1]], pattern)
+@cache
+def context_pattern(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of `CONTEXTS`. Most texts have the words of none, so none is made before."""
+    return re.compile(re.sub("%([A-Z_]+)%", lambda piece: _PIECES[piece[1]], pattern))
 
 
 CONTEXTS = tuple(
-    (
-        kind,
-        ("private key",) if kind == "private_key" else tuple(words.split()),
-        re.compile(_whole(pattern)),
-    )
+    (kind, ("private key",) if kind == "private_key" else tuple(words.split()), pattern)
     for kind, words, pattern in _rows("contexts")
 )
-"""Surroundings that make a value secret: kind, words to look for first, pattern."""
+"""Surroundings that make a value secret: kind, words to look for first, pattern.
+
+`context_pattern` compiles the pattern.
+"""
 
 SURE = frozenset({"private_key", "slack_webhook", "discord_webhook", "password_hash", "aws_secret"})
 """Contexts so particular that a value looking like a placeholder is still hidden."""
@@ -185,14 +187,14 @@ _VALUE = (
     r"|(?P<open>[^\s\"'`«»“”<>|$%{}\[\]\\][^\s\"'`«»“”<>|]{2,200}))"
 )
 _BE = r"(?:is|was|are|es|era|será|son)"
-_TOLD = re.compile(
+_TOLD = (
     rf"(?i)\b(?:(?P<strong>{_SURE_NAME})|(?P<weak>{_DOUBTFUL_NAME}))\b(?:[\"`»]|'(?!s\b))?"
     rf"(?:[ \t]+(?!{_BE}\b|to\b|a\b|por\b)[^\s.;:=!?,\"<>|(){{}}]{{1,30}}){{0,7}}?"
     rf"[ \t]*(?:(?P<be>\b{_BE}(?:[ ](?:now|still|ahora|todavía|siempre|simply|just))?[ ]?:?"
     rf"|'s\b|:=|=>|->|→|[:=])[ \t]*"
     rf"|[ \t](?P<to>to|a|por)[ \t]+|,?[ \t](?=[^\s\d]{{0,40}}\d)){_VALUE}"
 )
-_CALLED = re.compile(
+_CALLED = (
     r"(?i)[ \t](?:(?:is|es|was|era)[ ](?:my|our|the|mi|nuestra|la)|(?:as|como|de|for)"
     r"(?:[ ](?:the|my|your|our|its|a|la|mi|tu|su|nuestra))?)"
     rf"[ ](?:[\w-]{{1,20}}[ ]){{0,2}}?(?:{_SURE_NAME}|clave)\b"
@@ -229,9 +231,14 @@ def is_written(value: str) -> bool:
     return mixed and len(value) >= 5 and not (_MEASURE.fullmatch(value) or _CODE.fullmatch(value))
 
 
+@cache
+def _spoken(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
 def spoken_secrets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of the secrets told in the lines from `start` to `end`."""
-    for match in _TOLD.finditer(text, start, end):
+    for match in _spoken(_TOLD).finditer(text, start, end):
         if match["quoted"] is not None:
             if _is_quoted_secret(match):
                 yield match.span("quoted")
@@ -249,7 +256,7 @@ def spoken_secrets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
                 tells, last = True, phrase.end()
         if tells:
             yield first, last
-    for match in _CALLED.finditer(text, start, end):
+    for match in _spoken(_CALLED).finditer(text, start, end):
         before = _LAST_WORD.match(text[max(start, match.start() - 100) : match.start()][::-1])
         if before is not None and is_written(before["drow"][::-1]):
             yield match.start() - before.end(), match.start() - before.start("drow")
