@@ -35,6 +35,8 @@ _PAGE_CHARACTERS = 16_000
 _FRESH = 3600.0
 """Files changed in the last hour may belong to a running command and are not deleted."""
 _INTERVAL = 0.04
+_FLOOD_INTERVAL = 0.25
+"""Seconds between what is passed on of a flood: nobody reads it, and showing it costs CPU time."""
 _CHUNK = 32 << 10
 _CANCEL = b"\x18"
 """CAN ends an escape sequence that the cut may have left open."""
@@ -169,8 +171,8 @@ class OutputKeeper:
 class LiveFeed:
     """Passes output on to a sink at most every 40 ms and 32 KB at a time.
 
-    A faster flood is thinned: the newest 32 KB of each interval are passed on, cut at a line,
-    after a line that counts what was skipped. A sink sees lines that end in a bare line feed
+    A faster flood is thinned: the newest 32 KB of each quarter of a second are passed on, cut at a
+    line, after a line that counts what was skipped. A sink sees lines that end in a bare line feed
     (the pseudo-terminal does not translate them) unless the program itself turned that on.
     """
 
@@ -206,9 +208,9 @@ class LiveFeed:
         data = bytes(self._buffer)
         if self._skipped:
             data = _CANCEL + f"\r\n[… {self._skipped} B …]\r\n".encode() + data
+        self._next = time.monotonic() + (_FLOOD_INTERVAL if self._skipped else _INTERVAL)
         self._buffer.clear()
         self._skipped = 0
-        self._next = time.monotonic() + _INTERVAL
         self._sink.output(data)
 
 
