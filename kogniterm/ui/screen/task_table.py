@@ -58,7 +58,7 @@ def task_table(tasks: Sequence[QueuedTask]) -> Table:
     table = Table.grid(padding=(0, 2))
     for _number in range(3):
         table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(ratio=1)  # gives way first; its text stays on one line
     table.add_column(no_wrap=True, justify="right")
     now = time.time()
     for one in tasks:
@@ -70,7 +70,7 @@ def task_table(tasks: Sequence[QueuedTask]) -> Table:
             Text(one.id, "accent"),
             Text(state_text(one.state), style),
             Text(_where(one, now), "muted"),
-            Text(words),
+            Text(words, no_wrap=True, overflow="ellipsis"),
             Text(_spent(one), "muted"),
         )
     return table
