@@ -203,8 +203,8 @@ def _end_of(final: dict[str, Any], run: TaskRun, seconds: float) -> TaskEnd:
         return TaskEnd("done", **common)
     if stop == "interrupted":
         return TaskEnd("cancelled" if run.cancelled else "queued", **common)
-    if stop == "storage_unavailable":  # its turn is still open, as after a crash
-        return TaskEnd("queued", reason=common["reason"], seconds=seconds, lost=True)
+    if stop == "storage_unavailable":  # as after a crash
+        return TaskEnd("queued", **common, lost=True)
     if stop == "model_failed" and final.get("passes"):
         return _later(final.get("retry_after"), run.task, common)
     return TaskEnd("failed", **common)

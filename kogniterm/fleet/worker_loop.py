@@ -24,6 +24,7 @@ from kogniterm.fleet.task_run import GRACE, TaskRun, next_words
 from kogniterm.fleet.task_workspaces import TaskWorkspaces
 from kogniterm.protocols import WorkerQueue
 from kogniterm.runtime.unattended.stored_answers import open_question
+from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.journal.ownership import Holder, held_here, is_held, this_process
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types.queue_values import QueuedTask, TaskEnd, WorkerInfo
@@ -147,8 +148,6 @@ class Worker:
         task = run.task
         try:
             end = await run.run()
-            if end.state == "queued" and end.stop:  # its turn has ended: another one goes on
-                end = replace(end, next_text=next_words(task))
             while not self._with_database(lambda: self._record(task, end)):
                 if self._handed_over:
                     return  # others find out that this worker has gone
@@ -159,10 +158,19 @@ class Worker:
             self._wake.set()
 
     def _record(self, task: QueuedTask, end: TaskEnd) -> bool:
+        if end.state == "queued" and end.stop and not self._is_open(task.id):
+            end = replace(end, next_text=next_words(task))  # another turn goes on
         self.queue.finish(task, with_spent(end, self.store, task.id))
         if end.state in ("parked", "unknown") and open_question(self.store, task.id) is None:
             self.queue.resume(task.id)  # it was answered before this was written
         return True
+
+    def _is_open(self, task_id: str) -> bool:
+        """Return whether the turn of a task goes on, or has not begun: the same text does it."""
+        if self.store.info(task_id) is None:
+            return True
+        state, _damaged = load_state(self.store.database, task_id)
+        return not state.turn or bool(state.open_turn)
 
     def _cancel(self) -> None:
         """Stop the tasks that were cancelled: those of this worker, and what lost ones left."""

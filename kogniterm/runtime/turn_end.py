@@ -22,6 +22,8 @@ from kogniterm.errors import (
     KognitermError,
     ModelError,
     RefusedError,
+    StorageLockedError,
+    StorageLostError,
 )
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.plan_edits import plan_as_text
@@ -128,6 +130,8 @@ def failed(error: KognitermError, usage: Usage) -> Answer:
         stop = "refused"
     elif isinstance(error, BudgetError):
         stop = "budget"
+    elif isinstance(error, StorageLostError | StorageLockedError):
+        stop = "storage_unavailable"
     wait = error.retry_after if isinstance(error, ModelError) else None
     passes = isinstance(error, ModelError) and error.passes
     code = error.exit_code

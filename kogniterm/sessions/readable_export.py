@@ -53,6 +53,7 @@ _STOPPED = {
     "refused": Phrase("The turn ended because an action was refused."),
     "budget": Phrase("The turn ended because a limit was reached."),
     "model_failed": Phrase("The model failed."),
+    "storage_unavailable": Phrase("The database was not available."),
     "interrupted": Phrase("The turn was stopped."),
     "plan_only": Phrase("Only a plan was requested."),
     "unknown": Phrase("The outcome of a command is unknown."),
