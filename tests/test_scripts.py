@@ -105,7 +105,7 @@ def test_root_is_asked_at_a_terminal(
     child = pexpect.spawn(
         "/bin/sh", [str(SCRIPT)], env=environment, encoding="utf-8", timeout=PATIENCE
     )
-    child.expect_exact("missing here: rg tmux vim zsh.")
+    child.expect_exact("missing here: sshd tmux vim zsh.")
     child.expect_exact("[y/N] ")
     child.sendline(answer)
     child.expect(pexpect.EOF)
@@ -114,7 +114,7 @@ def test_root_is_asked_at_a_terminal(
     asked = tmp_path / "asked"
     assert asked.exists() == installed
     if installed:
-        assert asked.read_text().splitlines()[-1].endswith(" ripgrep tmux vim zsh")
+        assert asked.read_text().splitlines()[-1].endswith(" openssh-server tmux vim zsh")
 
 
 def test_an_installation_that_fails_is_said(machine: Machine) -> None:
