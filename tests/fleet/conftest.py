@@ -48,6 +48,7 @@ class Fleet:
     base: Path
     location: Path | str
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def data(self) -> Path:
@@ -65,6 +66,7 @@ class Fleet:
             "KOGNITERM_DATA_DIR": str(self.data),
             "KOGNITERM_CACHE_DIR": str(self.base / "cache"),
             **({"KOGNITERM_DATABASE_URL": self.location} if isinstance(self.location, str) else {}),
+            **self.variables,
         }
 
     def run(self, *words: str, status: int | None = 0) -> str:

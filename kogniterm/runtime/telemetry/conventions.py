@@ -62,6 +62,8 @@ BY = "kogniterm.approval.by"
 OUTCOME = "kogniterm.command.outcome"
 PLAN_STEPS = "kogniterm.plan.steps"
 LIMIT = "kogniterm.limit"
+QUEUE = "kogniterm.queue.name"
+TASK_STATE = "kogniterm.task.state"
 
 TOKEN_USAGE = "gen_ai.client.token.usage"
 CALL_DURATION = "gen_ai.client.operation.duration"
@@ -72,9 +74,14 @@ COST_TOTAL = "kogniterm.cost"
 COMMANDS = "kogniterm.commands"
 APPROVALS = "kogniterm.approvals"
 APPROVAL_WAIT = "kogniterm.approval.wait.duration"
+QUEUE_TASKS = "kogniterm.queue.tasks"
+QUEUE_WAIT = "kogniterm.queue.wait.duration"
+TASK_DURATION = "kogniterm.task.duration"
 
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 """Boundaries of the histograms of durations, as the conventions advise."""
+TASK_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+"""Boundaries for tasks of a queue, which take seconds to hours and may wait for a day."""
 TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 
 _PROVIDERS = {"google_genai": "gcp.gemini"}

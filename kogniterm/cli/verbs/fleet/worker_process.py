@@ -6,7 +6,10 @@ import argparse
 import asyncio
 import signal
 import sys
+import time
+from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
@@ -14,11 +17,15 @@ from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, count
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.cli.verbs.fleet.task_files import queue_names
 from kogniterm.errors import EXIT_DONE, StorageError, UsageError
+from kogniterm.settings import environment
+from kogniterm.settings.telemetry_variables import telemetry_variables
 from kogniterm.ui.locale import _, duration, mark, translate
 
 if TYPE_CHECKING:
     from kogniterm.fleet.worker_loop import Worker
-    from kogniterm.types.queue_values import QueuedTask, TaskEnd
+    from kogniterm.runtime.telemetry.queue_metrics import QueueMetrics
+    from kogniterm.types import Phrase
+    from kogniterm.types.queue_values import QueuedTask, TaskEnd, TaskState
 
 _WIDEST = 100
 
@@ -52,12 +59,20 @@ def run(args: argparse.Namespace) -> int:
     from kogniterm.fleet.queue_opening import open_queue
     from kogniterm.fleet.task_workspaces import TaskWorkspaces
     from kogniterm.fleet.worker_loop import Worker, this_worker
+    from kogniterm.runtime.telemetry.queue_metrics import QueueMetrics
 
     paths = paths_in_use()
     (queues, shares), data = _served(args.queues), paths.data
+    location, user = location_of(args), user_name()
+
+    def counts() -> Mapping[TaskState, int]:
+        with closing(open_queue(location, user, data)) as other:
+            return other.counts().states
+
+    metrics = QueueMetrics(telemetry_variables(environment()), counts, _not_sent)
     with (
         open_sessions(args) as store,
-        closing(open_queue(location_of(args), user_name(), data)) as queue,
+        closing(open_queue(location, user, data)) as queue,
     ):
         info = this_worker(queues, args.slots, __version__)
         worker = Worker(
@@ -66,14 +81,18 @@ def run(args: argparse.Namespace) -> int:
             info,
             data / "queue",
             TaskWorkspaces(checkouts_beside(data, paths.cache), queue.patches),
-            _report,
+            partial(_report, metrics),
             _trouble,
             shares,
             until_empty=args.until_empty,
         )
         served = _("Worker {name} serves {queues}.")
         _say(served.format(name=info.name, queues=", ".join(queues)))
-        asyncio.run(_work(worker))
+        metrics.begin()
+        try:
+            asyncio.run(_work(worker))
+        finally:
+            metrics.end()
     return EXIT_DONE
 
 
@@ -116,12 +135,14 @@ async def _work(worker: Worker) -> None:
             loop.remove_signal_handler(number)
 
 
-def _report(task: QueuedTask, end: TaskEnd | None) -> None:
+def _report(metrics: QueueMetrics, task: QueuedTask, end: TaskEnd | None) -> None:
     if end is None:
+        metrics.started(task, time.time())
         _say(f"{task.id}  {_('started')}  {task.task.text}")
         return
     from kogniterm.ui.screen.task_table import reason_text, state_text
 
+    metrics.ended(task, end)
     reason = f"  {reason_text(end.reason)}" if end.reason and end.state != "done" else ""
     _say(f"{task.id}  {state_text(end.state)}  {duration(end.seconds)}{reason}")
 
@@ -132,6 +153,10 @@ def _trouble(error: StorageError | None) -> None:
         return
     _say(_("The database is away. Running tasks go on, and the worker keeps trying."))
     _say(translate(error.text))
+
+
+def _not_sent(why: Phrase) -> None:
+    _say(translate(why))
 
 
 def _say(text: str) -> None:
