@@ -221,7 +221,7 @@ _kogniterm() {
         '/queue/answer') kind=sessions flags='-h --help --lang --env-file --debug --digest --json' ;;
         '/worker') flags='-h --help --lang --env-file --debug --queues --slots --until-empty' ;;
         '/hosts') said='run facts diff' flags='-h --help --lang --env-file --debug' ;;
-        '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
+        '/hosts/run') kind=file flags='-h --help --lang --env-file --debug --inventory --limit --ask-become-pass --vault-password-file --ask-vault-pass --output --session --park --plan-only --model --effort --memory --plan --plan-approval -y --auto-approve --mode --allow-reads --no-sandbox --no-hooks --executor -C --cwd -c --continue --resume --end-jobs --timeout --command-timeout --max-steps --max-tokens --max-cost --max-session-tokens --max-session-cost --max-commands --max-output' ;;
         '/hosts/facts') flags='-h --help --lang --env-file --debug --inventory --limit --vault-password-file --ask-vault-pass --output' ;;
         '/hosts/diff') flags='-h --help --lang --env-file --debug --inventory --limit --become --ask-become-pass --vault-password-file --ask-vault-pass --output' ;;
         '/replay') kind=sessions flags='-h --help --lang --env-file --debug --live --folder --json' ;;

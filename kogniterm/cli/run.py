@@ -167,8 +167,12 @@ def do_task(
     front: RunFront,
     sink: Sink,
     prepare: Callable[[UserInput], UserInput] = lambda user_input: user_input,
+    opened: Callable[[LiveSession], None] = lambda session: None,
 ) -> int:
-    """Do the task, or continue it; `prepare` may add to a new one what belongs to it."""
+    """Do the task, or continue it.
+
+    `prepare` may add to a new task what belongs to it, and `opened` to the session.
+    """
     named_id = named_session(args)
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
@@ -190,6 +194,7 @@ def do_task(
     session = open_session(settings, folder=folder, session_id=wanted, create=create)
     session.modes.plans.only = args.plan_only
     try:
+        opened(session)
         if plan is not None:
             give_plan(session.context, plan)
         for notice in session.notices:

@@ -413,7 +413,7 @@ def _hosts(given: SessionInputs, journal: TurnJournal, policy: PolicyService) ->
         trust = given.paths.trust_file
         known = session_inventory(settings.hosts_inventory, workspace, trust)
         policy.watch_inventory(inventory_files(known))
-    runner = partial(AnsibleHosts, journal.redact)
+    runner = partial(AnsibleHosts, journal.redact)  # and with the user's passwords
     return HostCommands(
         journal, known, runner, settings.hosts_limit,
         int(settings.command_timeout) or DEFAULT_TIMEOUT,

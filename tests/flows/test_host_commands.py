@@ -134,7 +134,7 @@ def opened(flow: Flow, folders: Folders, session_id: str | None = None) -> Flow:
     session = flow.open(session_id)
     hosts = session.services.runner.hosts
     assert hosts is not None
-    hosts.open_runner = lambda: folders
+    hosts.open_runner = lambda _secrets: folders
     return flow
 
 

@@ -88,6 +88,30 @@ class SshHosts:
         until(answers)
 
 
+def asking_sudo(file: Path, password: str) -> Path:
+    """Write a stand-in for sudo that asks for a password and sets `BECAME` for its command."""
+    file.write_text(
+        "#!/bin/sh\n"
+        'while [ "$1" != -p ]; do shift; done\n'
+        f'printf "%s" "$2" >&2; IFS= read -r word; [ "$word" = "{password}" ] || exit 1\n'
+        'while [ "$1" != -u ]; do shift; done; shift 2\n'
+        'export BECAME=root; exec "$@"\n'
+    )
+    file.chmod(0o755)
+    return file
+
+
+def vault(text: str, password: str, file: Path) -> None:
+    """Write `text` to `file`, encrypted by Ansible's vault."""
+    key = file.with_name("vault-password")
+    key.write_text(f"{password}\n")
+    program = str(Path(sys.executable).with_name("ansible-vault"))
+    words = [program, "encrypt", "--vault-password-file", str(key), "--output", "-"]
+    done = subprocess.run(words, input=text.encode(), capture_output=True, check=True)
+    file.write_bytes(done.stdout)
+    key.unlink()
+
+
 @contextmanager
 def ssh_hosts(folder: Path) -> Iterator[SshHosts]:
     """Start the hosts, whose files are in `folder`; skip the test where there is no sshd."""

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support.real_terminal import RealTerminal
-from tests.support.ssh_hosts import SshHosts, ssh_hosts
+from tests.support.ssh_hosts import SshHosts, asking_sudo, ssh_hosts, vault
 from tests.support.typing_user import (
     ARMED_SECONDS,
     anew,
     answer,
+    holding,
     open_prompt,
     put,
     result_of,
@@ -111,3 +112,29 @@ def test_after_a_kill_in_the_middle_the_hosts_tell_what_they_did(
     assert states == {"h0": "answered", "h1": "answered", "h2": "not_started", "h3": "not_started"}
     assert begun.read_text() == "x\n"
     assert not (hosts.home("h2") / "begun").exists()
+
+
+def test_passwords_of_hosts_and_vaults_are_typed_and_in_no_file(
+    open_terminal: OpenTerminal, hosts: SshHosts
+) -> None:
+    terminal = open_terminal(columns=120, rows=50)
+    sudo = asking_sudo(hosts.folder / "sudo", "become-secret")
+    (hosts.folder / "group_vars").mkdir()
+    variables = json.dumps({"ansible_become_exe": str(sudo)})
+    vault(variables, "vault-secret", hosts.folder / "group_vars" / "web.yml")
+    terminal.run(f"export ANSIBLE_BECOME_ALLOW_SAME_USER=True INVENTORY={hosts.inventory}")
+    asked = {**call('echo "I am $BECAME"', "web"), "become": True}
+    run = "kogniterm hosts run --inventory $INVENTORY --limit web --ask-become-pass"
+    terminal.start(f"{run} --ask-vault-pass --model {model(terminal, asked)} 'who are you'")
+    terminal.until("Password to become another user:")
+    terminal.send("become-secret\r")
+    terminal.until("Password of the vault:")
+    terminal.send("vault-secret\r")
+    terminal.until("Your decision")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("y\r")
+    assert terminal.status() == 0
+    assert "I am root" in screen(terminal)
+    for secret in ("become-secret", "vault-secret"):
+        assert secret not in terminal.text
+        assert holding(terminal.home, secret.encode()) == []

@@ -25,7 +25,14 @@ from kogniterm.storage.folders import named
 from kogniterm.text.answer_groups import grouped, host_groups, stops
 from kogniterm.text.visible import clean
 from kogniterm.types import ActionRequest, Phrase, RiskLabel, events
-from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, HostState, Inventory
+from kogniterm.types.hosts import (
+    AnswerGroup,
+    HostAnswer,
+    HostRequest,
+    HostSecrets,
+    HostState,
+    Inventory,
+)
 
 ALL = "all"
 """The name that stands for every host of the inventory, for the model as for Ansible."""
@@ -86,23 +93,30 @@ class HostsEnd:
 class HostCommands:
     """The hosts of a session; implements the port of `run_on_hosts`.
 
-    `open_runner` is called once a host is needed. `limit` is a pattern of Ansible that the hosts
-    of the session have to match; `timeout` is in seconds for each host.
+    `open_runner` is called, with the user's passwords, once a host is needed. `limit` is a pattern
+    of Ansible that the hosts of the session have to match; `timeout` is in seconds for each host.
     """
 
     journal: TurnJournal
     known: Inventory | None
-    open_runner: Callable[[], HostRunner]
+    open_runner: Callable[[HostSecrets], HostRunner]
     limit: str = ALL
     timeout: int = DEFAULT_TIMEOUT
+    _secrets: HostSecrets = field(default_factory=HostSecrets)
     _runner: HostRunner | None = None
     _selected: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def runner(self) -> HostRunner:
         if self._runner is None:
-            self._runner = self.open_runner()
+            self._runner = self.open_runner(self._secrets)
         return self._runner
+
+    def give_passwords(self, secrets: HostSecrets, vault_files: tuple[str, ...]) -> None:
+        """Use these passwords of the user, and files with passwords of vaults, from now on."""
+        self._secrets, self._runner = secrets, None
+        if self.known is not None:
+            self.known = replace(self.known, vault_files=vault_files)
 
     # --- the port of the tool -------------------------------------------------------------------
 

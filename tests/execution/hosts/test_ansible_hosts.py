@@ -20,7 +20,7 @@ from kogniterm.execution.process.processes import descendants
 from kogniterm.text.answer_groups import grouped
 from kogniterm.types.hosts import HostAnswer, HostRequest, HostSecrets, Inventory
 from tests.support.forge import until
-from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, ssh_hosts
+from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, asking_sudo, ssh_hosts, vault
 
 # One set of hosts for all tests of this file.
 pytestmark = pytest.mark.xdist_group("ssh_hosts")
@@ -249,27 +249,13 @@ async def test_hosts_that_cannot_work_say_why(hosts: SshHosts) -> None:
     assert "key verification failed" in str(said["stranger"].reason)
 
 
-def encrypt(text: str, password: Path) -> bytes:
-    program = str(Path(sys.executable).with_name("ansible-vault"))
-    words = [program, "encrypt", "--vault-password-file", str(password), "--output", "-"]
-    return subprocess.run(words, input=text.encode(), capture_output=True, check=True).stdout
-
-
 async def test_vaults_passwords_and_settings_of_ansible_count(hosts: SshHosts) -> None:
     place = hosts.folder / "project"
     (place / "inventory" / "group_vars").mkdir(parents=True)
     (place / "inventory" / "hosts.ini").write_text(
         f"[web]\n{hosts.line('h0')}\n{hosts.line('h1')}\n"
     )
-    asking = place / "sudo"
-    asking.write_text(
-        "#!/bin/sh\n"
-        'while [ "$1" != -p ]; do shift; done\n'
-        'printf "%s" "$2" >&2; IFS= read -r word; [ "$word" = "become secret" ] || exit 1\n'
-        'while [ "$1" != -u ]; do shift; done; shift 2\n'
-        'export BECAME=root; exec "$@"\n'
-    )
-    asking.chmod(0o755)
+    asking = asking_sudo(place / "sudo", "become secret")
     (place / "password").write_text("vault secret\n")
     (place / "ansible.cfg").write_text(
         "[defaults]\ninventory = inventory\n"
@@ -277,8 +263,8 @@ async def test_vaults_passwords_and_settings_of_ansible_count(hosts: SshHosts) -
         "[privilege_escalation]\nbecome_allow_same_user = True\n"
     )
     variables = json.dumps({"ansible_become_exe": str(asking)})
-    encrypted = await asyncio.to_thread(encrypt, variables, place / "password")
-    (place / "inventory" / "group_vars" / "web.yml").write_bytes(encrypted)
+    variables_file = place / "inventory" / "group_vars" / "web.yml"
+    await asyncio.to_thread(vault, variables, "vault secret", variables_file)
 
     typed = AnsibleHosts(secrets=HostSecrets("become secret", "vault secret"))
     configured = Inventory((), str(place))

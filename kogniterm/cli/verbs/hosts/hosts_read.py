@@ -15,18 +15,22 @@ from uuid import uuid4
 
 from kogniterm.cli.options import HOSTS, Action, Argument, folder_of, settings_of
 from kogniterm.cli.verb_helpers import paths_in_use, write_json
+from kogniterm.cli.verbs.hosts.host_passwords import (
+    ASK_BECOME,
+    VAULTS,
+    secrets_of,
+    vault_files_of,
+)
 from kogniterm.errors import (
     EXIT_DONE,
     EXIT_NOT_DONE,
     RefusedError,
-    TurnInterruptedError,
     UsageError,
 )
 from kogniterm.settings import environment, quick
-from kogniterm.storage.folders import named
 from kogniterm.text.answer_groups import grouped
 from kogniterm.types import Phrase
-from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, HostSecrets, Inventory
+from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, Inventory
 from kogniterm.ui.display import Display, write_drawn
 from kogniterm.ui.locale import _, plural
 from kogniterm.ui.screen_preferences import from_quick
@@ -41,11 +45,6 @@ _SECONDS = 60
 """Seconds that a command which only reads may take on a host."""
 T = TypeVar("T")
 FORM = Argument("--output", "Result as text or json", choices=("text", "json"), default="text")
-ACCESS = (
-    Argument("--vault-password-file", "File or program with the password of vaults", "FILE"),
-    Argument("--ask-vault-pass", "Ask for the password of vaults"),
-)
-"""Options for the vaults of an inventory, in the words of Ansible."""
 
 
 def _facts(args: argparse.Namespace) -> int:
@@ -99,7 +98,7 @@ async def _of_hosts(
     from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 
     inventory = _inventory(args)
-    runner = AnsibleHosts(secrets=await _secrets(args))
+    runner = AnsibleHosts(secrets=await secrets_of(args))
     with _note(_("Reading the inventory …")):
         hosts = await runner.resolve(inventory, settings_of(args).hosts_limit)
     with _note(plural("Asking {count} host …", "Asking {count} hosts …", len(hosts))):
@@ -119,35 +118,9 @@ def _inventory(args: argparse.Namespace) -> Inventory:
             "kogniterm trust",
             folder=folder,
         )
-    files = (args.vault_password_file,) if args.vault_password_file else ()
     known = settings_of(args).hosts_inventory
     found = inventory_at(known, folder) if known is not None else Inventory((), folder)
-    return replace(found, vault_files=tuple(str(named(folder, one)) for one in files))
-
-
-async def _secrets(args: argparse.Namespace) -> HostSecrets:
-    """Ask for the passwords that the options announce, without an echo."""
-    become = await _password(_("Password to become another user: ")) if _becomes(args) else ""
-    vault = await _password(_("Password of the vault: ")) if args.ask_vault_pass else ""
-    return HostSecrets(become, vault)
-
-
-def _becomes(args: argparse.Namespace) -> bool:
-    return getattr(args, "ask_become_pass", False)
-
-
-async def _password(prompt: str) -> str:
-    from kogniterm.ui.prompt.user_terminal import hidden_line
-
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "A password is typed at a terminal; without one, use --vault-password-file, or sudo "
-            "without a password."
-        )
-    typed = await hidden_line(sys.stdin.fileno(), sys.stderr.fileno(), prompt)
-    if not typed:
-        raise TurnInterruptedError("No password was typed.")
-    return typed
+    return replace(found, vault_files=vault_files_of(args))
 
 
 def _read_only(args: argparse.Namespace) -> str:
@@ -198,7 +171,7 @@ FACTS = Action(
     "facts",
     "Show system, memory, disk and other facts of many machines",
     _facts,
-    (*HOSTS, *ACCESS, FORM),
+    (*HOSTS, *VAULTS, FORM),
     (
         "kogniterm hosts facts --inventory hosts.ini",
         "kogniterm hosts facts --inventory web1,web2 --output json",
@@ -212,8 +185,8 @@ DIFF = Action(
         Argument("command_text", "The command, with its quotes as one word", "COMMAND", nargs="+"),
         *HOSTS,
         Argument("--become", "Run it as Ansible's other user, usually root"),
-        Argument("--ask-become-pass", "Ask for the password that this needs"),
-        *ACCESS,
+        ASK_BECOME,
+        *VAULTS,
         FORM,
     ),
     (

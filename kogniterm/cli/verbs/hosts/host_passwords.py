@@ -1,0 +1,50 @@
+"""The passwords that Ansible needs for hosts and vaults: typed without an echo, in no file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from kogniterm.cli.options import Argument, folder_of
+from kogniterm.errors import TurnInterruptedError, UsageError
+from kogniterm.storage.folders import named
+from kogniterm.types.hosts import HostSecrets
+from kogniterm.ui.locale import _
+
+ASK_BECOME = Argument("--ask-become-pass", "Ask for the password that this needs")
+VAULTS = (
+    Argument("--vault-password-file", "File or program with the password of vaults", "FILE"),
+    Argument("--ask-vault-pass", "Ask for the password of vaults"),
+)
+"""Options for the vaults of an inventory, in the words of Ansible."""
+
+
+async def secrets_of(args: argparse.Namespace) -> HostSecrets:
+    """Ask for the passwords that the options announce.
+
+    Raises `UsageError` without a terminal, and `TurnInterruptedError` for none.
+    """
+    becomes = getattr(args, "ask_become_pass", False)
+    become = await _password(_("Password to become another user: ")) if becomes else ""
+    vault = await _password(_("Password of the vault: ")) if args.ask_vault_pass else ""
+    return HostSecrets(become, vault)
+
+
+def vault_files_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the files with passwords of vaults that the options name."""
+    file = args.vault_password_file
+    return (str(named(folder_of(args), file)),) if file else ()
+
+
+async def _password(prompt: str) -> str:
+    from kogniterm.ui.prompt.user_terminal import hidden_line
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "A password is typed at a terminal; without one, use --vault-password-file, or sudo "
+            "without a password."
+        )
+    typed = await hidden_line(sys.stdin.fileno(), sys.stderr.fileno(), prompt)
+    if not typed:
+        raise TurnInterruptedError("No password was typed.")
+    return typed
