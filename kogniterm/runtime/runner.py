@@ -204,7 +204,7 @@ class Runner:
     ) -> None:
         """Arrows 10 and 11 for a command on other machines."""
         request = run.request
-        asked = hosts.request_of(request, run.decision.command, run.report.label)
+        asked = hosts.request_of(request, run.decision.command, run.report)
         hosts.intend(request)
         end, cancelled = await hosts.act(request, asked, io.sink)
         count.commands += 1

@@ -31,12 +31,15 @@ def host_groups(hosts: Sequence[str], label: RiskLabel) -> tuple[tuple[str, ...]
 def grouped(answers: Iterable[HostAnswer]) -> tuple[AnswerGroup, ...]:
     """Return equal answers as groups: those that ran first, and of these the largest first.
 
-    Two answers are equal if their state, exit code, output and reason are. Hosts are in the order
-    in which they came. Each group but the largest of those that ran has its difference to it.
+    Two answers are equal if their state, exit code, output, changes and reason are. Hosts are in
+    the order in which they came. Each group but the largest of those that ran has its difference
+    to it.
     """
     members: dict[tuple[object, ...], list[HostAnswer]] = {}
     for answer in answers:
-        key = (answer.state, answer.exit_code, answer.output, str(answer.reason or ""))
+        key = (
+            answer.state, answer.exit_code, answer.output, answer.changes, str(answer.reason or ""),
+        )  # fmt: skip
         members.setdefault(key, []).append(answer)
     ordered = sorted(members.values(), key=lambda of: (_ORDER.index(of[0].state), -len(of)))
     ran = [of for of in ordered if of[0].state in _RAN]
@@ -49,7 +52,9 @@ def _group(members: list[HostAnswer], largest: list[HostAnswer] | None) -> Answe
     diff = ""
     if largest is not None and largest is not members and first.state in _RAN:
         diff = difference(largest[0].output, first.output)
-    return AnswerGroup(hosts, first.state, first.exit_code, first.output, first.reason, diff)
+    return AnswerGroup(
+        hosts, first.state, first.exit_code, first.output, first.reason, diff, first.changes
+    )
 
 
 def difference(before: str, after: str) -> str:

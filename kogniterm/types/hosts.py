@@ -36,7 +36,8 @@ class HostRequest:
 
     `groups` are the hosts, whole and in the order in which they are asked, one group after the
     other. `timeout` is in seconds, for each host. `become` runs the command as Ansible's other
-    user, usually root. `id` is made of letters, digits, `-` and `_`.
+    user, usually root. `id` is made of letters, digits, `-` and `_`. `files` are those that the
+    command may change, absolute or below `~/`; what became of them is part of the answers.
     """
 
     id: str
@@ -45,6 +46,7 @@ class HostRequest:
     groups: tuple[tuple[str, ...], ...]
     timeout: int = 600
     become: bool = False
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id.replace("-", "").replace("_", "").isalnum() or not self.id.isascii():
@@ -66,6 +68,7 @@ class HostAnswer:
 
     `output` holds standard output and standard error in their order, clipped, redacted and without
     escape sequences; `clipped` says that it is not whole. `reason` says why there is no exit code.
+    `changes` is a unified diff of the request's files, before and after the command.
     """
 
     host: str
@@ -75,6 +78,7 @@ class HostAnswer:
     reason: Phrase | None = None
     seconds: float = 0.0
     clipped: bool = False
+    changes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class AnswerGroup:
     output: str = ""
     reason: Phrase | None = None
     diff: str = ""
+    changes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,33 @@ def test_after_a_kill_in_the_middle_the_hosts_tell_what_they_did(
     assert not (hosts.home("h2") / "begun").exists()
 
 
+def test_changes_of_files_are_shown_before_and_after_by_group(
+    open_terminal: OpenTerminal, hosts: SshHosts
+) -> None:
+    terminal = open_terminal(columns=120, rows=60)
+    for host in ("h0", "h1", "h2", "h3"):
+        port = 80 if host != "h3" else 81
+        (hosts.home(host) / "conf").write_text(f"port={port}\n")
+        (hosts.home(host) / ".netrc").write_text("password hunter2\n")
+    change = call("sed -i 's/=8./=443/' ~/conf; sed -i s/p/q/ ~/.netrc", "h0", "h1", "h2", "h3")
+    told = {"when": {"any_contains": "-port=81"}, "text": "Two kinds of hosts."}
+    replies = [{"calls": [{"tool": "run_on_hosts", "arguments": change}]}, told]
+    chosen = scripted(terminal, json.dumps({"replies": replies}))
+    terminal.start(f"kogniterm hosts run --inventory {hosts.inventory} --model {chosen} 'change'")
+    terminal.until("Your decision")
+    terminal.pause(ARMED_SECONDS)
+    terminal.send("4\r")
+    assert terminal.status() == 0
+    shown = screen(terminal)
+    assert "answered, exit 0: h0, h1, h2" in shown
+    assert "Two kinds of hosts." in shown
+    for line in ("port=80", "port=81", "port=443"):
+        assert line in shown
+    # A file with secrets is not read for it.
+    assert "hunter2" not in terminal.text
+    assert not any(hosts.jobs(host) for host in ("h0", "h1", "h2", "h3"))
+
+
 def test_passwords_of_hosts_and_vaults_are_typed_and_in_no_file(
     open_terminal: OpenTerminal, hosts: SshHosts
 ) -> None:

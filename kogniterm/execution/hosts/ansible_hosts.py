@@ -182,12 +182,15 @@ class AnsibleHosts(HostRunner):
         if report.moment == "lost":
             return HostAnswer(host, "unknown", reason=_LOST)
         content, seconds = report.content, report.seconds
-        output, clipped = self._output(str(content.get("stdout", "")))
+        printed, diff = playbooks.output_and_changes(request, str(content.get("stdout", "")))
+        output, clipped = self._output(printed)
+        changes, _ = self._output(diff)
         code = content.get("rc")
         if isinstance(code, int) and not isinstance(code, bool):
             return HostAnswer(
-                host, "failed" if code else "answered", code, output, None, seconds, clipped
-            )
+                host, "failed" if code else "answered", code, output, None, seconds, clipped,
+                changes,
+            )  # fmt: skip
         words = str(content.get("msg", ""))
         reason = self._words(words)
         if words == "Timeout exceeded":

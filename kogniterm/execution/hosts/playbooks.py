@@ -17,6 +17,10 @@ from kogniterm.types.hosts import HostRequest
 
 OUTPUT_BYTES = 256 << 10
 """The most that a host keeps of a command's output: the end, so that its memory is bounded."""
+FILE_BYTES = 128 << 10
+"""The largest file whose change is shown."""
+CHANGES_BYTES = 64 << 10
+"""The most of all changes of one host."""
 LONGEST_COMMAND = 100_000
 """Bytes; Linux refuses single arguments above 128 KiB."""
 PREPARE, START, REPORT, FACTS, HOSTS = "prepare", "start", "report", "facts", "hosts"
@@ -25,13 +29,43 @@ Moment = Literal["ended", "running", "lost", "absent", "stopped"]
 _PATIENCE = 20
 """Seconds for which one connection waits for the end of a command."""
 _MARK = "kogniterm-report:"
+_CHANGES = "kogniterm-changes-%s:"
 _NO_TERMINAL = {"ansible_ssh_use_tty": False}
 """`raw` asks for a terminal, which servers may forbid, and which mixes its own words in."""
 
 # The exit code of a pipe's first program, as POSIX shells can have it: through a descriptor.
-_BOUNDED = f"""exec 4>&1
-code=$({{ {{ /bin/sh -c "$1" 3>&- 4>&- </dev/null 2>&1; echo $? >&3; }} |
-tail -c {OUTPUT_BYTES} >&4 3>&-; }} 3>&1)
+# The copies of files are in the job's private folder and are removed with it.
+_BOUNDED = """d="$HOME/.ansible_async/kogniterm-%(id)s"
+command=$1
+shift
+place() {
+    case $1 in "~/"*) printf "%%s" "$HOME/${1#??}" ;; *) printf "%%s" "$1" ;; esac
+}
+fits() {
+    [ ! -e "$1" ] || { [ -f "$1" ] && [ -r "$1" ] && [ "$(wc -c <"$1")" -le %(file)d ]; }
+}
+n=0
+for f; do
+    n=$((n + 1))
+    p=$(place "$f")
+    if ! fits "$p"; then : >"$d/left-out-$n"; elif [ -e "$p" ]; then cp "$p" "$d/before-$n"; fi
+done
+exec 4>&1
+code=$({ { /bin/sh -c "$command" 3>&- 4>&- </dev/null 2>&1; echo $? >&3; } |
+tail -c %(output)d >&4 3>&-; } 3>&1)
+if [ $# -gt 0 ]; then
+    printf "\\n%(mark)s\\n"
+    n=0
+    for f; do
+        n=$((n + 1))
+        p=$(place "$f")
+        if [ -e "$d/left-out-$n" ] || ! fits "$p"; then continue; fi
+        [ -e "$p" ] || p=/dev/null
+        old="$d/before-$n"
+        [ -e "$old" ] || old=/dev/null
+        diff -u -L "$f" -L "$f" "$old" "$p"
+    done 2>/dev/null | head -c %(changes)d
+fi
 exit "$code"
 """
 
@@ -146,11 +180,22 @@ def report_in(text: str) -> JobReport | None:
     return JobReport("ended", value) if isinstance(value, dict) else None
 
 
+def output_and_changes(request: HostRequest, text: str) -> tuple[str, str]:
+    """Return the output of a command and, apart, what became of the request's files."""
+    output, found, changes = text.rpartition(f"\n{_CHANGES % request.id}\n")
+    return (output, changes) if found else (text, "")
+
+
 def run_playbook(request: HostRequest) -> str:
     """Return the playbook that starts the command and waits for its end."""
     folder = f"~/.ansible_async/kogniterm-{request.id}"
+    values = {
+        "id": request.id, "mark": _CHANGES % request.id, "output": OUTPUT_BYTES,
+        "file": FILE_BYTES, "changes": CHANGES_BYTES,
+    }  # fmt: skip
     # Ansible would otherwise fill in variables, and expand `$HOME` and `~` on the host.
-    argv = ["/bin/sh", "-c", _Unsafe(_BOUNDED), "kogniterm", _Unsafe(request.command)]
+    given = map(_Unsafe, (_BOUNDED % values, "kogniterm", request.command, *request.files))
+    argv = ["/bin/sh", "-c", *given]
     start = {"argv": argv, "expand_argument_vars": False, "strip_empty_ends": False}
     # `mkdir` fails where the folder is there: no request is run twice.
     home = '"$HOME/.ansible_async"'

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
 from kogniterm.protocols import EventSink, HostRunner
 from kogniterm.runtime.trust.trust_store import TrustStore
@@ -24,7 +26,7 @@ from kogniterm.sessions.records import HostIntent, HostOutcome
 from kogniterm.storage.folders import named
 from kogniterm.text.answer_groups import grouped, host_groups, stops
 from kogniterm.text.visible import clean
-from kogniterm.types import ActionRequest, Phrase, RiskLabel, events
+from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport, events
 from kogniterm.types.hosts import (
     AnswerGroup,
     HostAnswer,
@@ -39,6 +41,9 @@ ALL = "all"
 DEFAULT_TIMEOUT = 600
 _VARIABLE_FOLDERS = ("group_vars", "host_vars")
 _MOST_FILES = 500
+_MOST_CHANGED = 20
+_PATTERN = re.compile(r"[*?\[\]{}$`\n]")
+"""Signs in a path that the shell of a host would replace."""
 _LISTED = 40
 """Hosts that an error names."""
 _PARTED = Phrase("KogniTerm stopped before the host answered")
@@ -170,8 +175,12 @@ class HostCommands:
 
     # --- arrows 10 and 11 -----------------------------------------------------------------------
 
-    def request_of(self, request: ActionRequest, command: str, label: RiskLabel) -> HostRequest:
+    def request_of(
+        self, request: ActionRequest, command: str, report: RiskReport | None = None
+    ) -> HostRequest:
         """Return what is asked of the hosts; the command with the values of its secrets.
+
+        The `report` on it tells in which groups they are asked, and which files may change.
 
         The ID is the same in every process, and unique among sessions: hosts keep the outcome
         under it.
@@ -182,9 +191,10 @@ class HostCommands:
             f"{session}-{request.id}",
             self.journal.secrets.restore(command),
             inventory_of(request),
-            host_groups(request.hosts, label),
+            host_groups(request.hosts, report.label if report is not None else "needs_approval"),
             self.timeout,
             bool(given.get("become")),
+            changed_files(report) if report is not None else (),
         )
 
     def intend(self, request: ActionRequest) -> None:
@@ -236,7 +246,10 @@ class HostCommands:
     def _record(self, request: ActionRequest, answer: HostAnswer, sink: EventSink) -> None:
         if answer.host not in request.hosts:
             return
-        answer = replace(answer, output=self.journal.redact(clean(answer.output)))
+        output, changes = (
+            self.journal.redact(clean(text)) for text in (answer.output, answer.changes)
+        )
+        answer = replace(answer, output=output, changes=changes)
         self.journal.record(HostOutcome(request.id, answer), durable=True)
         sink(events.HostAnswered(request.id, answer))
 
@@ -261,7 +274,7 @@ class HostCommands:
 
     async def recover(self, request: ActionRequest, sink: EventSink) -> HostsEnd:
         """Ask the hosts what they did of a request that a crash cut off; record and report it."""
-        asked = self.request_of(request, request.command, "needs_approval")
+        asked = self.request_of(request, request.command)
         intended = self.journal.state.on_hosts.get(request.id, {})
         missing = self._missing(request)
         if missing:
@@ -296,6 +309,22 @@ def _begun(asked: HostRequest, answers: Mapping[str, HostAnswer]) -> Iterator[st
             return
 
 
+def changed_files(report: RiskReport) -> tuple[str, ...]:
+    """Return the files that a command names as those it changes, the first `_MOST_CHANGED`.
+
+    What is in a file with secrets must not be read on the way.
+    """
+    found = (
+        effect.target
+        for effect in report.effects
+        if effect.kind in CHANGING_KINDS
+        and effect.target.startswith(("/", "~/"))
+        and not _PATTERN.search(effect.target)
+        and not is_secret(effect.target)
+    )
+    return tuple(dict.fromkeys(found))[:_MOST_CHANGED]
+
+
 def answers_text(groups: Sequence[AnswerGroup]) -> str:
     """Return the answers as the model reads them: equal ones once, differences as a diff."""
     return "\n\n".join(map(_group_text, groups))
@@ -310,7 +339,8 @@ def _group_text(group: AnswerGroup) -> str:
     body = group.output.rstrip("\n")
     if group.diff:
         body = f"[differs from the largest group:]\n{group.diff}"
-    return f"{head}\n{body}" if body else head
+    changes = f"[changed files:]\n{group.changes.rstrip()}" if group.changes.strip() else ""
+    return "\n".join(filter(None, (head, body, changes)))
 
 
 def inventory_of(request: ActionRequest) -> Inventory:

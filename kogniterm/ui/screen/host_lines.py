@@ -65,6 +65,8 @@ def host_answers(
                        limit=fold)  # fmt: skip
         elif group.output.strip():
             yield _output(group.output, fold)
+        if group.changes.strip():
+            yield diff(group.changes.rstrip(), limit=fold)
 
 
 def state_head(

@@ -322,3 +322,48 @@ def test_signals_of_the_terminal_do_not_reach_the_controller(hosts: SshHosts) ->
     child.wait()
     assert leftovers() == []
     go.touch()
+
+
+async def test_each_host_shows_what_became_of_the_files(
+    hosts: SshHosts, inventory: Inventory
+) -> None:
+    for host in ("h0", "h1", "h2"):
+        home = hosts.home(host)
+        (home / "conf").write_text("one\ntwo\n" if host != "h2" else "two\n")
+        (home / "gone").write_text("old\n")
+        (home / "big").write_bytes(b"x" * 200_000)
+        (home / "same").write_text("same\n")
+        (home / "it's here").mkdir()
+    command = (
+        'sed -i s/two/2/ ~/conf; rm ~/gone; echo new > "$HOME/it\'s here/new"; '
+        "echo more >> ~/big; echo done"
+    )
+    files = ("~/conf", "~/gone", "~/it's here/new", "~/big", "~/same", "~/it's here", "~/none")
+    request = HostRequest("files", command, inventory, (("h0", "h1", "h2"),), 60, files=files)
+    runner = AnsibleHosts()
+    found = await answers(runner, request)
+    assert {answer.output.strip() for answer in found.values()} == {"done"}
+    alike = found["h0"].changes.splitlines()
+    assert found["h1"].changes.splitlines() == alike
+    assert [line for line in alike if not line.startswith("@@")] == [
+        "--- ~/conf", "+++ ~/conf", " one", "-two", "+2",
+        "--- ~/gone", "+++ ~/gone", "-old",
+        "--- ~/it's here/new", "+++ ~/it's here/new", "+new",
+    ]  # fmt: skip
+    (both, other) = grouped(found.values())
+    assert (both.hosts, other.hosts) == (("h0", "h1"), ("h2",))
+    assert "-two" in other.changes
+    await runner.discard(request)
+    assert [hosts.jobs(host) for host in ("h0", "h1", "h2")] == [[], [], []]
+
+
+async def test_output_that_looks_like_changes_is_output(
+    hosts: SshHosts, inventory: Inventory
+) -> None:
+    mark = "kogniterm-changes-looks:"
+    command = f"echo before; echo {mark}; echo '-no change'"
+    runner = AnsibleHosts()
+    request = HostRequest("looks", command, inventory, (("h0",),), 60, files=("~/none",))
+    said = (await answers(runner, request))["h0"]
+    assert (said.output.split(), said.changes) == (["before", mark, "-no", "change"], "")
+    await runner.discard(request)
