@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.memory.memory_database import INDEX_TABLES
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
@@ -397,6 +398,8 @@ def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> 
         "CREATE TABLE store_items (user_id TEXT)",  # the fourth migration removes this table
         *(f"ALTER TABLE outcomes DROP COLUMN {one}" for one in ("failed", "fix", "wording")),
         "DROP TABLE short_term",
+        *(f"DROP TABLE {one}" for one in INDEX_TABLES),
+        *(f"DROP INDEX {one}" for one in ("facts_by_status", "facts_that_apply")),
         *(
             f"ALTER TABLE memory_sessions ADD COLUMN {one} TEXT NOT NULL DEFAULT '[]'"
             for one in ("entities", "intents", "variables")

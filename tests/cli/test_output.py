@@ -89,6 +89,7 @@ def test_json_is_one_object_with_everything() -> None:
         "exit_code": 0,
         "reason": None,
         "retry_after": None,
+        "passes": False,
         "session_id": "s1",
         "model": "scripted:x",
         "folder": "/p",

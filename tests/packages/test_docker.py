@@ -14,7 +14,7 @@ TRIED = (
     "COPY . .",
     "RUN python -m venv /opt/kogniterm",
     "RUN /opt/kogniterm/bin/pip install --no-cache-dir --disable-pip-version-check --compile"
-    ' ".[postgres]"',
+    ' ".[fleet]"',
     "RUN apt-get update && apt-get install --yes --no-install-recommends bubblewrap git ripgrep"
     " && rm -rf /var/lib/apt/lists/*",
     "RUN useradd --create-home --uid 1000 --shell /bin/bash user",

@@ -104,6 +104,7 @@ def test_killed_in_the_middle_each_is_unknown_and_none_is_left_running(
         os.write(held[1], b"seen\n")
         until(lambda: "x" in kept_text(terminal.folder / "count"))
         os.kill(int((terminal.folder / "pid").read_text()), signal.SIGKILL)
+    assert terminal.status() == 137
     for fd in held:
         os.close(fd)
     unattended = f"kogniterm run --resume last --model {model} --output json"

@@ -95,8 +95,8 @@ def _run(args: argparse.Namespace, store: RecipeStore) -> Report:
     from kogniterm.runtime.unattended.parked_turn import Parking
     from kogniterm.runtime.use_cases.recipe_store import value_pairs
 
-    recipe = store.named(args.name)
     values = {**_inputs_in(args.inputs), **value_pairs(args.values)}
+    recipe = store.named(args.name)
     wanted = task.named_session(args)
     settings, folder = settings_of(args), folder_of(args)
 

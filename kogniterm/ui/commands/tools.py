@@ -164,7 +164,7 @@ def effect_words(effect: str) -> str:
         "edit": _("edits files"),
         "network": _("uses the network"),
         "command": _("runs commands"),
-        "hosts": _("runs commands on other machines"),
+        "hosts": _("runs commands on hosts"),
         "person": _("asks you"),
         "keystrokes": _("controls jobs"),
         "external": _("unknown effect"),

@@ -316,6 +316,7 @@ _LABELS: Mapping[str, Phrase] = {
     "jobs": Phrase("Background jobs:"),
     "delegate": Phrase("Start a sub-agent:"),
     "execute_command": Phrase("Run"),
+    "run_on_hosts": Phrase("Run on hosts:"),
     "ask_user": Phrase("Ask you"),
     "make_plan": Phrase("Make a plan"),
     "complete_step": Phrase("Complete plan step"),

@@ -23,6 +23,8 @@ from kogniterm.sessions.journal.codec import (
 from kogniterm.sessions.records import (
     Compacted,
     Decided,
+    HostIntent,
+    HostOutcome,
     InputReceived,
     Intent,
     Judged,
@@ -55,6 +57,7 @@ from kogniterm.types import (
     Verdict,
     Waiting,
 )
+from kogniterm.types.hosts import HostAnswer
 
 REQUEST = ActionRequest("r1", "c1", "execute_command", "ls\x00\udcff ñ", "look", {"n": [1, None]})
 PLAN = Plan(
@@ -112,6 +115,10 @@ BODIES: list[RecordBody] = [
             waiting=Waiting("terminal", 2.0, "cat", "reads"),
             notes=("note",),
         ),
+    ),
+    HostIntent("r1", "h1"),
+    HostOutcome(
+        "r1", HostAnswer("h1", "failed", 2, "a\nb", Phrase("{words}", {"words": "no"}), 0.5)
     ),
     Compacted((HumanMessage("so far"), AI), PLAN, (REQUEST,), 4),
     Rewound(2, 17, (HumanMessage("so far"), AI), PLAN, 3),

@@ -191,6 +191,6 @@ DIFF = Action(
     ),
     (
         'kogniterm hosts diff "cat /etc/os-release" --inventory hosts.ini',
-        'kogniterm hosts diff "systemctl is-active nginx" --inventory hosts.ini --limit web',
+        "kogniterm hosts diff uptime --inventory hosts.ini --limit web",
     ),
 )

@@ -93,7 +93,7 @@ RUN = Action(
     ),
     (
         'kogniterm hosts run "which of them need a restart?" --inventory hosts.ini',
-        'kogniterm hosts run "set the time zone to UTC" --inventory web1,web2 --limit web1',
+        'kogniterm hosts run "set the clock to UTC" --inventory web1,web2',
     ),
     session_options=True,
 )
