@@ -74,8 +74,8 @@ class ConfinedProgram:
             environment |= sandbox.variables(temporary)
         reading, lifeline = os.pipe()
         guard = [sys.executable, "-I", "-S", str(_GUARD), str(_ROOT), str(reading), "--", *inner]
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 *guard,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -85,6 +85,13 @@ class ConfinedProgram:
                 pass_fds=(reading,),
                 start_new_session=True,
             )
+        )
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # asyncio would kill the guard, and wait for what the program has started by then.
+            await asyncio.shield(cls._abandon(starting, lifeline))
+            raise
         except (OSError, ValueError) as error:
             os.close(lifeline)
             raise ExecutionError(
@@ -95,6 +102,19 @@ class ConfinedProgram:
         program = cls(process, lifeline)
         program._listening = asyncio.create_task(program._listen())
         return program
+
+    @classmethod
+    async def _abandon(
+        cls, starting: asyncio.Future[asyncio.subprocess.Process], lifeline: int
+    ) -> None:
+        """End a program whose start was cancelled."""
+        try:
+            program = cls(await starting, lifeline)
+        except (OSError, ValueError):
+            os.close(lifeline)
+            return
+        program._listening = asyncio.create_task(program._listen())
+        await program._finish()
 
     @property
     def complaints(self) -> bytes:
@@ -124,12 +144,15 @@ class ConfinedProgram:
         except TimeoutError:
             ended = "timeout"
         finally:
-            # What is still in its pipe would keep the pipe open, and the end from being seen.
-            discarding = asyncio.create_task(self._discard())
-            await self.end()
-            await discarding
+            await self._finish()
         code = self.process.returncode if ended == "exited" else None
         return ProgramResult(code, bytes(output[:limit]), self.complaints, ended)
+
+    async def _finish(self) -> None:
+        # What is still in its pipe would keep the pipe open, and the end from being seen.
+        discarding = asyncio.create_task(self._discard())
+        await self.end()
+        await discarding
 
     async def end(self) -> None:
         """End it with all that it started. Safe to call twice."""

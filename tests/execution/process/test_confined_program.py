@@ -75,6 +75,23 @@ async def test_nothing_outlives_its_end(tmp_path: Path) -> None:
     await asyncio.to_thread(wait_until_gone, int(done.output))
 
 
+async def test_a_cancel_while_it_is_being_started_ends_it_with_its_children(
+    tmp_path: Path,
+) -> None:
+    pids = tmp_path / "pids"
+    command = f"echo $$ >{pids}; sleep 1000 & echo $! >>{pids}; touch {tmp_path}/up; wait"
+    starting = asyncio.create_task(started(command, tmp_path))
+    for _step in range(2):  # of the loop: it starts the program, and notices nothing of it
+        await asyncio.sleep(0)
+    while not (tmp_path / "up").exists():
+        os.sched_yield()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    for pid in pids.read_text().split():
+        await asyncio.to_thread(wait_until_gone, int(pid))
+
+
 async def test_a_cancel_ends_it(tmp_path: Path) -> None:
     program = await started("echo $$; sleep 1000", tmp_path)
     assert program.process.stdout is not None
