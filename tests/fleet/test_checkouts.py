@@ -13,6 +13,7 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.fleet.checkouts import Checkouts, Repository, repository_of
 from tests.fleet.conftest import Fleet
+from tests.support.programs import require
 
 RUN = ("-y", "--no-sandbox", "--plan", "never", "--memory", "off")
 EDIT = """replies:
@@ -33,6 +34,7 @@ def git(folder: Path, *words: str) -> str:
 @pytest.fixture
 def origin(tmp_path: Path) -> Path:
     """Return a bare repository with a file on the branch main."""
+    require("git")
     work, bare = tmp_path / "work", tmp_path / "shop.git"
     work.mkdir()
     git(work, "init", "-q", "-b", "main")
