@@ -141,7 +141,8 @@ def recall(
     if short_term.refers_back(question):
         wanted = " ".join([question, *(one.name for one in named if one.kind != "request")])
     block = _Block(shown or {})
-    block.take(_withdrawn(memory, block.shown, now), STANDING_TOKENS)
+    before = _shown_facts(memory, block.shown, now)
+    block.take(_withdrawn(block.shown, before), STANDING_TOKENS)
     block.take(_project(memory, question, block.shown, folder), PROJECT_TOKENS)
     block.take(_preferences(memory, block.shown), PREFERENCE_TOKENS)
     few = list(itertools.islice(_awake(memory, now), FEW + 1))
@@ -149,7 +150,7 @@ def recall(
         block.take(_standing(sorted(few, key=_rank), now), STANDING_TOKENS + SEARCH_TOKENS)
     else:
         block.take(_standing(_always(memory, now), now), STANDING_TOKENS, until_full=True)
-        block.take(_standing(_shown_always(memory, block.shown, now), now), 0)
+        block.take(_standing(_always_among(before), now), 0)
         block.take(_searched(memory, wanted), SEARCH_TOKENS)
     others = [one for one in named if one.session_id != session_id]
     block.take(_recent(others, block.shown), RECENT_TOKENS)
@@ -273,16 +274,15 @@ def _shown_facts(memory: Memory, shown: Mapping[str, str], now: float) -> dict[s
     }
 
 
-def _shown_always(memory: Memory, shown: Mapping[str, str], now: float) -> list[Fact]:
-    facts = _shown_facts(memory, shown, now).values()
-    return sorted((one for one in facts if one.pinned or one.category in STANDING), key=_rank)
+def _always_among(facts: Mapping[str, Fact]) -> list[Fact]:
+    always = (one for one in facts.values() if one.pinned or one.category in STANDING)
+    return sorted(always, key=_rank)
 
 
-def _withdrawn(memory: Memory, shown: Mapping[str, str], now: float) -> Iterable[tuple[str, Used]]:
+def _withdrawn(shown: Mapping[str, str], holding: Mapping[str, Fact]) -> Iterable[tuple[str, Used]]:
     """Yield facts that the model was shown and that were replaced, faded or forgotten since."""
-    awake = _shown_facts(memory, shown, now)
     for label in shown:
-        if _LABEL.fullmatch(label) and label not in awake:
+        if _LABEL.fullmatch(label) and label not in holding:
             line = f"[{label}] no longer holds"
             yield line, Used(label, line, Phrase("it was shown earlier and has changed"), 0.0)
 
