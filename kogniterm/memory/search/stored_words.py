@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.memory_database import INDEX_TABLES, MemoryDatabase
 from kogniterm.memory.search.word_index import K1, KEYWORD, B, Entry
 from kogniterm.text.language import root, stems_of
 from kogniterm.text.ranking import idf
@@ -149,7 +149,7 @@ def is_made(sql: MemoryDatabase) -> bool:
 
 def make(sql: MemoryDatabase, facts: Iterable[Fact]) -> None:
     """Make the user's index of all their active `facts`, inside a transaction."""
-    for table in ("fact_words", "fact_terms", "fact_index"):
+    for table in INDEX_TABLES:
         sql.run(f"DELETE FROM {table} WHERE user_id = ?", (sql.user,))
     sql.put("fact_index", {"project_id": "", "facts": 0, "words": 0, "stemming": STEMMING})
     for fact in facts:
@@ -160,14 +160,9 @@ def index(sql: MemoryDatabase, fact: Fact) -> None:
     """Bring the rows of a fact that was written up to date, inside the transaction that did."""
     if not is_made(sql):
         return
-    _remove(sql, fact)
+    remove(sql, fact)
     if fact.status == "active":
         _insert(sql, fact)
-
-
-def remove(sql: MemoryDatabase, fact: Fact) -> None:
-    """Remove the rows of a fact that was deleted, also of an index that is out of date."""
-    _remove(sql, fact)
 
 
 def _insert(sql: MemoryDatabase, fact: Fact) -> None:
@@ -200,7 +195,8 @@ def _insert_rows(
         sql.run(f"INSERT INTO {into} VALUES {marks}{after}", [one for row in some for one in row])
 
 
-def _remove(sql: MemoryDatabase, fact: Fact) -> None:
+def remove(sql: MemoryDatabase, fact: Fact) -> None:
+    """Remove the rows of a fact, also of an index that is out of date."""
     mine = (sql.user, fact.id)
     rows = sql.execute(
         "SELECT term, length FROM fact_words WHERE user_id = ? AND fact_id = ?", mine
