@@ -22,7 +22,7 @@ from kogniterm.fleet.task_workspaces import TaskPatches
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.ownership import Holder, is_gone, this_process
 from kogniterm.storage.database import Database, Row
-from kogniterm.storage.drivers import DuplicateError, Migration, Schema, own_rows
+from kogniterm.storage.drivers import DuplicateError, Migration, Schema, user_table
 from kogniterm.text.redact import redact
 from kogniterm.types import Phrase
 from kogniterm.types.queue_values import (
@@ -123,7 +123,6 @@ _BATCH_COLUMNS = """name TEXT NOT NULL,
 
 def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     mine = "user_id, " if shared else ""
-    user = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id'), " if shared else ""
     statements: list[str] = []
     for name, columns, key in (
         ("queue_tasks", _TASK_COLUMNS, "id"),
@@ -131,8 +130,7 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
         ("queue_batches", _BATCH_COLUMNS, "name"),
         ("queue_limits", _LIMIT_COLUMNS, "queue"),
     ):
-        statements.append(f"CREATE TABLE {name} ({user}{columns}, PRIMARY KEY ({mine}{key}))")
-        statements += own_rows(name, lenient=True) if shared else ()
+        statements += user_table(name, columns, key, shared=shared, lenient=True)
     statements += [
         f"CREATE INDEX queue_tasks_state ON queue_tasks ({mine}state, queue, priority, share)",
         f"CREATE INDEX queue_tasks_batch ON queue_tasks ({mine}batch, state)",

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from kogniterm.storage.database import Database
-from kogniterm.storage.drivers import Migration, Schema, own_rows
+from kogniterm.storage.drivers import Migration, Schema, user_table
 from kogniterm.types import ModelRequest, Phrase, Usage
 
 WINDOW = 61.0
@@ -69,7 +69,6 @@ def free_moment(calls: Sequence[Call], now: float, rate: Rate, tokens: int) -> f
 
 def _migrations(*, shared: bool) -> tuple[Migration, ...]:
     mine = "user_id, " if shared else ""
-    user = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id'), " if shared else ""
     calls = "id TEXT NOT NULL, provider TEXT NOT NULL, moment DOUBLE PRECISION NOT NULL, "
     calls += "tokens BIGINT NOT NULL"
     providers = "name TEXT NOT NULL, calls BIGINT NOT NULL"
@@ -78,8 +77,7 @@ def _migrations(*, shared: bool) -> tuple[Migration, ...]:
         ("provider_calls", calls, "id"),
         ("provider_limits", providers, "name"),
     ):
-        statements.append(f"CREATE TABLE {table} ({user}{columns}, PRIMARY KEY ({mine}{key}))")
-        statements += own_rows(table) if shared else ()
+        statements += user_table(table, columns, key, shared=shared)
     statements.append(f"CREATE INDEX provider_calls_moment ON provider_calls ({mine}provider)")
     return (Migration(1, "provider calls", tuple(statements)),)
 

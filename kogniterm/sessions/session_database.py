@@ -22,6 +22,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.damaged_file import FileInUse, is_damaged, recover
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import (
+    USER_COLUMN,
     Migration,
     Schema,
     SqliteConnection,
@@ -69,13 +70,11 @@ _HEAD_COLUMNS = """owner TEXT NOT NULL,
     n INTEGER NOT NULL DEFAULT 0,
     hash TEXT NOT NULL DEFAULT ''"""
 
-_USER = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id')"
-
 
 def _table(name: str, columns: str, key: str, *, shared: bool, of_session: bool) -> tuple[str, ...]:
     """Return the statements for a table; in a shared one each user sees only their own rows."""
     mine = "user_id, " if shared else ""
-    parts = [_USER, columns] if shared else [columns]
+    parts = [USER_COLUMN, columns] if shared else [columns]
     if of_session:
         parts.append(
             f"FOREIGN KEY ({mine}session_id) REFERENCES sessions ({mine}id) ON DELETE CASCADE"

@@ -411,6 +411,23 @@ def open_postgres(url: str, *, user: str) -> PostgresConnection:
         return connection
 
 
+USER_COLUMN = "user_id TEXT NOT NULL DEFAULT current_setting('kogniterm.user_id')"
+"""The column that names the user of a row, in a database that users share."""
+
+
+def user_table(
+    name: str, columns: str, key: str, *, shared: bool, lenient: bool = False
+) -> tuple[str, ...]:
+    """Return statements that create a table with the primary key `key`.
+
+    In a `shared` database a row belongs to its user, by whom the key begins; see `own_rows`.
+    """
+    if not shared:
+        return (f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))",)
+    create = f"CREATE TABLE {name} ({USER_COLUMN}, {columns}, PRIMARY KEY (user_id, {key}))"
+    return (create, *own_rows(name, lenient=lenient))
+
+
 def own_rows(table: str, *, lenient: bool = False) -> tuple[str, ...]:
     """Return statements after which each user sees and writes only their own rows of `table`.
 
