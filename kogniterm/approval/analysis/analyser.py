@@ -92,18 +92,14 @@ MAX_PIPES = 800
 """The parser needs quadratic time for an unfinished pipe."""
 
 
-# Version managers run instead of these, and may download what a project file asks for.
-_MANAGED = frozenset({"cargo", "rustc", "rustfmt"})
+# Version managers run instead of some of these and may download what a project file asks for;
+# Ansible reads the settings of the folder and makes folders in the home.
+_MORE_THAN_VERSION = frozenset({"cargo", "rustc", "rustfmt", "ansible", "ansible-playbook"})
 
 
 def _tells_version(words: list[str]) -> bool:
-    """Return whether a command of these words only prints its version or its help.
-
-    Ansible reads the settings of the folder and makes folders in the home, whatever it is asked.
-    """
-    if words[0] in _MANAGED or words[0] == "ansible" or words[0].startswith("ansible-"):
-        return False
-    return words[1:] in (["--version"], ["--help"])
+    """Return whether a command of these words only prints its version or its help."""
+    return words[0] not in _MORE_THAN_VERSION and words[1:] in (["--version"], ["--help"])
 
 
 def _prints_nothing(words: list[str]) -> bool:

@@ -250,6 +250,9 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _danger(r".*\b(?:destroy|delete|rm|rb|terminate\S*|purge|drain|uninstall|remove)\b.*",
                 "{program} deletes resources on a remote service."),
     ),
+    # Even --version reads the settings of the folder and makes folders in the home.
+    "ansible": (_notes(_ALL, "mentions"), _network(_ALL, "{operand}")),
+    "ansible-playbook": (_notes(_ALL, "mentions"), _network(_ALL, "{operand}")),
     "database": (*_STATEMENTS, _network(_ALL)),
     "sqlite3": _STATEMENTS,
     "dropdb": (
