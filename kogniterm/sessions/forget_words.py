@@ -145,7 +145,7 @@ def _indexed(store: SessionStore, session_id: str, cleaner: Cleaner) -> dict[int
 def _clean_index(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
     """Remove words from the index that span the end of one record and the start of the next."""
     execute = store.database.execute
-    with store.database.transaction():
+    with store.database.transaction(durable=True):
         for turn, texts in _indexed(store, session_id, cleaner).items():
             execute("DELETE FROM turn_texts WHERE session_id = ? AND turn = ?", (session_id, turn))
             for text in map(cleaner.text, texts):

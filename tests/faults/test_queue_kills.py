@@ -143,7 +143,6 @@ class Campaign:
                     machine.start()
             elif self.socket is not None:
                 crash(self.socket)
-                self.until(self.is_answering, "the server did not start again")
 
     def kill_process(self, kind: Kind) -> None:
         """Kill a process of this kind; a worker, where the last tasks have no such process."""
@@ -166,16 +165,6 @@ class Campaign:
     def wait_for(self, lines: float) -> None:
         """Wait until so many tasks have run their command."""
         self.until(lambda: self.begun() >= lines, f"{lines:.0f} commands have not run")
-
-    def is_answering(self) -> bool:
-        """Return whether the database takes connections."""
-        import psycopg
-
-        try:
-            psycopg.connect(self.location).close()
-        except psycopg.OperationalError:
-            return False
-        return True
 
     def begun(self) -> int:
         return sum(one.stat().st_size > 0 for one in (self.base / "ran").iterdir())

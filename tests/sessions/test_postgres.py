@@ -17,16 +17,24 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from kogniterm.errors import StorageError, StorageLockedError, StorageLostError, UsageError
+from kogniterm.errors import (
+    StorageConflictError,
+    StorageError,
+    StorageLockedError,
+    StorageLostError,
+    UsageError,
+)
+from kogniterm.sessions.chain_audit import verify_all
+from kogniterm.sessions.journal.journal import DURABLE
 from kogniterm.sessions.records import Outcome
 from kogniterm.sessions.session_database import SESSIONS
 from kogniterm.sessions.session_transfer import copy_all, differences, export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import DuplicateError
-from tests.support.conversation import command_turn, write
+from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 from tests.support.forge import Forge
-from tests.support.postgres import address, hang_up
+from tests.support.postgres import address, crash, fresh_schema, hang_up, start
 
 pytestmark = pytest.mark.postgres
 
@@ -188,6 +196,40 @@ def test_a_record_is_written_once_though_the_connection_breaks_after_its_commit(
         assert kinds(store, journal.state.session_id).count("outcome") == 1
         journal.close()
         store.close()
+
+
+def test_records_that_a_crash_of_the_server_lost_are_written_again() -> None:
+    server = start(os.getpid(), durable=True)
+    with fresh_schema(server) as url:
+        store, other = store_for(url, "ana"), store_for(url, "ana")
+        journal = store.create(folder="/home", model="m")
+        key = journal.state.session_id
+        for turn in (1, 2):
+            for body in command_turn(turn, "count"):
+                journal.append(body)
+                written = len(kinds(other, key))
+                crash(server)
+                kept = len(kinds(other, key))
+                assert (kept == written) == isinstance(body, DURABLE)
+        journal.close()
+        assert len(kinds(store, key)) == 1 + 2 * RECORDS_PER_TURN
+        (report,) = verify_all(store.database).sessions
+        assert report.intact, report
+        assert store.info(key).turns == 2
+        store.close()
+        other.close()
+
+
+def test_a_record_is_refused_where_others_before_it_are_gone(postgres_url: str) -> None:
+    store = store_for(postgres_url, "ana")
+    journal = store.create(folder="/home", model="m")
+    write(journal, command_turn(1, "count"))
+    store.database.execute("DELETE FROM records WHERE seq > 3")  # as an older backup
+    with pytest.raises(StorageConflictError, match="resume the session"):
+        write(journal, command_turn(2, "count"))
+    assert len(kinds(store, journal.state.session_id)) == 3
+    journal.close()
+    store.close()
 
 
 def backend_pid(store: SessionStore) -> int:

@@ -28,6 +28,8 @@ from urllib.parse import quote
 
 ROLE = "kogniterm"
 START_SECONDS = 90
+DURABLE = ("wal_writer_delay=10s",)
+"""What did not wait for the disk is lost in a crash, as in the worst case."""
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
@@ -107,13 +109,13 @@ def crash(socket: Path) -> None:
     """Stop the server at once, as a failure of its machine does, and start it again.
 
     PostgreSQL's immediate stop ends all its processes without a last word to the disk; the next
-    start recovers what had been acknowledged.
+    start recovers what had been acknowledged as safe. Returns when it takes connections.
     """
     file = socket.parent / "data" / "postmaster.pid"
     os.kill(int(file.read_text().splitlines()[0]), signal.SIGQUIT)
     while file.exists():
         time.sleep(0.05)  # no event tells when a server has stopped
-    _tell(socket, signal.SIGUSR2)
+    go_on(socket)
 
 
 def _tell(socket: Path, number: int) -> None:
@@ -184,7 +186,7 @@ def _supervise(home: Path, leader: int, durable: bool) -> None:
     initdb += ["-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
     subprocess.run(initdb, check=True, **quiet, **account)
     settings = [f"unix_socket_directories={socket}", "listen_addresses=", "max_connections=200"]
-    settings += ["shared_buffers=32MB", "log_min_messages=fatal", *(() if durable else FAST)]
+    settings += ["shared_buffers=32MB", "log_min_messages=fatal", *(DURABLE if durable else FAST)]
     command = [str(binaries / "postgres"), "-D", str(data)]
     command += [part for setting in settings for part in ("-c", setting)]
     servers = [subprocess.Popen(command, **quiet, **account)]

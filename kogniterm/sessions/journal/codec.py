@@ -374,9 +374,28 @@ def chained(
     return StoredRecord(seq, time, kind, salt, payload, previous, own, None, request_id)
 
 
+_PLACES = ", ".join("?" * (1 + len(COLUMNS.split(","))))
+
+
 def insert(database: Database, session_id: str, row: StoredRecord) -> None:
     """Write a row. Raises `DuplicateError` when its number or its request's intent is taken."""
     database.execute(
-        f"INSERT INTO records (session_id, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO records (session_id, {COLUMNS}) VALUES ({_PLACES})",
         (session_id, *_values(row)),
     )
+
+
+def insert_next(database: Database, session_id: str, row: StoredRecord) -> bool:
+    """Write a row behind the one before it; return False where the database lacks that one.
+
+    Raises `DuplicateError` as `insert` does.
+    """
+    if row.seq == 1:
+        insert(database, session_id, row)
+        return True
+    written = database.run(
+        f"INSERT INTO records (session_id, {COLUMNS}) SELECT {_PLACES} "
+        "WHERE EXISTS (SELECT 1 FROM records WHERE session_id = ? AND seq = ? AND hash = ?)",
+        (session_id, *_values(row), session_id, row.seq - 1, row.previous),
+    )
+    return written == 1

@@ -2,7 +2,8 @@
 
 An append is one inserted row, whatever the length of the session. A commit survives the death
 of the process at once; what must also survive power loss (`DURABLE`) waits for the disk, and
-with it everything that was written before.
+with it everything that was written before. A server that crashes may lose the last of the others:
+the journal, which still has them, writes them again before the next.
 
 Tests inject faults at named points: before a record is written (`before-intent`), when it is
 written and not committed (`written-intent`), when it is committed and not yet in the head file
@@ -39,7 +40,7 @@ from kogniterm.sessions.fold import (
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import (
     StoredRecord,
-    insert,
+    insert_next,
     new_row,
     readable_records,
     stored_records,
@@ -136,6 +137,10 @@ LISTED = (*WORKED, Noted)
 _MESSAGE_KINDS = ("input", "node", "outcome", "compacted", "rewound")
 
 
+class _RecordsLostError(Exception):
+    """The database lacks a record before the one to write."""
+
+
 class Journal(Protocol):
     """The journal of a live session."""
 
@@ -198,6 +203,8 @@ class SessionJournal(Journal):
         self._lease: Lease | None = lease
         self._anchor = anchor
         self._on_disk = False
+        self._late: list[tuple[StoredRecord, RecordBody]] = []
+        """The records since the last one that waited for the disk."""
 
     @property
     def state(self) -> SessionState:
@@ -265,17 +272,15 @@ class SessionJournal(Journal):
         self._fault(f"before-{kind}")
         try:
             self._insist(lambda: self._write(row, state, record, durable=durable), row)
-        except DuplicateError as error:
-            raise StorageConflictError(
-                "Session {session} was changed by another process, or this "
-                "action was already started; resume the session to continue "
-                "from its recorded state.",
-                session=self._session_id,
-            ) from error
+        except (DuplicateError, _RecordsLostError) as error:
+            raise self._conflict() from error
         self._state = state
         self._fault(f"unnoted-{kind}")
         self._on_disk = durable or isinstance(body, DURABLE)
-        if self._on_disk:
+        if not self._on_disk:
+            self._late.append((row, body))
+        else:
+            self._late.clear()
             ended = isinstance(body, TurnEnded)
             self._anchor.reached(self._session_id, row.seq, row.hash, ended=ended)
         self._fault(f"after-{kind}")
@@ -291,7 +296,8 @@ class SessionJournal(Journal):
         # A single row commits by itself; it needs a transaction only with company, or to wait.
         alone = not durable and not isinstance(body, LISTED)
         with nullcontext() if alone else self._database.transaction(durable=durable):
-            insert(self._database, self._session_id, row)
+            if not insert_next(self._database, self._session_id, row):
+                raise _RecordsLostError
             if isinstance(body, LISTED):
                 worked = record.time if isinstance(body, WORKED) else None
                 _update_row(self._database, self._session_id, state, worked)
@@ -310,7 +316,7 @@ class SessionJournal(Journal):
                 if deadline is None or not _has_record(
                     self._database, self._session_id, row.seq, row.hash
                 ):
-                    write()
+                    self._write_behind(write)
                 return
             except StorageLostError:
                 now = time.monotonic()
@@ -318,6 +324,37 @@ class SessionJournal(Journal):
                     raise
                 deadline = deadline or now + PATIENCE
             time.sleep(_PAUSE)
+
+    def _write_behind(self, write: Callable[[], None]) -> None:
+        """Write a record, and before it those that a crash of the server has lost."""
+        try:
+            write()
+        except _RecordsLostError:
+            self._write_again()
+            write()
+
+    def _write_again(self) -> None:
+        """Write what the database lacks of the records that did not wait for the disk.
+
+        Raises `_RecordsLostError` where it lacks others.
+        """
+        with self._database.transaction():
+            for row, _ in self._late:
+                if _has_record(self._database, self._session_id, row.seq, row.hash):
+                    continue
+                if not insert_next(self._database, self._session_id, row):
+                    raise _RecordsLostError
+            worked = [row.time for row, body in self._late if isinstance(body, WORKED)]
+            last = max(worked, default=None)
+            _update_row(self._database, self._session_id, self._state, last)
+
+    def _conflict(self) -> StorageConflictError:
+        return StorageConflictError(
+            "Session {session} was changed by another process, or this "
+            "action was already started; resume the session to continue "
+            "from its recorded state.",
+            session=self._session_id,
+        )
 
     def records(self, from_seq: int = 1) -> Iterator[Record]:
         return readable_records(self._database, self._session_id, from_seq)

@@ -168,7 +168,7 @@ def acquire(database: Database, session_id: str, holder: Holder) -> Holder | Non
 
     Raises `SessionBusyError` when its holder lives, also when that is this very process.
     """
-    with database.transaction():
+    with database.transaction(durable=True):  # a server that crashes must not free the session
         living, dead, now = _living(database, session_id, holder)
         if living is not None:
             raise SessionBusyError(
