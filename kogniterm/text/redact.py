@@ -45,6 +45,13 @@ _MARK = re.compile(r"\[secret:(\d{1,9})\]")
 _ANY_MARK = re.compile(r"\[secret(?::\d+)?\]|\[redacted:\w+\]")
 _MIN_KNOWN = 6
 _LONGEST_KEY = 21_000
+_KEY_END = re.compile(
+    r"(?:\\r)?(?:\\n|\r?\n)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+)
+_KEY_LINES_REVERSED = re.compile(
+    r"(?=[A-Za-z0-9+/=\\\r\n]*[A-Za-z0-9+/]{16})"
+    r"(?:(?:\n\r?|n\\(?:r\\)?)?(?!n\\)[A-Za-z0-9+/=])+"
+)
 _ARN_REVERSED = re.compile(r"[\w:/-]{0,90}:nra\b")
 _LONGEST_PLACEHOLDER = 200
 _SPARSE = 120
@@ -159,9 +166,21 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
         for first, last in spoken_secrets(text, start, end):
             if not _stands_for_one(text[first:last]):
                 found.append(Secret(first, last, "said_password"))
+    found.extend(_cut_keys(text, lowered))
     found.extend(_assigned(text))
     found.extend(Secret(*number) for number in identity_numbers(text))
     return _without_overlaps(found)
+
+
+def _cut_keys(text: str, lowered: str) -> Iterator[Secret]:
+    """Yield what is left of private keys whose first lines were cut off with other output."""
+    if "private key" not in lowered:
+        return
+    for end in _KEY_END.finditer(text):
+        before = text[max(0, end.start() - _LONGEST_KEY) : end.start()][::-1]
+        lines = _KEY_LINES_REVERSED.match(before)
+        if lines is not None:
+            yield Secret(end.start() - lines.end(), end.end(), "private_key")
 
 
 def _vendor_tokens(text: str) -> Iterator[Secret]:

@@ -227,3 +227,19 @@ async def test_a_number_never_stands_for_another_secret(make_flow: MakeFlow) -> 
     assert "the second is [secret:2]" in "\n".join(flow.shown)
     assert flow.session is not None
     assert flow.session.journal.secrets.restore("[secret:1]") == "[secret:1]"
+
+
+async def test_a_private_key_that_the_cut_of_long_output_goes_through_is_hidden(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    line = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAABFwAAAAdz"
+    frame = "-----{} OPENSSH PRIVATE KEY-----".format
+    key = "\n".join([frame("BEGIN"), *[line] * 40, frame("END")])
+    after = "\n".join(["x" * 60] * 175)  # the last 12,000 characters begin inside the key
+    (tmp_path / "work" / "out.txt").write_text("\n".join(["y" * 60] * 500 + [key, after]))
+    flow = make_flow("replies: [{run: cat out.txt}, {text: Done., repeat: forever}]", [yes])
+    await flow.run()
+    assert "bytes left out" in flow.results[0].text
+    (result,) = [text for text in flow.shown if "bytes left out" in text]
+    assert "PRIVATE KEY" not in result
+    assert line[:16] not in result

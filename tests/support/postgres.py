@@ -29,7 +29,7 @@ from urllib.parse import quote
 ROLE = "kogniterm"
 START_SECONDS = 90
 DURABLE = ("wal_writer_delay=10s",)
-"""What did not wait for the disk is lost in a crash, as in the worst case."""
+"""Settings with which a crash loses all that did not wait for the disk, the worst case."""
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 

@@ -137,6 +137,24 @@ def test_private_keys_of_every_format_go(text: str) -> None:
     assert body not in redact(text.format(body, body))
 
 
+@pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PRIVATE KEY"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\\n"])
+@pytest.mark.parametrize("kept_lines", [1, 2, 20])
+def test_the_rest_of_a_private_key_goes(kind: str, newline: str, kept_lines: int) -> None:
+    line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7+VJT0Xyz1234"
+    body = newline.join([line] * kept_lines)
+    text = f"[… 90000 bytes left out …]{newline}{body}{newline}-----END {kind}-----{newline}after"
+    shown = redact(text)
+    assert "MIIEvQ" not in shown
+    assert shown.startswith(f"[… 90000 bytes left out …]{newline}[redacted:private_key]")
+    assert shown.endswith("after")
+
+
+def test_words_before_the_end_of_a_private_key_stay() -> None:
+    text = "a key ends with a line\nof its own:\n-----END PRIVATE KEY-----\n"
+    assert redact(text) == text
+
+
 def test_the_words_of_a_wallet_go() -> None:
     words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
     assert words not in redact(f'mnemonic="{words}"')
