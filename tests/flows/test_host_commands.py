@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,12 +22,13 @@ from kogniterm.runtime.services.policy_service import REMOTE_HOME
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import HostIntent, HostOutcome, Intent, Outcome
 from kogniterm.text.answer_groups import stops
-from kogniterm.types import RUN_ON_HOSTS, UserInput, events
+from kogniterm.types import RUN_ON_HOSTS, Phrase, UserInput, events
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed
-from tests.support.forge import Forge
+from tests.support.forge import Forge, until
 
+STOPPED = Phrase("it was stopped")
 NAMES = ("h0", "h1", "h2", "h3", "h4")
 
 
@@ -41,6 +44,8 @@ class Folders:
     asked: list[tuple[str, ...]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     groups: Any = ()
+    never_stops: bool = False
+    running: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
 
     async def resolve(self, inventory: Inventory, limit: str = "") -> tuple[str, ...]:
         assert not limit.startswith("-"), limit
@@ -74,6 +79,7 @@ class Folders:
         process = await asyncio.create_subprocess_exec(
             "bash", "-c", script, cwd=self.place / host, start_new_session=True
         )
+        self.running[host] = process
         await process.wait()
         return self._read(request, host)
 
@@ -101,7 +107,12 @@ class Folders:
     async def stop(
         self, request: HostRequest, hosts: tuple[str, ...] = ()
     ) -> tuple[HostAnswer, ...]:
-        return await self.find(request, hosts)
+        if self.never_stops:
+            await asyncio.Event().wait()
+        for host in hosts:
+            os.killpg(self.running[host].pid, signal.SIGKILL)
+            await self.running[host].wait()
+        return tuple(HostAnswer(host, "failed", reason=STOPPED) for host in hosts)
 
     async def discard(self, request: HostRequest, hosts: tuple[str, ...] = ()) -> None:
         self.dropped += hosts
@@ -371,22 +382,40 @@ def test_without_an_inventory_there_is_no_tool(make_flow: MakeFlow) -> None:
     assert not [text for text in map(str, session.tools.offered) if "host" in text]
 
 
-async def test_a_stop_leaves_what_is_known_known(make_flow: MakeFlow, folders: Folders) -> None:
-    command = (
-        "touch ran; while [ $(basename $PWD) = h1 ] && ! [ -e go ]; do sleep 0.05; done; echo same"
-    )
+async def test_a_stop_ends_the_command_on_its_hosts(make_flow: MakeFlow, folders: Folders) -> None:
+    command = "touch ran; while [ $(basename $PWD) = h1 ]; do sleep 0.05; done; echo same"
     flow = opened(make_flow(script(call(command)), [yes]), folders)
     turn = asyncio.ensure_future(flow.run())
-    await flow.until(lambda event: isinstance(event, events.HostAnswered))
+    await asyncio.to_thread(until, lambda: "h1" in folders.running)
     turn.cancel()
     assert (await turn).stop == "interrupted"
-    (folders.place / "h1" / "go").touch()
-    states = {one.answer.host: one.answer.state for one in bodies(flow, HostOutcome)}
-    unknown = ["h1"]
-    assert [host for host, state in states.items() if state == "unknown"] == unknown
-    assert [host for host, state in states.items() if state == "not_started"] == ["h2", "h3", "h4"]
+    answers = {one.answer.host: one.answer for one in bodies(flow, HostOutcome)}
+    stopped = answers.pop("h1")
+    assert (stopped.state, stopped.reason) == ("failed", STOPPED)
+    assert folders.dropped == ["h0", "h1"]
+    states = [answers[host].state for host in ("h2", "h3", "h4")]
+    assert states == ["not_started"] * 3
     assert flow.session is not None
-    assert [run.hosts for run in flow.session.state.unsettled] == [("h1",)]
+    assert flow.session.state.unsettled == ()
+
+
+async def test_a_second_stop_waits_for_no_host(make_flow: MakeFlow, folders: Folders) -> None:
+    command = "touch ran; while ! [ -e go ]; do sleep 0.05; done"
+    flow = opened(make_flow(script(call(command)), [yes]), folders)
+    turn = asyncio.ensure_future(flow.run())
+    first = folders.place / "h0"
+    folders.never_stops = True
+    await asyncio.to_thread(until, lambda: "h0" in folders.running)
+    turn.cancel()
+    await flow.until(lambda event: isinstance(event, events.Notice))
+    turn.cancel()
+    assert (await turn).stop == "interrupted"
+    states = {one.answer.host: one.answer.state for one in bodies(flow, HostOutcome)}
+    assert states == {"h0": "unknown"} | dict.fromkeys(("h1", "h2", "h3", "h4"), "not_started")
+    (first / "go").touch()
+    await folders.running["h0"].wait()
+    assert flow.session is not None
+    assert [run.hosts for run in flow.session.state.unsettled] == [("h0",)]
 
 
 async def test_an_inventory_that_changed_in_the_session_is_asked_about(

@@ -114,6 +114,25 @@ def test_after_a_kill_in_the_middle_the_hosts_tell_what_they_did(
     assert not (hosts.home("h2") / "begun").exists()
 
 
+def test_ctrl_c_ends_the_command_on_the_hosts(open_terminal: OpenTerminal, hosts: SshHosts) -> None:
+    terminal = open_terminal(columns=120, rows=50)
+    command = "echo $$ > ~/pid; [ $KOGNITERM_TEST_HOST != h1 ] || sleep 1000; echo same"
+    chosen = model(terminal, call(command, "h0", "h1", "h2"))
+    open_prompt(terminal, f"KOGNITERM_HOSTS_INVENTORY={hosts.inventory} kogniterm --model {chosen}")
+    say(terminal, "do it", then="Run this on 3 hosts?")
+    answer(terminal, "First: h0", "y")
+    mark = hosts.home("h1") / "pid"
+    terminal.until(lambda: mark.exists() and mark.read_text().endswith("\n"))
+    with anew(terminal, "it was stopped"):
+        terminal.send("\x03")
+    assert "Ending the command on h1" in terminal.text
+    shown = screen(terminal)
+    assert "answered, exit 0: h0" in shown, shown
+    assert "not started: h2" in shown, shown
+    assert not Path(f"/proc/{mark.read_text().strip()}").exists()
+    assert not any(hosts.jobs(host) for host in ("h0", "h1", "h2"))
+
+
 def test_changes_of_files_are_shown_before_and_after_by_group(
     open_terminal: OpenTerminal, hosts: SshHosts
 ) -> None:

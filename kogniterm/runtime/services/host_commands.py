@@ -13,6 +13,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ _PATTERN = re.compile(r"[*?\[\]{}$`\n]")
 """Signs in a path that the shell of a host would replace."""
 _LISTED = 40
 """Hosts that an error names."""
+_STOP_SECONDS = 30.0
+"""Seconds for hosts to end a command after Ctrl-C."""
 _PARTED = Phrase("KogniTerm stopped before the host answered")
 _STOPPED = Phrase("you stopped KogniTerm before the host answered")
 
@@ -158,11 +161,10 @@ class HostCommands:
                 group = ()
         inside = tuple(host for host in group if host in every)
         if not inside:
-            more = ", …" if len(every) > _LISTED else ""
             raise ToolError(
                 "{name!r} is no host or group of the inventory; its hosts are: {hosts}.",
                 name=clean(name)[:100],
-                hosts=", ".join(every[:_LISTED]) + more,
+                hosts=_listed(every),
             )
         return inside
 
@@ -205,13 +207,18 @@ class HostCommands:
     async def act(
         self, request: ActionRequest, asked: HostRequest, sink: EventSink
     ) -> tuple[HostsEnd, bool]:
-        """Run the command and record each answer; return the end, and whether it was cancelled."""
+        """Run the command and record each answer; return the end, and whether it was cancelled.
+
+        When cancelled, the hosts end the command, which takes up to `_STOP_SECONDS`; another
+        cancel ends the waiting.
+        """
         sink(events.HostsStarted(request.id, request.command, asked.groups))
         cancelled, why = False, _PARTED
         try:
             await self._run(request, asked, sink)
         except asyncio.CancelledError:
             cancelled, why = True, _STOPPED
+            await self._stop(request, asked, sink)
         except (ExecutionError, UsageError) as error:
             why = error.text
         begun = set(_begun(asked, self._recorded(request)))
@@ -242,6 +249,19 @@ class HostCommands:
         if missing := self._missing(request):
             for answer in await self.runner.find(asked, missing, wait=self.timeout):
                 self._record(request, answer, sink)
+
+    async def _stop(self, request: ActionRequest, asked: HostRequest, sink: EventSink) -> None:
+        """Have the hosts end the command where it may run, and record what they say."""
+        missing = self._missing(request)
+        begun = tuple(host for host in _begun(asked, self._recorded(request)) if host in missing)
+        if not begun:
+            return
+        sink(events.Notice(Phrase("Ending the command on {hosts}", {"hosts": _listed(begun)})))
+        with suppress(asyncio.CancelledError, TimeoutError, ExecutionError, UsageError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                for answer in await self.runner.stop(asked, begun):
+                    self._record(request, answer, sink)
+                await self.forget(asked, self.facts(request))
 
     def _record(self, request: ActionRequest, answer: HostAnswer, sink: EventSink) -> None:
         if answer.host not in request.hosts:
@@ -297,6 +317,11 @@ class HostCommands:
             return await self.runner.find(asked, hosts, wait=self.timeout) if hosts else ()
         except (ExecutionError, UsageError) as error:
             return tuple(HostAnswer(host, "unknown", reason=error.text) for host in hosts)
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    """Return the first hosts in one line."""
+    return ", ".join(hosts[:_LISTED]) + (", …" if len(hosts) > _LISTED else "")
 
 
 def _begun(asked: HostRequest, answers: Mapping[str, HostAnswer]) -> Iterator[str]:
