@@ -31,13 +31,15 @@ from benchmarks.measuring import (
     program,
     quiet,
     run,
+    seconds_to,
 )
 
 LINE = "x" * 99
 SESSIONS = 2000
 FACTS = 100_000
 TURNS = (10, 1000, 10_000)
-PROMPT = "›"
+KEYS = (Mark("›", "zq"), Mark("zq"))
+"""A prompt takes keys when it shows what was typed."""
 ANSWER = "Hello from the model"
 
 
@@ -114,11 +116,10 @@ def start(at: Place, runs: int) -> list[Row]:
     hello = at.script("hello", [{"text": ANSWER, "repeat": "forever"}])
     bare = partial(quiet, python("pass"), at.environ)
     version = by_turns(max(runs, 5), partial(quiet, [*at.kogniterm, "--version"], at.environ), bare)
-    keys = [Mark(PROMPT, "zq"), Mark("zq")]
     terminal = partial(on_terminal, environ=at.environ, cwd=at.folder)
     prompt = by_turns(
         runs,
-        partial(terminal, at.prompt(hello), marks=keys),
+        partial(terminal, at.prompt(hello), marks=KEYS),
         partial(terminal, python(floors.PROMPT), marks=[Mark("floor>", "zq"), Mark("zq")]),
     )
     answer = by_turns(
@@ -147,28 +148,56 @@ def start(at: Place, runs: int) -> list[Row]:
 
 
 def warm_start(at: Place, runs: int) -> list[Row]:
-    """Measure a one-shot call that finds a warm process, beside a plain one."""
+    """Measure calls that find a warm process, beside plain ones."""
     hello = at.script("hello", [{"text": ANSWER, "repeat": "forever"}])
-    words, warm = at.run(hello), home(at.folder, warm=True)
-    quiet_words = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    quiet_words(words, env=warm)
+    warm = home(at.folder, warm=True)
+    finish = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    finish(at.run(hello), env=warm)
     until = time.monotonic() + 60
     while not list(Path(warm["XDG_RUNTIME_DIR"]).glob("kogniterm/*.sock")):
         if time.monotonic() > until:
             return []  # warm starts are not available here
         time.sleep(0.05)
+    first = at.run(hello, "--output", "stream-json")
+    calls: Sequence[tuple[str, str, Callable[[Mapping[str, str]], float]]] = (
+        ("prompt takes keys, warm", "0.15",
+         lambda environ: seconds_to(at.prompt(hello), environ, KEYS, cwd=at.folder)),
+        ("first answer, typed at once, warm", "0.6",
+         lambda environ: seconds_to(at.prompt(hello), environ, [Mark(ANSWER)], typed="hi\r",
+                                    cwd=at.folder)),
+        ("one-shot, to the first model request, warm", "0.35",
+         lambda environ: seconds_to(first, environ, [Mark('"model_called"')], cwd=at.folder)),
+        ("one-shot, whole, warm", "",
+         lambda environ: _seconds(partial(finish, at.run(hello), env=environ))),
+    )  # fmt: skip
     try:
-        seconds: list[list[float]] = [[], [], []]
-        for _ in range(runs):
-            calls = ((words, warm), (words, at.environ), (python("pass"), at.environ))
-            for found, (argv, environ) in zip(seconds, calls, strict=True):
-                began = time.perf_counter()
-                quiet_words(argv, env=environ)
-                found.append(time.perf_counter() - began)
+        return [_warm_row(at, runs, warm, *call) for call in calls]
     finally:
-        quiet_words([*at.kogniterm, "warm", "stop"], env=warm)
-    ours, plain, bare = map(middle, seconds)
-    return [Row("one-shot, warm, whole", "s", ours, {"plain": plain, "bare interpreter": bare})]
+        finish([*at.kogniterm, "warm", "stop"], env=warm)
+
+
+def _warm_row(
+    at: Place,
+    runs: int,
+    warm: Mapping[str, str],
+    name: str,
+    goal: str,
+    call: Callable[[Mapping[str, str]], float],
+) -> Row:
+    found: list[list[float]] = [[], [], []]
+    bare = partial(subprocess.run, python("pass"), env=at.environ, check=True)
+    for _ in range(runs):
+        found[0].append(call(warm))
+        found[1].append(call(at.environ))
+        found[2].append(_seconds(bare))
+    ours, plain, floor = map(middle, found)
+    return Row(name, "s", ours, {"plain": plain, "bare interpreter": floor}, goal)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
 
 
 # --- steps ------------------------------------------------------------------------------------
