@@ -162,7 +162,7 @@ class EditorSession:
         elif name.startswith("@"):
             given = replace(given, text=given.text.removeprefix("/"))
         if given is not None:
-            given = called(session, given, {*OWN, CONTINUE})
+            given = called(session, given, lambda: {*OWN, CONTINUE})
         answer = await session.run(
             given,
             approver=self.questions,

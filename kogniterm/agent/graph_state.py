@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 from langchain_core.messages import (
     BaseMessage,
@@ -34,6 +34,8 @@ def _appended(
     before: Sequence[BaseMessage], new: Sequence[MessageLikeRepresentation]
 ) -> list[BaseMessage]:
     """Return the messages with `new` at the end, which LangGraph's own tools give as JSON."""
+    if all(isinstance(one, BaseMessage) for one in new):
+        return [*before, *cast("Sequence[BaseMessage]", new)]  # converting loads more libraries
     return [*before, *convert_to_messages(new)]
 
 

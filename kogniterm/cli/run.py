@@ -13,7 +13,7 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, get_args
@@ -162,6 +162,12 @@ def _with_output(
         raise
 
 
+def _own_commands() -> Collection[str]:
+    from kogniterm.ui.commands.command_table import COMMANDS
+
+    return names_of(COMMANDS)
+
+
 def do_task(
     args: argparse.Namespace,
     front: RunFront,
@@ -188,7 +194,6 @@ def do_task(
     from kogniterm.runtime.build import open_session
     from kogniterm.runtime.session_plans import give_plan
     from kogniterm.types.events import Notice
-    from kogniterm.ui.commands.command_table import COMMANDS
 
     wanted, create = named_id or session_wanted(args), named_id is not None
     session = open_session(settings, folder=folder, session_id=wanted, create=create)
@@ -202,7 +207,7 @@ def do_task(
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
         if user_input is not None and not _is_piped(args):
-            user_input = called(session, user_input, names_of(COMMANDS))
+            user_input = called(session, user_input, _own_commands)
         if user_input is not None:
             user_input = prepare(user_input)
         if create and user_input is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -110,12 +111,17 @@ def compact_schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
 
     It has no titles and defaults, which cost tokens and say nothing.
     """
-    schema = argument_schema(name, model.model_json_schema())
+    schema = argument_schema(name, _json_schema(model))
     schema.pop("description", None)
     schema.pop("title", None)
     compacted = _compact(schema)
     assert isinstance(compacted, dict)
     return compacted
+
+
+@cache
+def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def _compact(node: Any) -> Any:

@@ -97,6 +97,8 @@ class LoadedPlugins:
 
 def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins:
     """Return the tools of `packages`. The first of a name wins; the names `taken` are not free."""
+    if not packages:
+        return LoadedPlugins()
     from importlib.metadata import PackageNotFoundError, distribution
 
     names, plugins, problems = set(taken), list[Plugin](), list[Phrase]()

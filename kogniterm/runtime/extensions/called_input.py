@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,13 @@ def split_line(line: str) -> tuple[str, str]:
     return name.lower(), rest.strip()
 
 
-def called(session: LiveSession, given: UserInput, built_in: Collection[str]) -> UserInput:
+def called(
+    session: LiveSession, given: UserInput, own_commands: Callable[[], Collection[str]]
+) -> UserInput:
     """Return the input for the sub-agent that the line begins with, of a custom command or a skill.
 
-    `built_in` are the names of the front's own slash commands. Raises `UsageError` for what is
-    almost the name of a custom command or a skill.
+    `own_commands` returns the names of the front's own slash commands. Raises `UsageError` for
+    what is almost the name of a custom command or a skill.
     """
     if given.text.startswith("@"):
         from kogniterm.runtime.extensions.agent_turn import addressed
@@ -39,6 +41,7 @@ def called(session: LiveSession, given: UserInput, built_in: Collection[str]) ->
     from kogniterm.runtime.extensions.custom_commands import command_input
     from kogniterm.text.spelling import meant
 
+    built_in = own_commands()
     made, names = command_input(session, given.text, built_in)
     if made is not None:
         files = dict.fromkeys((*made.attachments, *given.attachments))
