@@ -145,12 +145,16 @@ def _load() -> tuple[str, str]:
 
 def _prepare() -> None:
     """Do once what each session would do again: the schemas of the tools, and patterns."""
-    from kogniterm.memory.extraction.preference_statements import preferences_in
+    from kogniterm.memory.extraction import preference_statements, statements
+    from kogniterm.memory.forgetter import forget_request
     from kogniterm.text.redact import find_secrets
     from kogniterm.tools.tool_registry import listed_tools
 
     listed_tools()
-    preferences_in(_SAMPLE)
+    preference_statements.preferences_in(_SAMPLE)
+    statements.memory_requests(_SAMPLE)
+    statements.rules(_SAMPLE)
+    forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
 
 
