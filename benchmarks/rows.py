@@ -158,7 +158,7 @@ def warm_start(at: Place, runs: int) -> list[Row]:
         if time.monotonic() > until:
             return []  # warm starts are not available here
         time.sleep(0.05)
-    first = at.run(hello, "--output", "stream-json")
+    first, twenty = at.run(hello, "--output", "stream-json"), at.run(at.steps(20))
     calls: Sequence[tuple[str, str, Callable[[Mapping[str, str]], float]]] = (
         ("prompt takes keys, warm", "0.15",
          lambda environ: seconds_to(at.prompt(hello), environ, KEYS, cwd=at.folder)),
@@ -169,6 +169,8 @@ def warm_start(at: Place, runs: int) -> list[Row]:
          lambda environ: seconds_to(first, environ, [Mark('"model_called"')], cwd=at.folder)),
         ("one-shot, whole, warm", "",
          lambda environ: _seconds(partial(finish, at.run(hello), env=environ))),
+        ("20 steps, one-shot, whole, warm", "",
+         lambda environ: _seconds(partial(finish, twenty, env=environ))),
     )  # fmt: skip
     try:
         return [_warm_row(at, runs, warm, *call) for call in calls]
