@@ -153,12 +153,9 @@ def on_terminal(
     pid, terminal = _started(argv, environ, cwd)
     times: list[tuple[float, float]] = []
     try:
-        os.write(terminal, typed.encode())
         reader = _Reader(terminal)
-        for mark in marks:
-            reader.wait_for(mark.text, argv)
+        for _mark in reader.reach(marks, argv, typed):
             times.append((time.perf_counter() - began, tree_cpu(pid)))
-            os.write(terminal, mark.keys.encode())
         reader.idle(settle)
         share, peak = tree_share(pid), _peak(pid)
     finally:
@@ -183,16 +180,13 @@ def seconds_to(
     began = time.perf_counter()
     pid, terminal = _started(argv, environ, cwd)
     try:
-        os.write(terminal, typed.encode())
-        reader = _Reader(terminal)
-        for mark in marks:
-            reader.wait_for(mark.text, argv)
-            found = time.perf_counter() - began
-            os.write(terminal, mark.keys.encode())
+        times = [
+            time.perf_counter() - began for _mark in _Reader(terminal).reach(marks, argv, typed)
+        ]
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)
-    return found
+    return times[-1]
 
 
 def _started(argv: Sequence[str], environ: Mapping[str, str], cwd: Path | None) -> tuple[int, int]:
@@ -212,6 +206,14 @@ class _Reader:
     terminal: int
     seen: bytes = b""
     tail: bytes = field(default=b"", init=False)
+
+    def reach(self, marks: Sequence[Mark], argv: Sequence[str], typed: str) -> Iterator[Mark]:
+        """Type `typed` at once; yield each mark when its text has come, then type its keys."""
+        os.write(self.terminal, typed.encode())
+        for mark in marks:
+            self.wait_for(mark.text, argv)
+            yield mark
+            os.write(self.terminal, mark.keys.encode())
 
     def wait_for(self, text: str, argv: Sequence[str]) -> None:
         """Read until `text` has come; what came before it is no longer looked at."""
