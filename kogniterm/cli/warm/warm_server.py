@@ -130,9 +130,13 @@ def _load() -> tuple[str, str]:
         importlib.import_module(module)
         gc.collect()
     _prepare()
+    gc.collect()
     package = Path(sys.modules["kogniterm"].__file__ or "").parent
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    data = [str(file) for file in package.rglob("*") if file.suffix not in (".py", ".pyc")]
+    # Folders of bytecode change whenever somebody imports a module for the first time.
+    kinds = (".py", ".pyc")
+    found = (file for file in package.rglob("*") if file.name != "__pycache__")
+    data = [str(file) for file in found if file.suffix not in kinds]
     prompts = [str(file.path) for file in shipped().values()]
     names = {str(file) for file in (*loaded, *data, *prompts, *sys.path, sys.executable) if file}
     files = "\0".join(sorted(names))
