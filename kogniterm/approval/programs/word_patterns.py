@@ -76,6 +76,10 @@ _TALKS = (
     _reads(r"(?:(?:--version|--help|-V|-h)(?: |\Z))+"),
     _network(_ALL, "{operand}"),
 )
+_DELETES = _danger(
+    r".*\b(?:destroy|delete|rm|rb|terminate\S*|purge|drain|uninstall|remove)\b.*",
+    "{program} deletes resources on a remote service.",
+)
 _STATEMENTS = (
     _reads("--version|-V|--help"),
     _ask(_ALL, "{program} runs statements on a database.", "execute={program}", "mentions"),
@@ -245,14 +249,9 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _ask(_ALL, "{program} reads or changes stored secrets.", "secret={program}"),
     ),
     "network": _TALKS,
-    "cloud": (
-        *_TALKS,
-        _danger(r".*\b(?:destroy|delete|rm|rb|terminate\S*|purge|drain|uninstall|remove)\b.*",
-                "{program} deletes resources on a remote service."),
-    ),
+    "cloud": (*_TALKS, _DELETES),
     # Even --version reads the settings of the folder and makes folders in the home.
-    "ansible": (_notes(_ALL, "mentions"), _network(_ALL, "{operand}")),
-    "ansible-playbook": (_notes(_ALL, "mentions"), _network(_ALL, "{operand}")),
+    "ansible": (_notes(_ALL, "mentions"), _network(_ALL, "{operand}"), _DELETES),
     "database": (*_STATEMENTS, _network(_ALL)),
     "sqlite3": _STATEMENTS,
     "dropdb": (
