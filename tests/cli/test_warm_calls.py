@@ -264,7 +264,7 @@ def test_the_server_takes_less_than_its_limit(warm: Warm) -> None:
     words = [KOGNITERM, "warm", "status", "--json"]
     told = subprocess.run(words, env=warm.environ, capture_output=True, check=True).stdout
     (memory,) = [one["memory"] for one in json.loads(told)["servers"] if one["pid"] == warm.server]
-    assert 20 << 20 < memory < 60 << 20  # in the unit of the benchmarks
+    assert 20_000_000 < memory < 60_000_000
 
 
 def test_an_unusual_call_starts_plain(warm: Warm) -> None:
