@@ -24,8 +24,9 @@ from urllib.parse import urljoin
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-SECONDS = 5
-"""Processor time for one page. An ordinary page of 1 MB takes a tenth of a second."""
+SECONDS = 10
+"""Processor time for one page. An ordinary page of 1 MB takes a tenth of a second, one of 2 MB that
+is all paragraphs of one word 2 to 4 seconds."""
 MEMORY = 1024 * 1024 * 1024
 MAX_TEXT = 2 * 1024 * 1024
 """Characters of text that are returned."""
@@ -62,6 +63,11 @@ CLASSES_AROUND = frozenset({
 MARK = re.compile(r"\n *(?:-|\d+\.) ")
 """The beginning of a list item."""
 ITEM = re.compile(r" *(?:-|\d+\.) ")
+INDENT = re.compile(r" *(?=(?:-|\d+\.) )")
+"""The blanks before the mark of a list item."""
+NOTHING = re.compile(r"[|\s]*|>|#+|\s*-|\s*\d+\.")
+"""A line of marks without content."""
+BLANKS = re.compile(r"\s+")
 KEPT_WHOLE = frozenset({"html", "body", "main", "article"})
 BLOCKS = frozenset({
     "p", "div", "section", "article", "main", "header", "footer", "nav", "aside", "figure",
@@ -93,7 +99,7 @@ class _Text:
         if self._pre:
             self.add(text)
             return
-        squeezed = re.sub(r"\s+", " ", text)
+        squeezed = BLANKS.sub(" ", text)
         if squeezed == " " and (not self.parts or self.parts[-1].endswith(("\n", " "))):
             return
         self.add(squeezed)
@@ -258,16 +264,23 @@ def _tidied(text: str) -> str:
             fenced = not fenced
             line = "```"
         elif not fenced:
-            mark = re.match(r" *(?=(?:-|\d+\.) )", line)
-            line = (mark[0] if mark else "") + " ".join(line.split())
-            if re.fullmatch(r"[|\s]*|>|#+|\s*-|\s*\d+\.", line):
-                line = ""
+            line, mark = _tidied_line(line)
             if not line and (not lines or not lines[-1]):
                 continue
             if mark and len(lines) > 1 and not lines[-1] and ITEM.match(lines[-2]):
                 lines.pop()
         lines.append(line.rstrip() if fenced else line)
     return "\n".join(lines).strip("\n")
+
+
+def _tidied_line(line: str) -> tuple[str, bool]:
+    """Return a line without needless blanks, "" where it has only marks, and if it is an item."""
+    words = " ".join(line.split())
+    if not words or words[0].isalpha():  # most lines: no mark begins with a letter
+        return words, False
+    mark = INDENT.match(line)
+    words = (mark[0] if mark else "") + words
+    return ("" if NOTHING.fullmatch(words) else words), mark is not None
 
 
 def main_content(page: LexborHTMLParser) -> LexborNode | None:
