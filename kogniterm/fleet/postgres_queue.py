@@ -319,10 +319,7 @@ class PostgresQueue(TaskTable):
         self, name: str = "", running: Collection[str] = (), *, silent: bool = True
     ) -> list[str]:
         with self._both():
-            ((first,),) = self._database.execute(
-                "SELECT pg_try_advisory_xact_lock(?, hashtext(?))", (_RECOVERY, self._kind)
-            )
-            if not first:  # another worker is at it
+            if not self._recover_alone(wait=not name):
                 return []
             # The jobs of a worker that is removed here have none from now on.
             found = self._lose(self._lost(name, running, silent=silent))
@@ -333,6 +330,21 @@ class PostgresQueue(TaskTable):
                 found += self._lose(_id(job) for job in _at_once(stalled))
             self._repair()
         return found
+
+    def _recover_alone(self, *, wait: bool) -> bool:
+        """Return whether no other process recovers until this transaction ends.
+
+        A worker leaves it to the other one. A command waits: what it tells its user depends on it,
+        and the other one may be a worker that was killed, whose connection the server still has.
+        """
+        key = (_RECOVERY, self._kind)
+        if wait:
+            self._database.execute("SELECT pg_advisory_xact_lock(?, hashtext(?))", key)
+            return True
+        ((first,),) = self._database.execute(
+            "SELECT pg_try_advisory_xact_lock(?, hashtext(?))", key
+        )
+        return bool(first)
 
     def _repair(self) -> None:
         """Make jobs for queued tasks that have none: one of an older version or a copied table."""

@@ -169,6 +169,42 @@ def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueu
     assert (queue.find("a").lost, take(queue)) == (0, "a")
 
 
+@pytest.mark.postgres
+def test_a_command_waits_for_another_process_that_recovers(
+    open_queue: OpenQueue, location: Path | str
+) -> None:
+    if isinstance(location, Path):
+        return  # one process at a time writes a file
+    queue, other, command = open_queue(), open_queue(), open_queue()
+    queue.add([new("a")])
+    gone = replace(worker("gone"), started="1")
+    queue.register(gone)
+    assert claim(queue, gone) is not None
+    states = []
+
+    def cancel() -> None:
+        command.recover()
+        states.append(queue.find("a").state)
+
+    recovering = threading.Thread(target=other.recover, args=("w",))
+    telling = threading.Thread(target=cancel)
+    locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted = %s"
+    with (
+        psycopg.connect(location) as holder,
+        psycopg.connect(location, autocommit=True) as watcher,
+    ):
+        holder.execute("SELECT 1 FROM queue_tasks FOR UPDATE")
+        before = watcher.execute(locks, (True,)).fetchone()
+        recovering.start()
+        until(lambda: watcher.execute(locks, (True,)).fetchone() != before)
+        telling.start()
+        until(lambda: states or watcher.execute(locks, (False,)).fetchone() != (0,))
+        holder.rollback()
+    recovering.join()
+    telling.join()
+    assert states == ["queued"]
+
+
 def test_a_task_that_its_worker_never_began_is_queued_again(open_queue: OpenQueue) -> None:
     queue = open_queue()
     queue.add([new("a"), new("b")])
