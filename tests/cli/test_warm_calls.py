@@ -57,7 +57,7 @@ lines = dict(line.split(":\t") for line in text(pid, "status").splitlines())
 state = {name: lines[name] for name in (
     "Umask", "SigIgn", "SigBlk", "SigCgt", "Cpus_allowed", "NoNewPrivs", "CapEff", "Groups",
 )}
-for name in ("limits", "oom_score_adj", "coredump_filter", "cgroup"):
+for name in ("limits", "oom_score_adj", "coredump_filter", "cgroup", "comm", "cmdline"):
     state[name] = text(pid, name)
 if os.geteuid() == 0:  # others do not see the timer slack of another process
     state["timerslack_ns"] = text(pid, "timerslack_ns")
@@ -65,6 +65,7 @@ state["priority"] = os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(
 ask = {"x86_64": 252, "aarch64": 31}[os.uname().machine]
 state["input and output"] = ctypes.CDLL(None).syscall(ask, 1, pid)
 state["folder"] = os.readlink(f"/proc/{pid}/cwd")
+state["cmdline"] = state["cmdline"].rstrip("\0")
 state["environment"] = {**os.environ, "KOGNITERM_WARM": "as it may be"}
 json.dump(state, open("state", "w"))
 """

@@ -17,11 +17,17 @@ from kogniterm.cli.warm import warm_messages as messages
 from kogniterm.cli.warm import warm_place as place
 
 PATIENCE = 0.3
-"""Seconds that a server may take until its session is ready; a plain start takes no longer."""
-VERBS = ("run", "resume", "recipe", "replay")
-"""The commands that load the libraries; without a command, the prompt does."""
-ONE_SHOT = ("run", "recipe", "replay", "-p", "--prompt")
+"""Seconds that a server may take to answer at all: one that is stopped must delay nobody."""
+READINESS = 1.5
+"""Seconds that a session may take to be ready after that; a plain start would take longer."""
+ONE_SHOT = (
+    "run", "sessions", "queue", "hosts", "replay", "memory", "recipe", "policy", "tools", "skills",
+    "hooks", "trust", "audit", "config", "models", "mcp", "acp", "storage", "-p", "--prompt",
+)  # fmt: skip
 """Words of command lines that need the terminal only while they ask."""
+VERBS = (*ONE_SHOT, "resume")
+"""The commands that may start warm, as the prompt does. The others load little, or set up or check
+the installation itself; a worker stays for weeks, and its children start warm."""
 PLAIN_OPTIONS = ("-h", "--help", "-V", "--version")
 _UNTOLD = (_signal.SIGPIPE, _signal.SIGXFSZ)
 """Signals that every Python ignores by itself."""
@@ -102,6 +108,7 @@ def _hand_over(address: str, key: str, terminal: int | None, opened: list[_socke
             return False
         if keeper.recv(1) != bytes([messages.HELLO]):
             return False
+        keeper.settimeout(READINESS)
         messages.send(keeper, request, lent)
         return keeper.recv(2)[:1] == bytes([messages.READY])
     except OSError:

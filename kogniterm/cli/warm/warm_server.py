@@ -1,6 +1,6 @@
 """The warm server: loads the libraries, and forks a keeper with a session for each client.
 
-    python -P -m kogniterm.cli.warm.warm_server SOCKET
+    python -P -m kogniterm.cli.warm.warm_server SOCKET [SECONDS] ROOM
 
 It reads no settings, no key and no file of a project: it imports modules, and its environment holds
 the home and the locale alone. The server itself never reads a word of a client, so no client can
@@ -27,6 +27,7 @@ from typing import NoReturn
 
 from kogniterm.cli.warm import warm_messages as messages
 from kogniterm.cli.warm.peer_state import same_state
+from kogniterm.cli.warm.process_name import show_without_room
 from kogniterm.cli.warm.warm_place import address, is_private, process_text, start_key
 from kogniterm.host.unused_libraries import keep_out
 
@@ -296,4 +297,5 @@ def _told_changes(connection: socket.socket, session: int) -> bool:
 
 if __name__ == "__main__":
     if os.fork() == 0:  # whoever started the server has nothing to wait for
-        sys.exit(main(sys.argv[1], *map(float, sys.argv[2:3])))
+        show_without_room()
+        sys.exit(main(sys.argv[1], *map(float, sys.argv[2:-1])))
