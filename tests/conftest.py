@@ -21,6 +21,7 @@ from kogniterm.paths import resolve
 from tests.support.fake_gemini import FakeGemini
 from tests.support.forge import Forge, until
 from tests.support.programs import missing_line, skip_in_need
+from tests.support.warm import WANTED, runtime_folder, variables, warm_server
 
 KEPT = {"LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS", "UPDATE_PATH", "UPDATE_SCREENS"}
 KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "NPM_CONFIG_", "COV")
@@ -194,6 +195,21 @@ def forge(_forge: Forge) -> Iterator[Forge]:
     """Yield a server that starts the real program without repeated imports; see its module."""
     yield _forge
     _forge.settle()
+
+
+@pytest.fixture(scope="session")
+def warm_starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Yield the variables with which programs share one warm server, where the run asks for it.
+
+    So no session may see anything of the one before. Without them programs start plain.
+    """
+    if not WANTED:
+        yield {}
+        return
+    home = tmp_path_factory.mktemp("warm")
+    runtime = runtime_folder(home)
+    with warm_server(home, variables(home, runtime)):
+        yield {"XDG_RUNTIME_DIR": str(runtime)}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ MakeEditor = Callable[..., Editor]
 
 
 @pytest.fixture
-def make_editor(tmp_path: Path) -> MakeEditor:
+def make_editor(tmp_path: Path, warm_starts: dict[str, str]) -> MakeEditor:
     """Return a function that makes an editor whose model follows a script."""
 
     def make(replies: str, last: str = "{text: All done., repeat: forever}") -> Editor:
@@ -22,6 +22,6 @@ def make_editor(tmp_path: Path) -> MakeEditor:
         script = tmp_path / "model.yaml"
         lines = [line for line in replies.strip("\n").split("\n") if line.strip()]
         script.write_text("replies:\n" + "".join(f"{line}\n" for line in [*lines, f"  - {last}"]))
-        return Editor(tmp_path, work, f"scripted:{script}")
+        return Editor(tmp_path, work, f"scripted:{script}", warm_starts)
 
     return make

@@ -22,7 +22,7 @@ WRITES = '  - {when: {last_contains: "make it"}, run: "touch made && echo hello"
 
 def again(editor: Editor) -> Editor:
     """Return another editor of the same user."""
-    return Editor(editor.home, editor.work, editor.model)
+    return Editor(editor.home, editor.work, editor.model, editor.variables)
 
 
 async def test_a_loaded_session_shows_its_turns_and_goes_on(make_editor: MakeEditor) -> None:

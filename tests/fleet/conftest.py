@@ -61,7 +61,6 @@ class Fleet:
             "PATH": os.environ["PATH"],
             "TMPDIR": os.environ["TMPDIR"],
             "LANG": "C.UTF-8",
-            "PYTHONPATH": str(Path(__file__).parents[2]),
             "KOGNITERM_CONFIG_DIR": str(self.base / "config"),
             "KOGNITERM_DATA_DIR": str(self.data),
             "KOGNITERM_CACHE_DIR": str(self.base / "cache"),
@@ -157,9 +156,10 @@ def either_fleet(request: pytest.FixtureRequest, fleet: Fleet) -> Fleet:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
+def fleet(tmp_path: Path, warm_starts: dict[str, str]) -> Iterator[Fleet]:
     (tmp_path / "config").mkdir()
-    fleet = Fleet(tmp_path, tmp_path / "data" / "kogniterm.db")
+    database = tmp_path / "data" / "kogniterm.db"
+    fleet = Fleet(tmp_path, database, variables=dict(warm_starts))
     try:
         yield fleet
     finally:

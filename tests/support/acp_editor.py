@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from acp.schema import (
 )
 
 from tests.support.forge import until
+from tests.support.warm import inherited
 
 CANCELLED = "(cancelled)"
 """The answer of a client whose user stops the turn at a question."""
@@ -51,6 +51,7 @@ class Editor:
     home: Path
     work: Path
     model: str
+    variables: Mapping[str, str] = field(default_factory=dict)
     answers: list[str] = field(default_factory=list)
     forms: list[Mapping[str, Any] | None] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -136,7 +137,7 @@ class Editor:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self.home)}
+        return inherited(self.home, self.variables)
 
     def kogniterm(self, *words: str) -> str:
         """Run a command of the user's in a terminal; return what it printed."""

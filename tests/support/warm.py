@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 WANTED = os.environ.get("KOGNITERM_TEST_WARM") == "1"
-"""Set for the run of CI in which programs at terminals start warm."""
+"""Set for the run of CI in which programs at terminals, editors and workers start warm."""
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
 PATIENCE_SECONDS = 120.0
@@ -35,6 +35,12 @@ def variables(home: Path, runtime: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "XDG_RUNTIME_DIR": str(runtime),
     }
+
+
+def inherited(home: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """Return this environment with another home, without the variables that a plain start needs."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "HOME": str(home), **more}
 
 
 @contextmanager

@@ -5,34 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.warm import WANTED, runtime_folder, variables, warm_server
 
 OpenTerminal = Callable[..., RealTerminal]
 """Opens a `RealTerminal` that is closed at the end of the test; takes the same arguments."""
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _warm_starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let the terminals of the current user share one warm server, where the run asks for it.
-
-    So no session may see anything of the one before. The ordinary user's terminals start plain.
-    """
-    if not WANTED:
-        yield
-        return
-    home = tmp_path_factory.mktemp("warm")
-    runtime = runtime_folder(home)
-    with warm_server(home, variables(home, runtime)):
-        RealTerminal.everywhere["current"]["XDG_RUNTIME_DIR"] = str(runtime)
-        yield
-        del RealTerminal.everywhere["current"]["XDG_RUNTIME_DIR"]
+def _warm_terminals(warm_starts: Mapping[str, str]) -> Iterator[None]:
+    """Let the terminals of the current user start warm; the ordinary user's start plain."""
+    RealTerminal.everywhere["current"].update(warm_starts)
+    yield
+    RealTerminal.everywhere["current"].clear()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from tests.support.forge import until
 from tests.support.programs import needs
 from tests.support.registry_packages import SERVERS, node_modules
 from tests.support.typing_user import nap, running
+from tests.support.warm import inherited
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """replies:
@@ -47,6 +47,7 @@ class Agent:
     """Another agent: it starts the server, and its user fills in forms."""
 
     home: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
     nap: str = field(default_factory=nap)
     forms: list[Any] = field(default_factory=list)
     lines: list[str | None] = field(default_factory=list)
@@ -68,7 +69,7 @@ class Agent:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self.home)}
+        return inherited(self.home, self.variables)
 
     def client(self, mode: str = "auto", *options: str, forms: bool = True) -> Client:
         program, *arguments = [*self.command, *options]
@@ -107,8 +108,8 @@ class Agent:
 
 
 @pytest.fixture
-def agent(tmp_path: Path) -> Agent:
-    return Agent(tmp_path)
+def agent(tmp_path: Path, warm_starts: dict[str, str]) -> Agent:
+    return Agent(tmp_path, warm_starts)
 
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
