@@ -20,13 +20,13 @@ import re
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from kogniterm.host.git_settings import runs_program
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import working_folder
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 
 SECONDS = 10.0

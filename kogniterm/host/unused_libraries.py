@@ -16,7 +16,8 @@ langchain-core imports requests for one function, which KogniTerm never calls; i
 when it is called. It and pydantic look for versions of packages only where something is wrong, so
 importlib.metadata is loaded then. Plugins of pydantic, which would see all that is validated, are
 not looked for (its own switch, PYDANTIC_DISABLE_PLUGINS, would be seen by commands). The types of
-langchain-protocol are loaded when one of its messages is made.
+langchain-protocol are loaded when one of its messages is made. langchain-core asks of every model
+whether it is one of pydantic 1, which nothing is before somebody has imported that.
 
 `tests/host/test_unused_libraries.py` compares both with the real libraries.
 """
@@ -179,7 +180,32 @@ def _metadata() -> SimpleNamespace:
     return SimpleNamespace(version=version, entry_points=lambda **_selected: ())
 
 
+class _OldModels(type):
+    """Says which classes and objects are models of pydantic 1: none before that was imported."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        real = _old_model()
+        return real is not None and isinstance(instance, real)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        real = _old_model()
+        return real is not None and issubclass(subclass, real)
+
+
+def _old_model() -> type | None:
+    loaded = sys.modules.get("pydantic.v1.main")
+    return loaded.BaseModel if loaded is not None else None
+
+
+def _pydantic_1() -> SimpleNamespace:
+    def create_model(*values: Any, **named: Any) -> Any:
+        return importlib.import_module("pydantic.v1").create_model(*values, **named)
+
+    return SimpleNamespace(BaseModel=_OldModels("BaseModel", (), {}), create_model=create_model)
+
+
 _WITHOUT: Mapping[str, Mapping[str, Callable[[], SimpleNamespace]]] = {
+    "langchain_core.utils.pydantic": {"pydantic.v1": _pydantic_1},
     "langchain_core.utils.utils": {"requests": _requests, "importlib.metadata": _metadata},
     "pydantic.networks": {"importlib.metadata": _metadata},
     "pydantic.plugin._loader": {"importlib.metadata": _metadata},

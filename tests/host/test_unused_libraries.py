@@ -209,3 +209,32 @@ def test_plugins_of_pydantic_are_not_loaded(tmp_path: Path) -> None:
     code = "import pydantic\nclass A(pydantic.BaseModel):\n    x: int\n"
     said = [python(before + code, PYTHONPATH=str(tmp_path)) for before in ("", KEEP_OUT)]
     assert said == ["loaded\n", ""]
+
+
+OLD_MODELS = """
+import sys
+from langchain_core.utils import pydantic as asked
+import pydantic
+class New(pydantic.BaseModel):
+    a: int = 1
+def told(model):
+    fields = sorted(asked.get_fields(model))
+    is_old = asked.is_pydantic_v1_subclass(model)
+    is_any = asked.is_basemodel_subclass(model), asked.is_basemodel_instance(model())
+    return is_old, is_any, fields
+print(told(New), isinstance(New(), asked.PydanticBaseModel), asked.is_basemodel_instance(1))
+loaded = "pydantic.v1" in sys.modules
+import pydantic.v1
+class Old(pydantic.v1.BaseModel):
+    a: int = 1
+    b: int = 2
+part = asked._create_subset_model("Part", Old, ["b"])
+print(told(Old), told(part), told(New), issubclass(part, pydantic.v1.BaseModel), part().b)
+print(loaded)
+"""
+
+
+def test_models_of_pydantic_1_are_known_as_such_once_there_are_any() -> None:
+    real, kept_out = python(OFF + OLD_MODELS), python(KEEP_OUT + OLD_MODELS)
+    assert real.endswith("True\n")
+    assert kept_out == real.removesuffix("True\n") + "False\n"
