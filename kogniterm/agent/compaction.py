@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -31,6 +30,7 @@ from kogniterm.agent.messages import (
     without_images,
 )
 from kogniterm.errors import ContextOverflowError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import USE_SKILL, ModelInfo, Plan, ToolSpec
 from kogniterm.types.turn_values import NOTE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, TypedDict, cast
 
 from langchain_core.messages import (
@@ -14,6 +14,7 @@ from langchain_core.messages import (
 )
 
 from kogniterm.agent.compaction import Window
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,

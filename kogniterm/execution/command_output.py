@@ -12,11 +12,12 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.screen import Screen, render
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink
 from kogniterm.text.bounded_regex import Pattern
 

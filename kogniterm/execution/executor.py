@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -46,6 +45,7 @@ from kogniterm.execution.shell.shell_state import (
     only_inside,
 )
 from kogniterm.host.safe_files import umask
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import CommandResult, Job, Keystrokes, LeftRunning

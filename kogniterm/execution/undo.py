@@ -18,7 +18,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +33,7 @@ from kogniterm.host.safe_files import (
     resolved,
     status_in,
 )
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 
 Kind = Literal["file", "folder", "link", "absent"]

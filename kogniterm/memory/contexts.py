@@ -9,10 +9,11 @@ obey the mode of the session.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from kogniterm.errors import ToolError, UsageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records, recall
 from kogniterm.memory.extraction import preference_statements, statements
 from kogniterm.memory.extraction.extract import Extraction, Extractor, Pause

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolved
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project.project_profile import project_root

@@ -16,7 +16,7 @@ import os
 import platform
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -47,6 +47,7 @@ from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, UsageError, why
 from kogniterm.host.safe_files import look, open_file, resolved
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks

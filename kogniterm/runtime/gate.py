@@ -8,10 +8,11 @@ of the user's can allow what an allow rule of theirs could.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated

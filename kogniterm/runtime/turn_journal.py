@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Clock, EventSink
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import codec

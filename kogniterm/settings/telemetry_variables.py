@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 Exporter = Literal["otlp", "console", "none"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from kogniterm.lazy_dataclasses import dataclass
 
 HOME = "/home/user"
 LOGIN = "user"

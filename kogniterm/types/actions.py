@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.images import Image
 from kogniterm.types.localized import Phrase
 from kogniterm.types.token_usage import Usage

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from kogniterm.lazy_dataclasses import dataclass
 
 Ended = Literal["exited", "signaled", "timeout", "stopped", "detached", "not_started"]
 

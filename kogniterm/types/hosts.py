@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.localized import Phrase
 
 HostState = Literal["answered", "failed", "unreachable", "unknown", "running", "not_started"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.actions import ActionRequest
 from kogniterm.types.localized import Phrase
 from kogniterm.types.token_usage import Usage

@@ -41,6 +41,7 @@ LAYERS = (
     GROUND,
     ("protocols",),
     ("types", "errors"),
+    ("lazy_dataclasses",),
     ("",),
 )
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
@@ -53,7 +54,13 @@ AGENT_MAY_NOT_REACH = (
     "ptyprocess",
     "sqlite3",
 )
-PURE = ("kogniterm.approval", "kogniterm.text", "kogniterm.types", "kogniterm.errors")
+PURE = (
+    "kogniterm.approval",
+    "kogniterm.text",
+    "kogniterm.types",
+    "kogniterm.errors",
+    "kogniterm.lazy_dataclasses",
+)
 IMPURE = (
     "os",
     "subprocess",

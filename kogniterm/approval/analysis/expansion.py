@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -32,6 +32,7 @@ from kogniterm.approval.parser.tree import (
     Word,
     simple_commands,
 )
+from kogniterm.lazy_dataclasses import dataclass
 
 MAX_BRACES = 64
 _CUT = "\x02"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 
 from kogniterm.approval.analysis.program_call import UNREAD
 from kogniterm.approval.parser.parse import parse
@@ -23,6 +22,7 @@ from kogniterm.approval.parser.tree import (
     Word,
     simple_commands,
 )
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CHANGING_KINDS, ActionRequest, RiskReport
 
 NETWORK_TOOLS = frozenset({"web_fetch", "web_search", "github"})

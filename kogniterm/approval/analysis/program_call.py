@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kogniterm.approval.analysis.command_options import NO_RULES, Parsed, Rules, parse_options
 from kogniterm.approval.analysis.expansion import Argument, Scope, spoken_of
@@ -33,6 +33,7 @@ from kogniterm.approval.analysis.shared_findings import (
     WRITES_DEVICE,
     WRITES_FILE,
 )
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
 from kogniterm.types import RISK_LABELS, Effect, EffectKind, GitCall, Phrase, RiskLabel, RiskReport
 

@@ -14,7 +14,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, get_args
 
 from kogniterm.approval.analysis.analyser import classify
@@ -29,6 +29,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
 )
 from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
 from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_changes
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
 from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
 

@@ -22,7 +22,6 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from kogniterm.approval.analysis.analyser import classify
@@ -30,6 +29,7 @@ from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS
 from kogniterm.approval.analysis.program_call import UNREAD
 from kogniterm.approval.programs.git import from_verb
 from kogniterm.errors import SettingsError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     CHANGING_KINDS,
     EXECUTE_COMMAND,

@@ -13,7 +13,6 @@ import sys
 import termios
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process import pty
 from kogniterm.execution.process.descriptors import Descriptors
 from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 _BOOT = (

@@ -15,13 +15,14 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.execution.sandbox import attempts, kernel_rules, planted
 from kogniterm.execution.sandbox.reach import folders_between, real, within, writable_parts
 from kogniterm.host.programs import find_program
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import Phrase
 

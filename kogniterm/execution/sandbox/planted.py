@@ -14,13 +14,14 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.execution.sandbox.reach import folders_between, within
+from kogniterm.lazy_dataclasses import dataclass
 
 _NAMES = Path(__file__).with_name("protected_names.toml")
 MOST_ENTRIES = 20_000

@@ -16,7 +16,6 @@ import math
 import re
 import time
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 
 from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.shell_state import (
@@ -26,6 +25,7 @@ from kogniterm.execution.shell.shell_state import (
     encode,
     quoted,
 )
+from kogniterm.lazy_dataclasses import dataclass
 
 _LETTERS = {
     b"Max cpu time": (b"t", 1),

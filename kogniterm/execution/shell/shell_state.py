@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.settings.telemetry_variables import HEADER_NAMES
 
 SECRET_NAMES = (

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.preferences import KNOWN

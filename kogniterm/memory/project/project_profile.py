@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import UsageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.text.spelling import meant

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean
 
 MAX_BLOCK = 16 * 1024

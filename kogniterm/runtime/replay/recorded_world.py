@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -35,6 +35,7 @@ from kogniterm.errors import (
 )
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.scripted_executor import ScriptedExecutor, no_result
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.replay_model import recorded_model
 from kogniterm.protocols import EventSink, Executor, Tool
 from kogniterm.runtime.budgets import TurnCount

@@ -7,10 +7,11 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import KognitermError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction.extract import Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
 from kogniterm.memory.fact_records import Message, Preference

@@ -14,13 +14,14 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from pathlib import Path
 
 from kogniterm.approval import Lease
 from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
 from kogniterm.errors import KognitermError, UsageError, why
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder, write_private
 
 _HEADING = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from tempfile import gettempdir
 
@@ -17,6 +17,7 @@ from kogniterm import approval, prompts
 from kogniterm.approval import SandboxFailure
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import Planted, State, planted
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, events
 
 READERS_OF_TABLES = frozenset({

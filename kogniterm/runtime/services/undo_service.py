@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
 from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
 from kogniterm.host.safe_files import resolved
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     CHANGING_KINDS,
     ActionRequest,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CommandResult, events
 
 TEXTS = (events.AnswerDelta,)

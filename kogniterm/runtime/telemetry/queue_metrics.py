@@ -10,10 +10,11 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import StorageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.telemetry import conventions as names
 from kogniterm.runtime.telemetry.telemetry_session import (
     FLUSH_SECONDS,

@@ -12,7 +12,6 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,7 @@ from opentelemetry.trace import Tracer
 
 from kogniterm import __version__
 from kogniterm.host.installation import install_command
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.telemetry.conventions import AGENT, SCHEMA_URL
 from kogniterm.settings.telemetry_variables import Destination, TelemetryVariables
 from kogniterm.types import Phrase

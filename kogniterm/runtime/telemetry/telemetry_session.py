@@ -16,13 +16,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.host.installation import install_command
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.telemetry.observed_events import (
     LEFT_OUT,

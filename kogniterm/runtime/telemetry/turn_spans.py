@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from opentelemetry import trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags
@@ -27,6 +27,7 @@ from kogniterm import __version__
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.analysis.command_options import rules_for
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.telemetry import conventions as names
 from kogniterm.runtime.telemetry.observed_events import Observed, TraceIds

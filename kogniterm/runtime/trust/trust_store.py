@@ -11,9 +11,9 @@ import difflib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.types import Phrase

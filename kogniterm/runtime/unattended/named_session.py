@@ -8,10 +8,10 @@ begun again: an interrupted one continues, and of a finished one the answer is r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.records import InputReceived, TurnEnded
 from kogniterm.sessions.store import LAST
 from kogniterm.text.redact import unnumbered

@@ -14,11 +14,12 @@ import hashlib
 import json
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.turn_end import failed
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED

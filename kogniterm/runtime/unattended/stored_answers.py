@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import Noted

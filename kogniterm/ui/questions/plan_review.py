@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Literal
 
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
 from kogniterm.types import Plan, PlanReview

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.text import Text
 
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.locale import plural
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

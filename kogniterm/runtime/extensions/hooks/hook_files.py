@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kogniterm.errors import SettingsError, UsageError, why
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase

@@ -11,11 +11,12 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.runtime.trust.trust_store import difference
 from kogniterm.text.spelling import meant

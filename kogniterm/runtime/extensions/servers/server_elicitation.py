@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig
