@@ -11,10 +11,11 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TextIO
 
 from kogniterm.host.terminal_owner import await_foreground
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
 from kogniterm.text.sanitize import Sanitizer

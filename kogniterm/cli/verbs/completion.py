@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.options import Argument, Example, Subparsers, add_verb
 from kogniterm.errors import KognitermError, UsageError
+from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import APPROVAL_MODES, MODE_NAMES
 from kogniterm.ui.commands.help_topics import TOPICS
 from kogniterm.ui.locale import _, mark

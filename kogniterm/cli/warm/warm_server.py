@@ -21,7 +21,6 @@ import select
 import signal
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,6 +29,7 @@ from kogniterm.cli.warm.peer_state import same_state
 from kogniterm.cli.warm.process_name import show_without_room
 from kogniterm.cli.warm.warm_place import address, is_private, process_text, start_key
 from kogniterm.host.unused_libraries import keep_out
+from kogniterm.lazy_dataclasses import dataclass
 
 IDLE_SECONDS = 20 * 60
 """Seconds without a client after which the server ends."""
@@ -45,6 +45,8 @@ PRELOADED = (
 )
 """Modules that lead to most of what a turn imports. The rest, and the client libraries of the
 providers, would take more memory than a server may have that perhaps waits in vain."""
+_SAMPLE = "Always answer in English. password=0 ghp_0"
+"""Text that uses the patterns that every turn needs."""
 _TO_GROUP = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 """Signals of a terminal, which reach everything in its foreground job."""
 _ENDING = {signal.SIGTERM}
@@ -121,24 +123,46 @@ def _locked(path: str) -> int | None:
 
 def _load() -> tuple[str, str]:
     """Import the libraries; return all files that this depends on, and their stamps."""
+    from kogniterm.prompts import shipped
+
     gc.disable()
     keep_out()
     for module in PRELOADED:
         importlib.import_module(module)
         gc.collect()
+    _prepare()
+    gc.collect()
     package = Path(sys.modules["kogniterm"].__file__ or "").parent
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     # Folders of bytecode change whenever somebody imports a module for the first time.
     kinds = (".py", ".pyc")
     found = (file for file in package.rglob("*") if file.name != "__pycache__")
     data = [str(file) for file in found if file.suffix not in kinds]
-    names = {str(file) for file in (*loaded, *data, *sys.path, sys.executable) if file}
+    prompts = [str(file.path) for file in shipped().values()]
+    names = {str(file) for file in (*loaded, *data, *prompts, *sys.path, sys.executable) if file}
     files = "\0".join(sorted(names))
     stamps = _stamps(files)
     # What a fork shares stays shared only as long as nobody writes to it.
     gc.freeze()
     _release_unwritten()
     return files, stamps
+
+
+def _prepare() -> None:
+    """Do once what each session would do again: schemas of tools, patterns, methods of values."""
+    from kogniterm.lazy_dataclasses import compile_all
+    from kogniterm.memory.extraction import preference_statements, statements
+    from kogniterm.memory.forgetter import forget_request
+    from kogniterm.text.redact import find_secrets
+    from kogniterm.tools.tool_registry import listed_tools
+
+    listed_tools()
+    preference_statements.preferences_in(_SAMPLE)
+    statements.memory_requests(_SAMPLE)
+    statements.rules(_SAMPLE)
+    forget_request(_SAMPLE)
+    find_secrets(_SAMPLE)
+    compile_all()
 
 
 def _release_unwritten() -> None:
