@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 _CONDITION = (
     r"(?:type [12] |chronic |severe |mild |prostate |breast |lung |clinical )?(?:diabet\w*"
@@ -97,11 +98,16 @@ _BELIEF = (
     r"(?i)\b(?:my|his|her|mi|su) (?:religion|sexual orientation|orientacion sexual|faith|ethnicity"
     r"|etnia|criminal record|antecedentes penales|trade union|sindicato)\b",
 )
-_KINDS = (
-    ("health", tuple(map(re.compile, _HEALTH))),
-    ("belief", tuple(map(re.compile, _BELIEF))),
-)
 _LONGEST = 4000
+
+
+@cache
+def _kinds() -> tuple[tuple[str, tuple[re.Pattern[str], ...]], ...]:
+    """Return the patterns of each kind, compiled once there is something to remember."""
+    return tuple(
+        (kind, tuple(map(re.compile, shapes)))
+        for kind, shapes in (("health", _HEALTH), ("belief", _BELIEF))
+    )
 
 
 def personal_kind(statement: str) -> str | None:
@@ -112,5 +118,5 @@ def personal_kind(statement: str) -> str | None:
     spread = unicodedata.normalize("NFD", statement[:_LONGEST].replace("’", "'"))
     plain = " ".join("".join(one for one in spread if not unicodedata.combining(one)).split())
     return next(
-        (kind for kind, shapes in _KINDS if any(shape.search(plain) for shape in shapes)), None
+        (kind for kind, shapes in _kinds() if any(shape.search(plain) for shape in shapes)), None
     )

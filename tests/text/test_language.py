@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from kogniterm.text import language
-from kogniterm.text.language import fold_case, language_of, raw_words, stems_of
+from kogniterm.text.language import fold_case, language_of, raw_words, stem, stems_of, word_list
 from kogniterm.text.ranking import BM25Index
 
 
@@ -64,3 +67,28 @@ def test_bm25_by_hand() -> None:
     assert index.weight(index.holding("alpha")) == pytest.approx(math.log(2) * 2.2)
     assert index.remove(1) == ["alpha"]
     assert (len(index), index.holding("alpha"), index.impacts("alpha")) == (1, 0, {})
+
+
+def stems_of_line(english: Iterable[str], spanish: Iterable[str], between: str = "") -> str:
+    """Return the stems of one line of a word list, each of them once."""
+    ours = dict.fromkeys(stem(word, "en") for word in english)
+    theirs = dict.fromkeys(stem(word, "es") for word in spanish)
+    return " ".join([*ours, between, *theirs] if between else {**ours, **theirs})
+
+
+def test_the_stored_stems_are_those_of_the_word_lists() -> None:
+    """With UPDATE_STEMS=1 they are written anew, after a change of a list or of the stemmer."""
+    found = {
+        "related": [stems_of_line(line, line) for line in word_list("related")],
+        "translations": [
+            stems_of_line(line[: line.index("|")], line[line.index("|") + 1 :], "|")
+            for line in word_list("translations")
+        ],
+    }
+    for name, lines in found.items():
+        if os.environ.get("UPDATE_STEMS"):
+            head = f"# The stems of {name}.txt, line by line. Written by a test (UPDATE_STEMS=1).\n"
+            file = Path(language.__file__).parent / "word_lists" / f"{name}_stems.txt"
+            file.write_text(head + "".join(f"{line}\n" for line in lines))
+        stored = [" ".join(line) for line in word_list(f"{name}_stems")]
+        assert stored == lines, "run it with UPDATE_STEMS=1 if that is meant"
