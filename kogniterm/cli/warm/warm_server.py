@@ -39,6 +39,7 @@ REQUEST_SECONDS = 2.0
 PRELOADED = (
     "kogniterm.cli.main",
     "kogniterm.cli.open_prompt",
+    "kogniterm.cli.text_output",
     "kogniterm.cli.warm.warm_session",
     "kogniterm.ui.prompt.terminal_front",
     "kogniterm.runtime.assembly",
@@ -154,6 +155,7 @@ def _prepare() -> None:
     from kogniterm.memory.extraction import preference_statements, statements
     from kogniterm.memory.forgetter import forget_request
     from kogniterm.text.redact import find_secrets
+    from kogniterm.text.sensitive_topics import personal_kind
     from kogniterm.tools.tool_registry import listed_tools
 
     listed_tools()
@@ -162,6 +164,7 @@ def _prepare() -> None:
     statements.rules(_SAMPLE)
     forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
+    personal_kind(_SAMPLE)
     compile_all()
 
 
