@@ -299,9 +299,25 @@ TEXT_SIZES = (8_000, 2_000, 600, 150, 60)
 """Characters that everything else is shortened to when that was not enough."""
 
 
+_DESCRIBED: dict[int, tuple[ToolSpec, int]] = {}
+"""Tokens of tools' descriptions, by the identity of the tool: asked twice a step, of all tools."""
+_MOST_DESCRIBED = 1_000
+
+
 def tools_tokens(tools: Sequence[ToolSpec]) -> int:
     """About how many tokens the tools' descriptions take in every request."""
-    return sum(text_tokens(f"{spec.name} {spec.description} {spec.parameters}") for spec in tools)
+    return sum(map(_tool_tokens, tools))
+
+
+def _tool_tokens(spec: ToolSpec) -> int:
+    known = _DESCRIBED.get(id(spec))
+    if known is not None and known[0] is spec:
+        return known[1]
+    if len(_DESCRIBED) >= _MOST_DESCRIBED:
+        _DESCRIBED.clear()
+    tokens = text_tokens(f"{spec.name} {spec.description} {spec.parameters}")
+    _DESCRIBED[id(spec)] = (spec, tokens)
+    return tokens
 
 
 def observation_limit(window: int) -> int:
