@@ -1,13 +1,13 @@
 """`dataclass` as in the standard library, whose `__init__` is written when it is first called.
 
 `dataclasses.dataclass` compiles the text of up to six methods for every class: 0.8 ms for a frozen
-class on a slow machine, and for all of a session's classes a third of its start, although most of
+class on a slow machine, and for all of a session's classes a third of its imports, although most of
 them make no object (Python 3.11; 3.13 is faster, not free). Here only `__init__` is compiled, once
 for each class that is used. The other methods compare, hash and print by the fields' names.
 
 Classes are real dataclasses: `fields`, `replace`, `asdict` and `is_dataclass` take them. Of the
-options only those exist that are used. Fields are not looked up before the class is used, so a
-field without a default after one with a default fails at the first object.
+options only those exist that are used. That fields without a default come first is not checked
+before the first object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+Fields: TypeAlias = "tuple[dataclasses.Field[Any], ...]"
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -43,20 +45,21 @@ def _made(cls: type, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> t
     has_own_hash = _has_own_hash(cls)
     bare = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
     made: type[Any] = bare(cls)
+    every = dataclasses.fields(made)
     methods: dict[str, Callable[..., Any]] = {"__repr__": _repr}
     if "__init__" not in vars(made):
         methods["__init__"] = _first_init(made, frozen)
     if eq:
-        methods |= _comparing(made)
+        methods |= _comparing(every)
     if frozen:
-        methods |= _freezing(made)
+        methods |= _freezing(made, every)
         if slots:
             methods |= {"__getstate__": _state, "__setstate__": _set_state}
     for name, method in methods.items():
         if name not in vars(made):
             setattr(made, name, method)
     if eq and not has_own_hash:
-        made.__hash__ = _hashing(made) if frozen else None  # type: ignore[assignment]  # not hashable
+        made.__hash__ = _hashing(every) if frozen else None  # type: ignore[assignment]  # not hashable
     return made
 
 
@@ -69,13 +72,13 @@ def _has_own_hash(cls: type) -> bool:
 # --- the methods that need no text of their own -------------------------------------------------
 
 
-def _values(cls: type, names: list[str]) -> Callable[[Any], Any]:
+def _values(names: list[str]) -> Callable[[Any], Any]:
     """Return a function that gives the values of these fields as one value to compare or hash."""
     return attrgetter(*names) if names else lambda _value: ()
 
 
-def _comparing(cls: type) -> dict[str, Callable[..., Any]]:
-    values = _values(cls, [one.name for one in dataclasses.fields(cls) if one.compare])
+def _comparing(every: Fields) -> dict[str, Callable[..., Any]]:
+    values = _values([one.name for one in every if one.compare])
 
     def equal(self: Any, other: Any) -> Any:
         if other.__class__ is self.__class__:
@@ -85,18 +88,13 @@ def _comparing(cls: type) -> dict[str, Callable[..., Any]]:
     return {"__eq__": equal}
 
 
-def _hashing(cls: type) -> Callable[[Any], int]:
-    hashed = [
-        one.name
-        for one in dataclasses.fields(cls)
-        if (one.compare if one.hash is None else one.hash)
-    ]
-    values = _values(cls, hashed)
+def _hashing(every: Fields) -> Callable[[Any], int]:
+    values = _values([f.name for f in every if (f.compare if f.hash is None else f.hash)])
     return lambda self: hash(values(self))
 
 
-def _freezing(cls: type) -> dict[str, Callable[..., Any]]:
-    names = frozenset(one.name for one in dataclasses.fields(cls))
+def _freezing(cls: type, every: Fields) -> dict[str, Callable[..., Any]]:
+    names = frozenset(one.name for one in every)
 
     def assign(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or name in names:
@@ -162,7 +160,9 @@ def _compile(cls: type) -> Callable[..., None]:
 def _written_init(cls: type, frozen: bool) -> Callable[..., None]:
     """Return the `__init__` of a dataclass, compiled from its fields."""
     every = dataclasses.fields(cls)
-    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": dataclasses.MISSING}
+    # Tracebacks and warnings name the module of the class.
+    known: dict[str, Any] = {"__name__": cls.__module__}
+    known |= {"_set": object.__setattr__, "_missing": dataclasses.MISSING}
     lines = []
     for one in every:
         value = _value_in_init(one, known)

@@ -187,6 +187,7 @@ def test_nothing_is_compiled_before_the_first_object() -> None:
     assert Unused(1).value == 1
     assert Unused.__init__ is not first
     assert Unused.__init__.__qualname__.endswith("Unused.__init__")
+    assert Unused.__init__.__module__ == Unused.__module__
 
 
 def test_all_is_compiled_at_once_for_processes_that_are_forked() -> None:

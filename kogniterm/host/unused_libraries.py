@@ -181,7 +181,7 @@ def _metadata() -> SimpleNamespace:
 
 
 class _OldModels(type):
-    """Says which classes and objects are models of pydantic 1: none before that was imported."""
+    """Metaclass of a stand-in for the models of pydantic 1: none exist before that is imported."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         real = _old_model()

@@ -218,7 +218,7 @@ def answering(stem: str) -> frozenset[str]:
 def _translations() -> tuple[tuple[set[str], set[str]], ...]:
     """Return the stems of each line of translations, English and Spanish.
 
-    They are stored: to find the stems of 6,000 words took as long as a third of a start.
+    They are stored: to find the stems of the 6,000 words of both lists took 0.2 seconds.
     """
     sides = []
     for line in word_list("translations_stems"):

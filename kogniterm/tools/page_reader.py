@@ -62,9 +62,7 @@ CLASSES_AROUND = frozenset({
 """Classes of what stands around the content."""
 MARK = re.compile(r"\n *(?:-|\d+\.) ")
 """The beginning of a list item."""
-ITEM = re.compile(r" *(?:-|\d+\.) ")
-INDENT = re.compile(r" *(?=(?:-|\d+\.) )")
-"""The blanks before the mark of a list item."""
+ITEM = re.compile(r"( *)(?:-|\d+\.) ")
 NOTHING = re.compile(r"[|\s]*|>|#+|\s*-|\s*\d+\.")
 """A line of marks without content."""
 BLANKS = re.compile(r"\s+")
@@ -278,8 +276,8 @@ def _tidied_line(line: str) -> tuple[str, bool]:
     words = " ".join(line.split())
     if not words or words[0].isalpha():  # most lines: no mark begins with a letter
         return words, False
-    mark = INDENT.match(line)
-    words = (mark[0] if mark else "") + words
+    mark = ITEM.match(line)
+    words = (mark[1] if mark else "") + words
     return ("" if NOTHING.fullmatch(words) else words), mark is not None
 
 

@@ -15,6 +15,7 @@ import pytest
 from kogniterm.cli import options
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import folder_of
+from kogniterm.cli.warm import warm_client
 from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version
 from tests.cli.conftest import KOGNITERM, Shell
@@ -50,6 +51,10 @@ def test_help_names_every_verb_and_option(shell: Shell) -> None:
         assert verb.name in result.stdout
     for option in ("--model", "--plan", "--auto-approve", "--cwd", "--timeout", "--max-steps"):
         assert option in result.stdout
+
+
+def test_the_verbs_that_start_warm_exist() -> None:
+    assert set(warm_client.VERBS) <= {verb.name for verb in options.VERBS}
 
 
 @pytest.mark.parametrize("verb", options.VERBS, ids=lambda verb: verb.name)

@@ -19,7 +19,8 @@ TOGETHER = {
     "tests/ui/test_locale.py": "the sentences of the package",
     "tests/sessions/test_cost.py": "long sessions, written",
 }
-"""Expensive objects that the tests of a file share, which every worker would otherwise make."""
+"""Things that tests of these files share: expensive ones, which each worker would otherwise
+make, and those that a test changes."""
 
 
 class SharingScheduler(LoadScopeScheduling):

@@ -38,7 +38,7 @@ def variables(home: Path, runtime: Path) -> dict[str, str]:
 
 
 def inherited(home: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """Return this environment with another home, without the variables that a plain start needs."""
+    """Return this environment with another home, without variables that ask for a plain start."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "HOME": str(home), **more}
 

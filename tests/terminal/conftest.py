@@ -22,7 +22,8 @@ def _warm_terminals(warm_starts: Mapping[str, str]) -> Iterator[None]:
     """Let the terminals of the current user start warm; the ordinary user's start plain."""
     RealTerminal.everywhere["current"].update(warm_starts)
     yield
-    RealTerminal.everywhere["current"].clear()
+    for name in warm_starts:
+        del RealTerminal.everywhere["current"][name]
 
 
 @pytest.fixture

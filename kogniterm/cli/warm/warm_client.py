@@ -20,12 +20,13 @@ PATIENCE = 0.3
 """Seconds that a server may take to answer at all: one that is stopped must delay nobody."""
 READINESS = 1.5
 """Seconds that a session may take to be ready after that; a plain start would take longer."""
-ONE_SHOT = (
+_WITHOUT_PROMPT = (
     "run", "sessions", "queue", "hosts", "replay", "memory", "recipe", "policy", "tools", "skills",
-    "hooks", "trust", "audit", "config", "models", "mcp", "acp", "storage", "-p", "--prompt",
+    "hooks", "trust", "audit", "config", "models", "mcp", "acp", "storage",
 )  # fmt: skip
+ONE_SHOT = (*_WITHOUT_PROMPT, "-p", "--prompt")
 """Words of command lines that need the terminal only while they ask."""
-VERBS = (*ONE_SHOT, "resume")
+VERBS = (*_WITHOUT_PROMPT, "resume")
 """The commands that may start warm, as the prompt does. The others load little, or set up or check
 the installation itself; a worker stays for weeks, and its children start warm."""
 PLAIN_OPTIONS = ("-h", "--help", "-V", "--version")
