@@ -79,6 +79,9 @@ class PromptFile:
 _own: Mapping[str, PromptFile] = {}
 """The user's files in force, by name."""
 
+_described: dict[str, tuple[ToolSpec, ToolSpec]] = {}
+"""Tools with the descriptions in force, by name: the graph asks for them several times a step."""
+
 
 def text(name: str, **values: object) -> str:
     """Return the text in force called `name` (FILE, or FILE.TEXT) with its variables filled in.
@@ -108,6 +111,9 @@ def described(spec: ToolSpec) -> ToolSpec:
 
     Raises `SettingsError` for an argument that the tool does not have.
     """
+    known = _described.get(spec.name)
+    if known is not None and known[0] is spec:
+        return known[1]
     description, arguments = of_tool(spec.name)
     parameters: Any = _copied(spec.parameters)
     for path, said in arguments.items():
@@ -117,7 +123,9 @@ def described(spec: ToolSpec) -> ToolSpec:
             if found is None:
                 raise _no_argument(spec.name, path)
         found["description"] = said
-    return replace(spec, description=description, parameters=parameters)
+    told = replace(spec, description=description, parameters=parameters)
+    _described[spec.name] = (spec, told)
+    return told
 
 
 def of_tool(name: str) -> tuple[str, Mapping[str, str]]:
@@ -187,6 +195,7 @@ def use(files: Mapping[str, PromptFile]) -> None:
     """Put the user's `files` in force, and no other of theirs."""
     global _own  # noqa: PLW0603  # in force for the process, as a language is
     _own = dict(files)
+    _described.clear()
 
 
 def own_files(folder: Path) -> dict[str, PromptFile]:

@@ -377,12 +377,13 @@ def fitted(
     """
     left = limit - message_tokens(system)
     kept = list(messages)
+    if estimate_tokens(kept) <= left:
+        return (system, *kept)
     shorten: list[Callable[[BaseMessage], BaseMessage]] = []
     shorten += [lambda m, size=size: _short_result(m, size) for size in RESULT_SIZES]  # type: ignore[misc]  # mypy cannot infer a lambda's default
     shorten += [lambda m, size=size: _short_text(m, size) for size in TEXT_SIZES]  # type: ignore[misc]  # as above
     shorten.append(lambda m: without_images(m, "not shown; it does not fit this model's window"))
-    if estimate_tokens(kept) > left:
-        kept = drop_old_images(kept)
+    kept = drop_old_images(kept)
     for step in shorten:
         if estimate_tokens(kept) <= left:
             return (system, *kept)

@@ -137,7 +137,7 @@ async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) 
         except ContextOverflowError as error:
             raise refused or error from None
         request = ModelRequest(
-            history, tools, purpose, agent=context.agent, language=context.language
+            history, tools, purpose, agent=context.agent, language=context.language()
         )
         try:
             reply = clean_reply(await _stream(context, request))

@@ -161,8 +161,8 @@ class ThinkContext:
     """Asked at the answer of an agent: what it is told so that it goes on, None where it ends."""
     window: Window = field(default_factory=Window)
     """The length a request may have, which a refusal of the provider changes."""
-    language: str = ""
-    """The language of answers by its code; empty for that of the input."""
+    language: Callable[[], str] = str
+    """Gives the language of answers by its code; empty for that of the input."""
     think: Think | None = None
     """The graph that sub-agents run through."""
     agents: Mapping[str, AgentState] = field(default_factory=dict)
@@ -173,8 +173,8 @@ class ThinkContext:
     """The sub-agent's task, short."""
     agent_name: str = ""
     """The sub-agent's name, where it has one."""
-    skills: str = ""
-    """The catalogue of skills, for sub-agents that may use them; the main agent has it already."""
+    skills: Callable[[], str] = str
+    """Gives the catalogue of skills to sub-agents that may use them; the main agent has it."""
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
     """The sub-agents of the user and the project, by name; fixed for a session."""
     writes: tuple[str, ...] = ()

@@ -113,6 +113,9 @@ def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessag
     seen: list[BaseMessage] = []
     room = MOST_BYTES
     for message in reversed(messages):
+        if isinstance(message.content, str):
+            seen.append(message)
+            continue
         images = images_of(message)
         if any(block.get("mime_type") not in info.images for block in images):
             message = without_images(message, "not shown; this model cannot take it")

@@ -321,8 +321,8 @@ class SubAgent:
         system = prompts.text(f"subagent.{'acting' if acting else 'reading'}")
         if self.task.agent is not None:
             system = f"{system}\n\n{self.task.agent.instructions}"
-        if USE_SKILL in tools and self.context.skills:
-            system = f"{system}\n\n{self.context.skills}"
+        if USE_SKILL in tools and (skills := self.context.skills()):
+            system = f"{system}\n\n{skills}"
         other = self.model is not None and self.model is not self.context.model
         return replace(
             self.context,

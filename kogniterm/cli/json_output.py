@@ -10,6 +10,7 @@ import codecs
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TextIO
 
 from kogniterm.errors import (
@@ -44,16 +45,27 @@ Redact = Callable[[str], str]
 
 def plain(value: object, redact: Redact = str) -> Any:
     """Return `value` as JSON types: dataclasses by field name, everything else as redacted text."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type | Phrase):
-        names = (field.name for field in dataclasses.fields(value))
-        return {name: plain(getattr(value, name), redact) for name in names}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, redact) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item, redact) for item in value]
+    if isinstance(value, str):
+        return redact(str(value))
     if value is None or isinstance(value, (int, float, bool)):
         return value
-    return redact(str(value))
+    if isinstance(value, (list, tuple)):
+        return [plain(item, redact) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, redact) for key, item in value.items()}
+    kind: Any = type(value)
+    names = _field_names(kind)
+    if names is None:
+        return redact(str(value))
+    return {name: plain(getattr(value, name), redact) for name in names}
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...] | None:
+    """Return the names of a dataclass's fields; None for what is written as text."""
+    if kind is Phrase or not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def kind_of(event: events.Event) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
@@ -66,6 +67,10 @@ class Learnings:
         self._redact = redact
         self._tombstones = tombstones
         self._bound = (sql.user, project)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Return a context in which lessons are stored all at once, or none of them."""
+        return self._sql.transaction()
 
     def record(
         self,

@@ -95,7 +95,7 @@ from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.text.redact import Redactor, highest_mark, redact
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
-from kogniterm.types import Answer, ApprovalMode, CommandResult, Phrase, UserInput
+from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 
 _SETTLED = (
     Phrase(
@@ -171,7 +171,7 @@ def assemble(
         gate=Gate(written, policy, modes, executor, environment, hooks),
         runner=Runner(
             written, policy, modes, executor, tools.runnable, budget, hooks,
-            keep_preimages=undo.keep, learn=_learner(given, memory), answered_from=_answers(given),
+            keep_preimages=undo.keep, answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
             of_skill=skills.runs_from, hosts=hosts,
         ),
@@ -314,13 +314,6 @@ def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoS
 
 def _answers(given: SessionInputs) -> Path | None:
     return given.commands.path if given.commands is not None else None
-
-
-def _learner(given: SessionInputs, memory: MemoryService | None) -> Callable[[CommandResult], None]:
-    """Return what remembers how commands end; made up ends teach nothing."""
-    if memory is None or given.commands is not None:
-        return lambda result: None
-    return memory.record_outcome
 
 
 def _told_of_script(given: SessionInputs, journal: TurnJournal) -> Iterator[Phrase]:
@@ -538,7 +531,8 @@ def _memory(
     learns = settings.learn_commands and given.commands is None
     examples = LearnedExamples(paths.learned_examples) if learns else None
     scanner = _scanner(given, state, clock, context)
-    service = MemoryService(context, journal, scanner, examples, seen=state.seq)
+    real = given.commands is None
+    service = MemoryService(context, journal, scanner, examples, seen=state.seq, real_commands=real)
     service.use_model(model)
     written.preferences = service.preferences
     return service

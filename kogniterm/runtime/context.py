@@ -261,11 +261,11 @@ class ContextService:
             said_meanwhile=self._said,
             instructions_due=self._instructions_due,
             window=modes.window,
-            language=self._language(),
+            language=self._language,
             agents=state.agents,
             named=self.agents.named,
             lookup=self.journal.value_of,
-            skills=_text_at(self.journal, state.instructions, SKILLS),
+            skills=partial(_text_at, self.journal, state.instructions, SKILLS),
         )
 
     def _language(self) -> str:

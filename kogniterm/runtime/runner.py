@@ -99,8 +99,8 @@ class ToolEnd:
 class Runner:
     """Runs the approved requests of one session.
 
-    `keep_preimages` copies what a request will overwrite or delete, `learn` is told how each
-    command ended, and `command_timeout` is in seconds, None for no limit.
+    `keep_preimages` copies what a request will overwrite or delete, and `command_timeout` is in
+    seconds, None for no limit.
     """
 
     journal: TurnJournal
@@ -112,7 +112,6 @@ class Runner:
     budget: Budget
     hooks: Hooks = field(default_factory=Hooks)
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
-    learn: Callable[[CommandResult], None] = lambda result: None
     hosts: HostCommands | None = None
     """Runs commands on other machines; None in a replay, whose tools tell what was recorded."""
     command_timeout: float | None = None
@@ -259,7 +258,6 @@ class Runner:
         if plan is not None and plan != previous:
             sink(events.PlanChanged(plan, previous))
         _report_missing_state(result, sink)
-        self.learn(result)
         heard.conclude()
         return again
 

@@ -108,6 +108,11 @@ class Transcript(Sequence["BaseMessage"]):
     def __iter__(self) -> Iterator[BaseMessage]:
         return chain(self._head.messages, islice(self._shared, self._length))
 
+    def __reversed__(self) -> Iterator[BaseMessage]:
+        shared = self._shared
+        last = (shared[number] for number in range(self._length - 1, -1, -1))
+        return chain(last, reversed(self._head.messages))
+
     @overload
     def __getitem__(self, index: int) -> BaseMessage: ...
     @overload

@@ -211,7 +211,8 @@ class HeadFile:
         write_all(descriptor, data)
         if durable:
             os.fsync(descriptor)
-        if os.fstat(descriptor).st_size > FOLD_AT + _size_at_first(descriptor):
+        size = os.fstat(descriptor).st_size
+        if size > FOLD_AT and size > FOLD_AT + _size_at_first(descriptor):
             mark = self._fold(mark)
         return mark
 

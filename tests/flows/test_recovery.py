@@ -125,6 +125,19 @@ async def test_a_finished_command_is_fed_to_the_model_without_running_again(
     assert (answer.stop, answer.text, count(flow)) == ("done", "Told.", 1)
 
 
+async def test_what_ended_before_a_kill_is_learned_from_after_the_resume(
+    make_flow: MakeFlow, program: Program
+) -> None:
+    program.kill(make_flow("replies: [{run: 'ls /nowhere'}, {text: Done.}]"), "kill:after-outcome")
+    flow = make_flow(ANSWER)
+    await resumed(flow)
+    memory = flow.session.memory  # type: ignore[union-attr]
+    assert memory is not None
+    assert memory.context.learnings is not None
+    (lesson,) = memory.context.learnings.all()
+    assert (lesson.task, lesson.shape, lesson.ok, lesson.times) == ("count", "ls", False, 1)
+
+
 async def test_a_pending_approval_is_asked_again(make_flow: MakeFlow, program: Program) -> None:
     program.kill(make_flow(COUNTED), "kill:before-decision", "--plan=never")
     flow = make_flow(ANSWER, decisions=[yes])

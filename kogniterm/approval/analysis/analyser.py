@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from kogniterm.approval.analysis.command_options import rules_for
 from kogniterm.approval.analysis.expansion import (
@@ -90,6 +91,8 @@ _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 MAX_TEXT = 100_000
 MAX_PIPES = 800
 """The parser needs quadratic time for an unfinished pipe."""
+_COMMANDS_KEPT = 32
+"""Analyses that are kept, of the commands analysed last."""
 
 
 # Version managers run instead of some of these and may download what a project file asks for;
@@ -446,18 +449,19 @@ def classify(
     (`fills`). Never raises, does no I/O, and takes time bounded by the text's length. Without
     `cwd`, relative paths count as inside the workspace.
     """
-    return _judged(command, cwd, workspace, filled)[0]
+    return _judged(command, cwd, workspace or cwd, frozenset(filled))[0]
 
 
 def fills(command: str, *, cwd: str | None = None, filled: Collection[str] = ()) -> frozenset[str]:
     """Return the variables that hold unjudged data after `command` ran in a shell with `filled`."""
-    scope = _judged(command, cwd, None, filled)[1]
-    return frozenset(name for name, value in scope.variables.items() if value.tainted)
+    return _judged(command, cwd, cwd, frozenset(filled))[1]
 
 
+@lru_cache(maxsize=_COMMANDS_KEPT)
 def _judged(
-    command: str, cwd: str | None, workspace: str | None, filled: Collection[str]
-) -> tuple[RiskReport, Scope]:
+    command: str, cwd: str | None, workspace: str | None, filled: frozenset[str]
+) -> tuple[RiskReport, frozenset[str]]:
+    """Return what `classify` and `fills` do: a turn asks several times about its command."""
     findings = Findings()
     roots = Roots.of(cwd, workspace)
     scope = Scope(roots, cwd or roots.workspace, dict.fromkeys(filled, TAINTED))
@@ -474,4 +478,5 @@ def _judged(
         findings.scan(command, "Contains text that {what}.")
     if findings.has("secret") and findings.has("network"):
         findings.danger("Reads secrets and uses the network.")
-    return findings.report(command), scope
+    tainted = frozenset(name for name, value in scope.variables.items() if value.tainted)
+    return findings.report(command), tainted

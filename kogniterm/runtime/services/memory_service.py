@@ -70,7 +70,8 @@ class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
     `project` scans the workspace. `examples` takes approved commands, unless the user wants none
-    kept. `seen` is the number of the last record of the turns before.
+    kept. `seen` is the number of the last record of the turns before. Without `real_commands`,
+    commands are answered from a file, and how they end teaches nothing.
     """
 
     context: SessionContext
@@ -80,6 +81,7 @@ class MemoryService:
     task: str = ""
     seen: int = 0
     idle_seconds: float = IDLE_SECONDS
+    real_commands: bool = True
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     _idle: asyncio.TimerHandle | None = None
@@ -193,29 +195,17 @@ class MemoryService:
             self.task = ""
         self.context.forgot(terms)
 
-    def record_outcome(self, result: CommandResult) -> None:
-        """Keep how a command ended, good or bad, as a lesson for similar tasks."""
-        learnings = self.context.learnings
-        if learnings is None or result.ended not in ("exited", "signaled"):
-            return
-        note = "" if result.exit_code == 0 else result.text.strip()[-300:]
-        with self._quietly("the outcome could not be kept"):
-            learnings.record(
-                self.task,
-                result.command,
-                ok=result.exit_code == 0,
-                exit_code=result.exit_code,
-                seconds=result.duration,
-                note=note,
-                session_id=self.context.session_id,
-            )
-
     def turn_ended(self, answer: str) -> None:
         """Learn from the turn; what a model has to read for is learned in the background."""
         first, self.seen = self.seen + 1, self.journal.state.seq
-        records = list(self.journal.records(first))
+        before = list(self.journal.records(max(1, first - BEFORE_REPAIR)))
+        # A turn that another process began is learned from as a whole.
+        begun = (record.seq for record in before if isinstance(record.body, InputReceived))
+        first = min(first, max(begun, default=first))
+        records = [record for record in before if record.seq >= first]
+        self._keep_outcomes(records)
         self._keep_plan(plan_lesson(records))
-        self._keep_repairs(first)
+        self._keep_repairs(before, first)
         self.context.named(named_in_turn(records))
         self._keep_example(approved_command(records))
         self._begin_learning(answer)
@@ -234,6 +224,23 @@ class MemoryService:
             self._idle.cancel()
             self._idle = None
 
+    def _keep_outcomes(self, records: Iterable[Record]) -> None:
+        """Keep how commands ended, good or bad, as lessons for similar tasks."""
+        learnings = self.context.learnings
+        if learnings is None or not self.real_commands:
+            return
+        with self._quietly("the outcomes could not be kept"), learnings.together():
+            for task, result in commands_ended(records):
+                learnings.record(
+                    task,
+                    result.command,
+                    ok=result.exit_code == 0,
+                    exit_code=result.exit_code,
+                    seconds=result.duration,
+                    note="" if result.exit_code == 0 else result.text.strip()[-300:],
+                    session_id=self.context.session_id,
+                )
+
     def _keep_plan(self, lesson: PlanLesson | None) -> None:
         learnings = self.context.learnings
         if lesson is None or learnings is None:
@@ -247,15 +254,14 @@ class MemoryService:
                 session_id=self.context.session_id,
             )
 
-    def _keep_repairs(self, first: int) -> None:
-        """Keep what worked in place of commands that failed, in this turn or the ones before."""
+    def _keep_repairs(self, records: Iterable[Record], first: int) -> None:
+        """Keep what worked from record `first` on in place of commands that failed."""
         learnings = self.context.learnings
         if learnings is None:
             return
         with self._quietly("what worked instead of a command could not be kept"):
-            begin = max(1, first - BEFORE_REPAIR)
-            records = self.journal.state.conversation(self.journal.records(begin))
-            for one in repairs(records, after=first - 1):
+            said = self.journal.state.conversation(records)
+            for one in repairs(said, after=first - 1):
                 learnings.record_repair(
                     one.task or self.task,
                     one.failed,
@@ -362,6 +368,21 @@ def _set(new: Preference, old: Preference | None) -> Phrase:
     if new.project:
         return Phrase("Preference set for this project: {name} = {value}. Undo: {undo}", values)
     return Phrase("Preference set: {name} = {value}. Undo: {undo}", values)
+
+
+def commands_ended(records: Iterable[Record]) -> Iterator[tuple[str, CommandResult]]:
+    """Yield the model's commands that ended by themselves, each with the input it ran for."""
+    task = ""
+    commands: set[str] = set()
+    for record in records:
+        match record.body:
+            case InputReceived(input=given):
+                task = given.typed
+            case Requested(request=request) if request.effect == "command":
+                commands.add(request.id)
+            case Outcome(request_id=number, result=result) if number in commands and result:
+                if result.ended in ("exited", "signaled"):
+                    yield task, result
 
 
 def approved_command(records: Iterable[Record]) -> tuple[str, str] | None:
