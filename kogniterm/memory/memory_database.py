@@ -46,6 +46,13 @@ another one."""
 INDEX_TABLES = ("fact_words", "fact_terms", "fact_index")
 """The words of facts (`search/stored_words`). They are made where the facts are, and not copied."""
 
+SCOPE = "user_id = ? AND project_id IN ('', ?)"
+"""The condition for what one user has in one project and everywhere."""
+
+SCOPE_OF_IDS = "(user_id || '') = ? AND (project_id || '') IN ('', ?)"
+"""The same for rows of the table `facts` that are looked up by their ids. SQLite keeps no
+statistics here: offered an index of users, it would read all rows of the user instead."""
+
 _TYPES = {
     "sqlite": {
         "id": "INTEGER PRIMARY KEY AUTOINCREMENT",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
-from kogniterm.memory.memory_database import MemoryDatabase
+from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.memory.search import stored_words
 from kogniterm.storage import drivers
 from kogniterm.storage.database import Row
@@ -63,7 +63,6 @@ class FactRepository:
         self.sql = sql
         self.user = sql.user
         self.project = project
-        self._scope = "user_id = ? AND project_id IN ('', ?)"
         self._bound = (self.user, project)
 
     # --- reading ---
@@ -128,7 +127,7 @@ class FactRepository:
         """Return the newest audit entries, newest first."""
         rows = self.sql.execute(
             "SELECT id, at, operation, fact_id, who FROM memory_audit "
-            f"WHERE {self._scope} ORDER BY id DESC LIMIT ?",
+            f"WHERE {SCOPE} ORDER BY id DESC LIMIT ?",
             (*self._bound, limit),
         )
         return [AuditEntry(*row) for row in rows]
@@ -142,9 +141,11 @@ class FactRepository:
             (how,),
         )
 
-    def _select(self, condition: str, values: Sequence[object] = ()) -> list[Fact]:
+    def _select(
+        self, condition: str, values: Sequence[object] = (), scope: str = SCOPE
+    ) -> list[Fact]:
         rows = self.sql.execute(
-            f"SELECT {_COLUMNS} FROM facts WHERE {self._scope} AND {condition} ORDER BY id",
+            f"SELECT {_COLUMNS} FROM facts WHERE {scope} AND {condition} ORDER BY id",
             (*self._bound, *values),
         )
         return [_fact(row) for row in rows]
@@ -196,7 +197,7 @@ class FactRepository:
             assignments["version"] = self.sql.tick()
             settings = ", ".join(f"{name} = ?" for name in assignments)
             self.sql.run(
-                f"UPDATE facts SET {settings} WHERE {self._scope} AND id = ?",
+                f"UPDATE facts SET {settings} WHERE {SCOPE} AND id = ?",
                 (*assignments.values(), *self._bound, fact.id),
             )
             self._note(operation, fact.id, now=now, who=who, project=fact.project)
@@ -216,7 +217,7 @@ class FactRepository:
                 if fact is None:
                     continue
                 removed += self.sql.run(
-                    f"DELETE FROM facts WHERE {self._scope} AND id = ?", (*self._bound, fact_id)
+                    f"DELETE FROM facts WHERE {SCOPE} AND id = ?", (*self._bound, fact_id)
                 )
                 stored_words.remove(self.sql, fact)
                 self._note("forget", fact_id, now=now, who=who, project=fact.project)
@@ -283,7 +284,7 @@ class FactRepository:
         """Return the stored vectors of `model` for the active facts of this scope."""
         rows = self.sql.execute(
             "SELECT fact_id, vector FROM fact_vectors WHERE user_id = ? AND model = ? AND "
-            f"fact_id IN (SELECT id FROM facts WHERE {self._scope} AND status = 'active')",
+            f"fact_id IN (SELECT id FROM facts WHERE {SCOPE} AND status = 'active')",
             (self.user, model, *self._bound),
         )
         return [(int(fact_id), bytes(vector)) for fact_id, vector in rows]
@@ -296,7 +297,7 @@ class FactRepository:
             for fact_id, vector in vectors.items():
                 self.sql.run(
                     "INSERT INTO fact_vectors (fact_id, user_id, model, vector) "
-                    f"SELECT id, user_id, ?, ? FROM facts WHERE {self._scope} AND id = ? "
+                    f"SELECT id, user_id, ?, ? FROM facts WHERE {SCOPE} AND id = ? "
                     "ON CONFLICT (fact_id) DO UPDATE SET model = excluded.model, "
                     "vector = excluded.vector",
                     (model, vector, *self._bound, fact_id),
@@ -310,7 +311,8 @@ def facts_by_id(repository: FactRepository, fact_ids: Iterable[int]) -> dict[int
     for start in range(0, len(wanted), _AT_ONCE):
         some = wanted[start : start + _AT_ONCE]
         marks = ", ".join("?" * len(some))
-        found |= {one.id: one for one in repository._select(f"id IN ({marks})", some)}
+        rows = repository._select(f"id IN ({marks})", some, SCOPE_OF_IDS)
+        found |= {one.id: one for one in rows}
     return found
 
 
@@ -321,7 +323,7 @@ def active_facts(
     start = 0
     while True:
         rows = repository.sql.execute(
-            f"SELECT {_COLUMNS} FROM facts WHERE {repository._scope} AND status = 'active' "
+            f"SELECT {_COLUMNS} FROM facts WHERE {SCOPE} AND status = 'active' "
             f"AND {condition} ORDER BY {order} LIMIT ? OFFSET ?",
             (*repository._bound, *values, _AT_ONCE, start),
         )

@@ -16,7 +16,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kogniterm.memory.fact_records import Fact
-from kogniterm.memory.memory_database import INDEX_TABLES, MemoryDatabase
+from kogniterm.memory.memory_database import (
+    INDEX_TABLES,
+    SCOPE,
+    SCOPE_OF_IDS,
+    MemoryDatabase,
+)
 from kogniterm.memory.search.word_index import K1, KEYWORD, B, Entry
 from kogniterm.text.language import root, stems_of
 from kogniterm.text.ranking import idf
@@ -44,7 +49,6 @@ class StoredWords:
 
     def __init__(self, sql: MemoryDatabase, project: str) -> None:
         self._sql = sql
-        self._scope = "user_id = ? AND project_id IN ('', ?)"
         self._bound = (sql.user, project)
         self._facts = 0
         self._average = 1.0
@@ -55,7 +59,7 @@ class StoredWords:
     def refresh(self) -> None:
         """Count again; the database has changed."""
         row = self._sql.one(
-            f"SELECT sum(facts), sum(words) FROM fact_index WHERE {self._scope}", self._bound
+            f"SELECT sum(facts), sum(words) FROM fact_index WHERE {SCOPE}", self._bound
         )
         facts, words = row if row is not None else (0, 0)
         self._facts, self._average = int(facts or 0), int(words or 0) / max(int(facts or 0), 1)
@@ -74,7 +78,7 @@ class StoredWords:
         count = self._holding.get(term)
         if count is None:
             row = self._sql.one(
-                f"SELECT count(*) FROM fact_words WHERE {self._scope} AND term = ?",
+                f"SELECT count(*) FROM fact_words WHERE {SCOPE} AND term = ?",
                 (*self._bound, term),
             )
             count = self._holding[term] = int(row[0]) if row else 0
@@ -90,7 +94,7 @@ class StoredWords:
         shape = (K1 * (1 - B), K1 * B / self._average)
         if only is None or len(only) >= self.holding(term):
             rows = self._sql.execute(
-                f"SELECT {impact} FROM fact_words WHERE {self._scope} AND term = ?",
+                f"SELECT {impact} FROM fact_words WHERE {SCOPE} AND term = ?",
                 (*shape, *self._bound, term),
             )
             return dict(rows)
@@ -98,7 +102,7 @@ class StoredWords:
         for some, marks in _pieces(list(only)):
             found.update(
                 self._sql.execute(
-                    f"SELECT {impact} FROM fact_words WHERE {self._scope} AND term = ? "
+                    f"SELECT {impact} FROM fact_words WHERE {SCOPE} AND term = ? "
                     f"AND fact_id IN ({marks})",
                     (*shape, *self._bound, term, *some),
                 )
@@ -127,7 +131,7 @@ class StoredWords:
         for some, marks in _pieces(fact_ids):
             rows.update(
                 self._sql.execute(
-                    f"SELECT id, text FROM facts WHERE {self._scope} AND id IN ({marks})",
+                    f"SELECT id, text FROM facts WHERE {SCOPE_OF_IDS} AND id IN ({marks})",
                     (*self._bound, *some),
                 )
             )
@@ -136,7 +140,7 @@ class StoredWords:
     def _among(self, query: str, fact_ids: Iterable[int]) -> Iterator[int]:
         for some, marks in _pieces(list(fact_ids)):
             for (number,) in self._sql.execute(
-                f"{query} WHERE {self._scope} AND fact_id IN ({marks})", (*self._bound, *some)
+                f"{query} WHERE {SCOPE} AND fact_id IN ({marks})", (*self._bound, *some)
             ):
                 yield int(number)
 
@@ -198,11 +202,17 @@ def _insert_rows(
 def remove(sql: MemoryDatabase, fact: Fact) -> None:
     """Remove the rows of a fact, also of an index that is out of date."""
     mine = (sql.user, fact.id)
+    # Only what the index by fact holds: for the length too, SQLite would read all of the user's.
     rows = sql.execute(
-        "SELECT term, length FROM fact_words WHERE user_id = ? AND fact_id = ?", mine
+        "SELECT term, project_id FROM fact_words WHERE user_id = ? AND fact_id = ?", mine
     )
     if not rows:
         return
+    ((length,),) = sql.execute(
+        "SELECT length FROM fact_words "
+        "WHERE user_id = ? AND term = ? AND project_id = ? AND fact_id = ?",
+        (sql.user, *rows[0], fact.id),
+    )
     sql.run("DELETE FROM fact_words WHERE user_id = ? AND fact_id = ?", mine)
     for some, marks in _pieces([term for term, _ in rows]):
         sql.run(
@@ -214,7 +224,7 @@ def remove(sql: MemoryDatabase, fact: Fact) -> None:
     sql.run(
         "UPDATE fact_index SET facts = facts - 1, words = words - ? "
         "WHERE user_id = ? AND project_id = ?",
-        (rows[0][1], sql.user, fact.project),
+        (length, sql.user, rows[0][1]),
     )
 
 
