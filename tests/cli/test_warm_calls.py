@@ -167,6 +167,24 @@ def test_a_call_has_all_of_its_own_and_nothing_of_another(warm: Warm, tmp_path: 
     assert len(list((server / "task").iterdir())) == 1
 
 
+def test_a_call_speaks_the_language_of_its_own_environment(warm: Warm) -> None:
+    def said(**variables_: str) -> bytes:
+        while True:
+            process = warm.start(WHO, env={**warm.environ, **variables_})
+            _out, err = process.communicate()
+            if "warm_server" in (warm.home / "ancestors").read_text():
+                return err
+
+    assert b"[exit 0, " in said()
+    assert b"[salida 0, " in said(LC_MESSAGES="es_ES.UTF-8")
+    assert b"[salida 0, " in said(KOGNITERM_LANGUAGE="es")
+    assert b"[exit 0, " in said(LC_MESSAGES="en_GB.UTF-8")
+    # With another locale for everything, another server answers, or none.
+    process = warm.start(env={**warm.environ, "LC_ALL": "es_ES.UTF-8"})
+    assert b"[salida 0, " in process.communicate()[1]
+    assert b"[exit 0, " in said()
+
+
 def test_a_session_has_the_state_of_a_plain_start(warm: Warm) -> None:
     program = warm.home / "process.py"
     program.write_text(PROCESS)
