@@ -56,6 +56,8 @@ _REPAIR = 60.0
 _LISTEN_AGAIN = 5.0
 _RECOVERY = 0x6B6F676F
 """Number of the advisory lock of the worker that looks for lost ones."""
+_RECOVERY_KEY = "?, hashtext(current_schema() || ':' || ?)"
+"""One lock for each user of each schema: an advisory lock is one of the whole database."""
 
 _JOBS_SCHEMA = "SELECT set_config('search_path', current_setting('search_path') || ', ' || ?, true)"
 """Lets the statements of one transaction find what is in the schema of this (quoted) name."""
@@ -339,10 +341,10 @@ class PostgresQueue(TaskTable):
         """
         key = (_RECOVERY, self._kind)
         if wait:
-            self._database.execute("SELECT pg_advisory_xact_lock(?, hashtext(?))", key)
+            self._database.execute(f"SELECT pg_advisory_xact_lock({_RECOVERY_KEY})", key)
             return True
         ((first,),) = self._database.execute(
-            "SELECT pg_try_advisory_xact_lock(?, hashtext(?))", key
+            f"SELECT pg_try_advisory_xact_lock({_RECOVERY_KEY})", key
         )
         return bool(first)
 

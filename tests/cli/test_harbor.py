@@ -28,7 +28,7 @@ from tests.support.conversation import eventful_session
 from tests.support.programs import needs, require_sandbox
 from tests.support.registry_packages import HARBOR, python_programs
 
-pytestmark = [needs("bwrap", "git"), pytest.mark.xdist_group("harbor")]
+pytestmark = needs("bwrap", "git")
 ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 SERVER = SUPPORT / "mcp_demo" / "demo_server.py"

@@ -22,9 +22,6 @@ from kogniterm.types.hosts import HostAnswer, HostRequest, HostSecrets, Inventor
 from tests.support.forge import until
 from tests.support.ssh_hosts import DEAD, NAMES, SshHosts, asking_sudo, ssh_hosts, vault
 
-# One set of hosts for all tests of this file.
-pytestmark = pytest.mark.xdist_group("ssh_hosts")
-
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
