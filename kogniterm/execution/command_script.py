@@ -134,6 +134,9 @@ class AnsweringExecutor(CommandExecutor):
         """Return the folder that the last entry with a folder led to."""
         return self._folder
 
+    def prepare(self) -> None:
+        """Do nothing: no command is started."""
+
     def stop(self) -> None:
         """End the delay of the running command, if there is one."""
         self._stopped.set()

@@ -230,6 +230,10 @@ class CommandExecutor:
             lane.sandbox = self.sandbox
             return self._run(lane, command, cwd, env or {}, options)
 
+    def prepare(self) -> None:
+        """Have a leader made for the next command, and return at once. Raises ExecutionError."""
+        self._launcher.prepare()
+
     @contextlib.contextmanager
     def side_by_side(self, count: int) -> Iterator[Sequence[Lane]]:
         """Open lanes for `count` commands that run at once; other commands wait until they end.

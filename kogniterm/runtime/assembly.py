@@ -168,7 +168,7 @@ def assemble(
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)
     session = LiveSession(
         journal=written,
-        gate=Gate(written, policy, modes, executor, environment, hooks),
+        gate=Gate(written, policy, modes, executor, environment, hooks, executor.prepare),
         runner=Runner(
             written, policy, modes, executor, tools.runnable, budget, hooks,
             keep_preimages=undo.keep, answered_from=_answers(given),

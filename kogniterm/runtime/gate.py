@@ -8,10 +8,13 @@ of the user's can allow what an allow rule of theirs could.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import field, replace
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
+from kogniterm.errors import ExecutionError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
@@ -43,7 +46,10 @@ class Judgement:
 
 @dataclass(slots=True)
 class Gate:
-    """Assesses, judges and decides on the action requests of one session."""
+    """Assesses, judges and decides on the action requests of one session.
+
+    `prepare` begins what a command needs to run, while it is judged and asked about.
+    """
 
     journal: TurnJournal
     policy: PolicyPort
@@ -51,9 +57,13 @@ class Gate:
     executor: Executor
     env_hash: str = ""
     hooks: Hooks = field(default_factory=Hooks)
+    prepare: Callable[[], None] = lambda: None
 
     async def judge(self, request: ActionRequest, io: TurnIO) -> Judgement:
         """Arrow 8: return the facts about the request, and policy's verdict on it."""
+        if request.effect == "command":
+            with suppress(ExecutionError):  # the command's own start tells of it
+                self.prepare()
         judged = self._by_policy(request, io)
         if judged.verdict.kind != "deny" or self.hooks.replays:
             judged = await self._heard(judged, io)

@@ -226,6 +226,20 @@ def test_who_waits_for_the_next_command_may_be_killed(
     assert executor.run("echo further").text == "further"
 
 
+def test_a_shell_is_prepared_for_a_first_command_that_comes(executor: CommandExecutor) -> None:
+    folder = str(private_folder_of(executor))
+    (supervisor,) = (
+        pid
+        for pid in children_of(os.getpid())
+        if folder in Path(f"/proc/{pid}/cmdline").read_text()
+    )
+    assert not children_of(supervisor)
+    executor.prepare()
+    executor.prepare()
+    leader, shell = standing_by(supervisor)
+    assert executor.run("echo $$ $PPID").text == f"{shell} {leader}"
+
+
 def test_a_closed_executor_leaves_no_prepared_shell(tmp_path: Path) -> None:
     with open_executor(tmp_path) as executor:
         supervisor = int(executor.run("awk '{print $4}' /proc/$PPID/stat").text)

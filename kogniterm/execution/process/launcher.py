@@ -167,6 +167,13 @@ class Launcher:
         with self._lock:
             self._start()
 
+    def prepare(self) -> None:
+        """Have a leader made that stands by; an idle session does without its memory."""
+        with self._lock:
+            self._start()
+            if self._ready is None and not self._coming:
+                self._ask_for_next()
+
     def _start(self) -> socket.socket:
         if self._channel is not None and self._process is not None:
             if self._process.poll() is None:
@@ -191,7 +198,6 @@ class Launcher:
         finally:
             theirs.close()
         self._channel = ours
-        self._coming = True
         return ours
 
     def _forget(self) -> None:

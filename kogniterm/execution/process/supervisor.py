@@ -5,15 +5,14 @@ of jobs into their files, and, when the executor is gone for whatever reason (cl
 with -9), ends every tree that was not kept on purpose. It is started with `python -I -S -c` and
 imports the standard library and ptyprocess only.
 
-Messages: whenever a leader stands by, `ready` goes to the executor with the terminal's master, the
-pipe of the reports and the channel of the shell-to-be; `failed` when none could be
-made; `next` asks for the one after it. `spawn` starts a command that cannot wait for its order (one
-in a sandbox): with it come the report pipe and what the command is to have open; it is answered by
-`spawned` with the terminal's master, or by `refused`. `adopt` (drain this master into a file) and
-`keep` (outlive the executor) have no answer; `sync` is answered by `synced` when everything
-written so far by adopted commands is in their files; `close` (the executor ends) by `left`: what
-stays, what was ended, and whether the supervisor stays too. It ends when the executor lets go of
-the channel, and removes what that has left of its folder.
+Messages: `next` asks for a leader that stands by. It is answered by `ready` with the terminal's
+master, the pipe of the reports and the channel of the shell-to-be, or by `failed`. `spawn` starts a
+command that cannot wait for its order (one in a sandbox): with it come the report pipe and what the
+command is to have open; it is answered by `spawned` with the terminal's master, or by `refused`.
+`adopt` (drain this master into a file) and `keep` (outlive the executor) have no answer; `sync` is
+answered by `synced` when everything written so far by adopted commands is in their files; `close`
+(the executor ends) by `left`: what stays, what was ended, and whether the supervisor stays too. It
+ends when the executor lets go of the channel, and removes what that has left of its folder.
 
 What stays is let go of, so that it depends on no process of ours. Only where it still writes to its
 terminal its leader and the supervisor stay with it, and go on moving what it writes to its file.
@@ -139,7 +138,6 @@ class Supervisor:
         self._poll.register(wake_read, select.POLLIN)
         self._poll.register(self._channel, select.POLLIN)
         self._watch = self._watch_host()
-        self._prepare()
         while not self._alone or self._commands:
             for fd, _event in self._poll.poll():
                 if fd == wake_read:

@@ -5,16 +5,18 @@ Only names, numbers and commands of a plain shape are taken; broken and hostile 
 
 from __future__ import annotations
 
-import configparser
 import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kogniterm.host import safe_files
+
+if TYPE_CHECKING:
+    from configparser import ConfigParser
 
 LARGEST = 256 * 1024
 _NAME = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._/-]{0,80}")
@@ -57,7 +59,7 @@ def read_manifest(folder: Path, file: PurePosixPath) -> Manifest:
         reader = _nothing
     try:
         found = reader(data.decode("utf-8", errors="replace"))
-    except (ValueError, TypeError, AttributeError, RecursionError, configparser.Error):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return Manifest()
     names = (one for one in found.dependencies if isinstance(one, str) and _NAME.fullmatch(one))
     own = {} if "formatter" not in fixed else {"formatter": str(fixed["formatter"])}
@@ -229,9 +231,15 @@ def _clang_format(text: str) -> Manifest:
     )
 
 
-def _ini(text: str) -> configparser.ConfigParser:
+def _ini(text: str) -> ConfigParser:
+    """Return what an INI file holds. Raises `ValueError`."""
+    import configparser
+
     ini = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
-    ini.read_string(text)
+    try:
+        ini.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from error
     return ini
 
 

@@ -8,7 +8,6 @@ of address and key, the limit on the length of one event, and the mapping of for
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import math
 import time
 from abc import abstractmethod
@@ -285,8 +284,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        from email.utils import parsedate_to_datetime
+
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
         except ValueError:
             return None
     return max(seconds, 0.0) if math.isfinite(seconds) else None
