@@ -99,6 +99,7 @@ at the start {load}.
 - **bare interpreter**: `python -c pass`. **bare prompt_toolkit**: a prompt and nothing else.
   **LangGraph loop**: the least graph that asks a model and runs commands in a terminal, with its
   imports (`benchmarks/floors.py`). **bash**: the same commands in a shell loop.
+- **Warm** CPU time is that of the client and of its session, looked at while it runs.
 - **Output**: a command that writes lines of 100 bytes. `script -c` (util-linux) also writes
   everything to a file; the plain pipe throws it away. The time of the step is that of the command,
   its CPU time that of the whole run without that of a run whose command writes nothing.

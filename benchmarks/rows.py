@@ -25,6 +25,7 @@ from benchmarks.measuring import (
     Mark,
     Usage,
     by_turns,
+    cpu_below,
     home,
     middle,
     on_terminal,
@@ -153,11 +154,12 @@ def warm_start(at: Place, runs: int) -> list[Row]:
     warm = home(at.folder, warm=True)
     finish = partial(subprocess.run, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     finish(at.run(hello), env=warm)
-    until = time.monotonic() + 60
-    while not list(Path(warm["XDG_RUNTIME_DIR"]).glob("kogniterm/*.sock")):
+    until, sockets = time.monotonic() + 60, Path(warm["XDG_RUNTIME_DIR"], "kogniterm")
+    while not list(sockets.glob("*.sock")):
         if time.monotonic() > until:
             return []  # warm starts are not available here
         time.sleep(0.05)
+    server = int(next(sockets.glob("*.lock")).read_text())
     first, twenty = at.run(hello, "--output", "stream-json"), at.run(at.steps(20))
     calls: Sequence[tuple[str, str, Callable[[Mapping[str, str]], float]]] = (
         ("prompt takes keys, warm", "0.15",
@@ -173,7 +175,8 @@ def warm_start(at: Place, runs: int) -> list[Row]:
          lambda environ: _seconds(partial(finish, twenty, env=environ))),
     )  # fmt: skip
     try:
-        return [_warm_row(at, runs, warm, *call) for call in calls]
+        found = [_warm_row(at, runs, warm, *call) for call in calls]
+        return [*found, _warm_cpu(at, runs, warm, server, twenty)]
     finally:
         finish([*at.kogniterm, "warm", "stop"], env=warm)
 
@@ -194,6 +197,22 @@ def _warm_row(
         found[2].append(_seconds(bare))
     ours, plain, floor = map(middle, found)
     return Row(name, "s", ours, {"plain": plain, "bare interpreter": floor}, goal)
+
+
+def _warm_cpu(
+    at: Place, runs: int, warm: Mapping[str, str], server: int, argv: Sequence[str]
+) -> Row:
+    """Measure the CPU time of 20 steps: that of the client, and of all below the warm server."""
+    loop_argv = python(floors.LOOP, "20")
+    ours, plain, loop = by_turns(
+        runs,
+        partial(cpu_below, server, argv, warm),
+        partial(quiet, argv, at.environ, alone=True),
+        partial(quiet, loop_argv, at.environ, alone=True),
+    )
+    figures = [middle([one.cpu for one in found]) for found in (ours, plain, loop)]
+    floor = dict(zip(("plain", "LangGraph loop"), figures[1:], strict=True))
+    return Row("20 steps, one-shot, warm", "s CPU", figures[0], floor, "1.0")
 
 
 def _seconds(work: Callable[[], object]) -> float:
