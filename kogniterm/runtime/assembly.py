@@ -532,7 +532,7 @@ def _memory(
     examples = LearnedExamples(paths.learned_examples) if learns else None
     scanner = _scanner(given, state, clock, context)
     real = given.commands is None
-    service = MemoryService(context, journal, scanner, examples, seen=state.seq, real_commands=real)
+    service = MemoryService(context, journal, scanner, examples, real_commands=real)
     service.use_model(model)
     written.preferences = service.preferences
     return service

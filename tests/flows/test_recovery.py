@@ -125,13 +125,15 @@ async def test_a_finished_command_is_fed_to_the_model_without_running_again(
     assert (answer.stop, answer.text, count(flow)) == ("done", "Told.", 1)
 
 
-async def test_what_ended_before_a_kill_is_learned_from_after_the_resume(
-    make_flow: MakeFlow, program: Program
+@pytest.mark.parametrize("task", [None, "another"], ids=["continued", "left"])
+async def test_what_ended_before_a_kill_is_learned_from_later(
+    make_flow: MakeFlow, program: Program, task: str | None
 ) -> None:
     program.kill(make_flow("replies: [{run: 'ls /nowhere'}, {text: Done.}]"), "kill:after-outcome")
     flow = make_flow(ANSWER)
-    await resumed(flow)
-    memory = flow.session.memory  # type: ignore[union-attr]
+    session = flow.open("last")
+    await flow.run(task)
+    memory = session.memory
     assert memory is not None
     assert memory.context.learnings is not None
     (lesson,) = memory.context.learnings.all()

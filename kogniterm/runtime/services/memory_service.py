@@ -70,7 +70,7 @@ class MemoryService:
     """Recalls and learns for a session. Failures are logged: memory must not stop a turn.
 
     `project` scans the workspace. `examples` takes approved commands, unless the user wants none
-    kept. `seen` is the number of the last record of the turns before. Without `real_commands`,
+    kept. `seen` is the number of the last record that was learned from. Without `real_commands`,
     commands are answered from a file, and how they end teaches nothing.
     """
 
@@ -79,12 +79,20 @@ class MemoryService:
     project: ProjectScanner
     examples: LearnedExamples | None = None
     task: str = ""
-    seen: int = 0
+    seen: int = field(init=False)
     idle_seconds: float = IDLE_SECONDS
     real_commands: bool = True
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     _idle: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        state = self.journal.state
+        self.seen = state.seq
+        if state.open_turn:  # it is learned from as a whole, once it ends
+            records = self.journal.records(max(1, state.seq - BEFORE_REPAIR))
+            begun = [one.seq for one in records if isinstance(one.body, InputReceived)]
+            self.seen = begun[-1] - 1 if begun else state.seq
 
     def use_model(self, model: Model) -> None:
         """Let the session's model, and no other, read the conversation for facts.
@@ -199,9 +207,6 @@ class MemoryService:
         """Learn from the turn; what a model has to read for is learned in the background."""
         first, self.seen = self.seen + 1, self.journal.state.seq
         before = list(self.journal.records(max(1, first - BEFORE_REPAIR)))
-        # A turn that another process began is learned from as a whole.
-        begun = (record.seq for record in before if isinstance(record.body, InputReceived))
-        first = min(first, max(begun, default=first))
         records = [record for record in before if record.seq >= first]
         self._keep_outcomes(records)
         self._keep_plan(plan_lesson(records))
