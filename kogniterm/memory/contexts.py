@@ -151,6 +151,11 @@ class SessionContext:
                 changed.append((new, known[0] if known else None))
         return changed
 
+    def preload(self) -> None:
+        """Load what the first turn recalls with. Called on a thread."""
+        if self.mode != "off":
+            recall.preload(self.memory)
+
     def begin_turn(self, question: str, folder: str | None = "") -> recall.MemoryContext:
         """Recall facts for a turn that starts with `question`, the user's own words.
 

@@ -239,6 +239,8 @@ class Learnings:
         Those that say what worked instead come first; of equal score, failures come first.
         """
         lessons = {lesson.id: lesson for lesson in self.all()}
+        if not lessons:
+            return []
         index = WordIndex()
         for lesson in lessons.values():
             index.add(

@@ -164,6 +164,19 @@ def recall(
     return MemoryContext(text, tuple(block.used.values()), block.lines)
 
 
+def preload(memory: Memory) -> None:
+    """Load what the first recall needs, and nothing where there is nothing to search.
+
+    Called on a thread while the user still types.
+    """
+    memory.learnings.similar("any task")
+    facts = list(itertools.islice(_awake(memory, memory.clock.now()), FEW + 1))
+    if facts:
+        fact_records.may_be_recalled(facts[0].text)
+    if len(facts) > FEW:
+        memory.search(facts[0].text, 1)
+
+
 def shown_in(texts: Iterable[str]) -> dict[str, str]:
     """Return the lines of the blocks in a history's `texts`, by label, the newest of each."""
     heading = prompts.text(HEADING)

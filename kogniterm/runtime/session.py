@@ -216,8 +216,10 @@ class LiveSession:
         self.archive.store.save_draft(self.id, self.journal.redact(text))
 
     def warm(self) -> None:
-        """Load what the first model call needs. Called on a thread."""
+        """Load what the first model call needs, memories included. Called on a thread."""
         preload(self.modes.model)
+        if self.memory is not None:
+            self.memory.preload()
 
     def grant(self, report: RiskReport, offer: Offer) -> Lease:
         """Grant what was offered for this session, and journal it."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.memory import Memory, Origin
+from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.fact_records import Message
 from kogniterm.memory.project.project_profile import ProjectProfile
@@ -21,6 +25,7 @@ from kogniterm.memory.recall import (
     count_citations,
     recall,
 )
+from kogniterm.memory.search.minilm import vectors_installed
 from tests.memory.conftest import HandClock
 from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
 
@@ -247,3 +252,32 @@ def test_the_facade_reads_and_cannot_be_written(memory: Memory) -> None:
     assert [one.text for one in modules.facts("tea")] == ["Ana likes tea"]
     with pytest.raises(TypeError):
         modules.preferences()["x"] = 1  # type: ignore[index] # what must not work
+
+
+LOADED = """
+import sys
+from kogniterm.memory import open_memory
+from kogniterm.memory.recall import preload, recall
+from kogniterm.memory.search.minilm import vectors_installed
+
+with open_memory(
+    sys.argv[1], user="ana", project="shop", vectors=vectors_installed()
+) as memory:
+    before = set(sys.modules)
+    preload(memory)
+    loaded = set(sys.modules)
+    assert "port 8004" in recall(memory, "Where does the service s4 listen?").text
+    print("numpy" in loaded, *sorted(set(sys.modules) - loaded))
+"""
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 20], ids=["few", "many"])
+def test_a_first_recall_loads_nothing_more_after_a_preload(tmp_path: Path, count: int) -> None:
+    vectors = vectors_installed()
+    with open_memory(tmp_path, user="ana", project="shop", vectors=vectors) as memory:
+        for number in range(count):
+            memory.add(f"The service s{number} listens on port {number + 8000}")
+        memory.search("which service", 1)
+    words = [sys.executable, "-c", LOADED, str(tmp_path)]
+    told = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    assert told == [str(vectors and count > FEW)]

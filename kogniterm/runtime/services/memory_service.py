@@ -114,6 +114,11 @@ class MemoryService:
             log.exception("nothing could be recalled")
             return ""
 
+    def preload(self) -> None:
+        """Load what the first recall needs; a failure is left to that. Called on a thread."""
+        with contextlib.suppress(KognitermError):
+            self.context.preload()
+
     def to_confirm(self, how: Announcement) -> list[Fact]:
         """Return the facts that wait for the user's confirmation, and were not announced yet."""
         memory = self.context.memory
