@@ -21,7 +21,7 @@ from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.memory.search import stored_words
 from kogniterm.storage import drivers
-from kogniterm.storage.database import Row
+from kogniterm.storage.database import Row, in_pieces
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.language import raw_words, stems_of
 
@@ -308,9 +308,7 @@ def facts_by_id(repository: FactRepository, fact_ids: Iterable[int]) -> dict[int
     """Return those of the facts `fact_ids` that are in the scope of a repository."""
     wanted = list(dict.fromkeys(fact_ids))
     found: dict[int, Fact] = {}
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        marks = ", ".join("?" * len(some))
+    for some, marks in in_pieces(wanted, _AT_ONCE):
         rows = repository._select(f"id IN ({marks})", some, SCOPE_OF_IDS)
         found |= {one.id: one for one in rows}
     return found

@@ -160,7 +160,7 @@ def _written(
     store.anchor.coming(session_id, last, last_hash, created)
     with store.database.transaction(durable=True):
         if replacing:
-            store.forget_row(session_id)
+            store.forget_rows([session_id])
         store.add_row(
             session_id, folder="", model="", created=created, parent=parent, parent_seq=parent_seq
         )

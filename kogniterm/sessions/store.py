@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
 from kogniterm.sessions.records import Intent, Outcome, SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
-from kogniterm.storage.database import Database
+from kogniterm.storage.database import Database, in_pieces
 from kogniterm.storage.drivers import DuplicateError, storage_errors
 from kogniterm.text.language import fold_case
 
@@ -156,7 +156,7 @@ class SessionStore:
     def _held(
         self, session_id: str, load: Callable[[], tuple[SessionState, tuple[int, ...]]]
     ) -> SessionJournal:
-        lease = self._lease(session_id)
+        lease = self._lease([session_id])
         with ExitStack() as on_failure:
             on_failure.callback(lease.release)
             state, damaged = load()
@@ -177,9 +177,9 @@ class SessionStore:
     def _spool_of(self, session_id: str) -> Spool | None:
         return Spool(self._spool, session_id) if self._spool is not None else None
 
-    def _lease(self, session_id: str) -> Lease:
+    def _lease(self, session_ids: Sequence[str]) -> Lease:
         holder = self._holder or this_process()
-        return Lease(self.database, session_id, holder, heartbeat=self._heartbeat)
+        return Lease(self.database, session_ids, holder, heartbeat=self._heartbeat)
 
     # --- finding -----------------------------------------------------------------------------
 
@@ -252,6 +252,9 @@ class SessionStore:
     def find(self, reference: str, *, folder: str | None = None) -> SessionInfo:
         """Return the session meant by `last` (of `folder`), an id or its beginning, or a title."""
         last = reference == LAST
+        exact = None if last else self.info(fold_case(reference.strip()))
+        if exact is not None:
+            return exact
         sessions = self.sessions(folder=folder if last else None, used=last, limit=1_000_000)
         if last:
             if not sessions:
@@ -259,7 +262,6 @@ class SessionStore:
             return sessions[0]
         wanted = fold_case(reference.strip())
         tests: tuple[Callable[[SessionInfo], bool], ...] = (
-            lambda info: info.id == wanted,
             lambda info: bool(wanted) and info.id.startswith(wanted),
             lambda info: fold_case(info.title) == wanted,
             lambda info: bool(wanted) and wanted in fold_case(info.title),
@@ -314,33 +316,35 @@ class SessionStore:
 
         Raises `SessionBusyError`, before anything is deleted, when one is open elsewhere.
         """
-        infos = [self.find(reference) for reference in references]
-        with ExitStack() as leases:
-            for info in infos:
-                leases.callback(self._lease(info.id).release)
-            paths = [path for info in infos for path in self._files(info.id)]
-            self.anchor.leaving([info.id for info in infos])
+        found = {info.id: info for info in map(self.find, references)}
+        if not found:
+            return []
+        with ExitStack() as on_exit:
+            on_exit.callback(self._lease([*found]).release)
+            paths = [path for one in found for path in self._files(one)]
+            self.anchor.leaving(found)
             with self.database.transaction(durable=True):
-                for info in infos:
-                    note_removal(self.database, info.id, now=self.now())
-                    self.forget_row(info.id)
-            self.anchor.left([info.id for info in infos])
+                for one in found:
+                    note_removal(self.database, one, now=self.now())
+                self.forget_rows([*found])
+            self.anchor.left(found)
         _remove_files(paths)
-        for info in infos:
-            if (spool := self._spool_of(info.id)) is not None:
+        for one in found:
+            if (spool := self._spool_of(one)) is not None:
                 spool.remove()
-        if infos:
-            self.database.scrub()
-        return infos
+        self.database.scrub()
+        return [*found.values()]
 
-    def forget_row(self, session_id: str) -> None:
-        """Delete a session's rows; `delete` also removes what deleted rows leave behind."""
-        for table, column in (
-            ("turn_texts", "session_id"),
-            ("records", "session_id"),
-            ("sessions", "id"),
-        ):
-            self.database.execute(f"DELETE FROM {table} WHERE {column} = ?", (session_id,))
+    def forget_rows(self, session_ids: Sequence[str]) -> None:
+        """Delete the rows of sessions; `delete` also removes what deleted rows leave behind."""
+        for some, marks in in_pieces(session_ids):
+            # The texts for searches have no index by session: each statement reads them all.
+            for table, column in (
+                ("turn_texts", "session_id"),
+                ("records", "session_id"),
+                ("sessions", "id"),
+            ):
+                self.database.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", some)
 
     def unused(self, days: float) -> list[SessionInfo]:
         """Return the sessions not used for `days` days and not open, oldest first."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.storage import drivers
 from kogniterm.storage.damaged_file import FileInUse
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from kogniterm.storage.drivers import Connection
 
 Row = tuple[Any, ...]
+Value = TypeVar("Value")
+
+VALUES_AT_ONCE = 500
+"""Values in one statement; SQLite takes 999 in its older versions."""
 
 
 class Database:
@@ -215,6 +219,15 @@ class Database:
             self._connection.close()
         if self._in_use is not None:
             self._in_use.release()
+
+
+def in_pieces(
+    values: Sequence[Value], size: int = VALUES_AT_ONCE
+) -> Iterator[tuple[Sequence[Value], str]]:
+    """Yield some of the values at a time, with a placeholder for each."""
+    for start in range(0, len(values), size):
+        some = values[start : start + size]
+        yield some, ", ".join("?" * len(some))
 
 
 @lru_cache(maxsize=512)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 from kogniterm.memory.fact_records import Fact
 from kogniterm.memory.memory_database import (
@@ -23,15 +22,12 @@ from kogniterm.memory.memory_database import (
     MemoryDatabase,
 )
 from kogniterm.memory.search.word_index import K1, KEYWORD, B, Entry
+from kogniterm.storage.database import VALUES_AT_ONCE, in_pieces
 from kogniterm.text.language import root, stems_of
 from kogniterm.text.ranking import idf
 
-Value = TypeVar("Value")
-
 STEMMING = "1"
 """Raised with each change of the stems that a text has; a test tells when that is."""
-_AT_ONCE = 500
-"""Values in one statement; SQLite takes 999 in its older versions."""
 
 
 def entry(fact: Fact) -> Entry:
@@ -99,7 +95,7 @@ class StoredWords:
             )
             return dict(rows)
         found: dict[int, float] = {}
-        for some, marks in _pieces(list(only)):
+        for some, marks in in_pieces(list(only)):
             found.update(
                 self._sql.execute(
                     f"SELECT {impact} FROM fact_words WHERE {SCOPE} AND term = ? "
@@ -128,7 +124,7 @@ class StoredWords:
     def terms(self, fact_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
         """Return the terms of facts, in order."""
         rows: dict[int, str] = {}
-        for some, marks in _pieces(fact_ids):
+        for some, marks in in_pieces(fact_ids):
             rows.update(
                 self._sql.execute(
                     f"SELECT id, text FROM facts WHERE {SCOPE_OF_IDS} AND id IN ({marks})",
@@ -138,7 +134,7 @@ class StoredWords:
         return {number: stems_of(text) for number, text in rows.items()}
 
     def _among(self, query: str, fact_ids: Iterable[int]) -> Iterator[int]:
-        for some, marks in _pieces(list(fact_ids)):
+        for some, marks in in_pieces(list(fact_ids)):
             for (number,) in self._sql.execute(
                 f"{query} WHERE {SCOPE} AND fact_id IN ({marks})", (*self._bound, *some)
             ):
@@ -192,7 +188,7 @@ def _insert(sql: MemoryDatabase, fact: Fact) -> None:
 def _insert_rows(
     sql: MemoryDatabase, into: str, rows: Sequence[tuple[object, ...]], after: str = ""
 ) -> None:
-    most = _AT_ONCE // len(rows[0])
+    most = VALUES_AT_ONCE // len(rows[0])
     for start in range(0, len(rows), most):
         some = rows[start : start + most]
         marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(some))
@@ -214,7 +210,7 @@ def remove(sql: MemoryDatabase, fact: Fact) -> None:
         (sql.user, *rows[0], fact.id),
     )
     sql.run("DELETE FROM fact_words WHERE user_id = ? AND fact_id = ?", mine)
-    for some, marks in _pieces([term for term, _ in rows]):
+    for some, marks in in_pieces([term for term, _ in rows]):
         sql.run(
             f"DELETE FROM fact_terms WHERE user_id = ? AND term IN ({marks}) AND NOT EXISTS "
             "(SELECT 1 FROM fact_words AS other WHERE other.user_id = fact_terms.user_id "
@@ -226,10 +222,3 @@ def remove(sql: MemoryDatabase, fact: Fact) -> None:
         "WHERE user_id = ? AND project_id = ?",
         (length, sql.user, rows[0][1]),
     )
-
-
-def _pieces(values: Sequence[Value]) -> Iterator[tuple[Sequence[Value], str]]:
-    """Yield some of the values at a time, with a mark for each."""
-    for start in range(0, len(values), _AT_ONCE):
-        some = values[start : start + _AT_ONCE]
-        yield some, ", ".join("?" * len(some))

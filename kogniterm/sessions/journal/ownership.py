@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -95,17 +96,25 @@ def is_gone(holder: Holder, me: Holder, *, expired: bool) -> bool:
 
 
 class Lease:
-    """A held lease; making one takes it. `release`, and the end of the process, release it.
+    """A held lease on sessions, on all of them or none; making one takes it.
 
-    `taken_from` is the dead holder it was taken over from, if any. `heartbeat` in seconds.
+    `release`, and the end of the process, release it. `taken_from` is the dead holder that the
+    first was taken over from, if any. `heartbeat` in seconds.
     """
 
     def __init__(
-        self, database: Database, session_id: str, holder: Holder, *, heartbeat: float = HEARTBEAT
+        self,
+        database: Database,
+        session_ids: Sequence[str],
+        holder: Holder,
+        *,
+        heartbeat: float = HEARTBEAT,
     ) -> None:
-        self.taken_from = acquire(database, session_id, holder)
+        with database.transaction(durable=True):  # a server that crashes must not free a session
+            dead = [_acquire(database, one, holder) for one in sorted(session_ids)]
+        self.taken_from = dead[0] if dead else None
         self._database = database
-        self._key = (session_id, holder.host, holder.boot, holder.pid)
+        self._keys = [(one, holder.host, holder.boot, holder.pid) for one in session_ids]
         self._heartbeat = heartbeat
         self._stop = Event()
         self._thread = Thread(target=self._beat, name="session-lease", daemon=True)
@@ -114,21 +123,28 @@ class Lease:
     def _beat(self) -> None:
         """Send heartbeats until released; a database out of reach is tried again later."""
         while not self._stop.wait(self._heartbeat):
-            with suppress(StorageError), closing(self._database.another()) as database:
-                database.execute(
-                    "UPDATE leases SET expires = ? "
-                    "WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
-                    (database.clock() + SECONDS, *self._key),
-                )
+            with (
+                suppress(StorageError),
+                closing(self._database.another()) as database,
+                database.transaction(),
+            ):
+                for key in self._keys:
+                    database.execute(
+                        "UPDATE leases SET expires = ? "
+                        "WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
+                        (database.clock() + SECONDS, *key),
+                    )
 
     def release(self) -> None:
-        """Release the session for other processes."""
+        """Release the sessions for other processes."""
         self._stop.set()
         self._thread.join(timeout=_PATIENCE)  # it may hang on a server, which is harmless
-        self._database.execute(
-            "DELETE FROM leases WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
-            self._key,
-        )
+        with self._database.transaction():
+            for key in self._keys:
+                self._database.execute(
+                    "DELETE FROM leases WHERE session_id = ? AND host = ? AND boot = ? AND pid = ?",
+                    key,
+                )
 
 
 def is_held(database: Database, session_id: str, holder: Holder) -> bool:
@@ -163,33 +179,32 @@ def _living(
     return holder, None, now
 
 
-def acquire(database: Database, session_id: str, holder: Holder) -> Holder | None:
-    """Take the lease and return the dead holder it was taken over from, if any.
+def _acquire(database: Database, session_id: str, holder: Holder) -> Holder | None:
+    """Take a lease in a transaction; return the dead holder it was taken over from, if any.
 
     Raises `SessionBusyError` when its holder lives, also when that is this very process.
     """
-    with database.transaction(durable=True):  # a server that crashes must not free the session
-        living, dead, now = _living(database, session_id, holder)
-        if living is not None:
-            raise SessionBusyError(
-                "Session {session} is open in another terminal (process "
-                "{pid} on {host}); close it there, or fork it with "
-                "`kogniterm sessions fork {session}`.",
-                session=session_id,
-                pid=living.pid,
-                host=living.host,
-            )
-        if dead is not None:
-            database.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
-        values = (session_id, holder.host, holder.boot, holder.pid, holder.started, now + SECONDS)
-        try:
-            database.execute(
-                "INSERT INTO leases (session_id, host, boot, pid, started, expires) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                values,
-            )
-        except DuplicateError as error:
-            raise SessionBusyError(
-                "Session {session} was just opened by another process.", session=session_id
-            ) from error
+    living, dead, now = _living(database, session_id, holder)
+    if living is not None:
+        raise SessionBusyError(
+            "Session {session} is open in another terminal (process "
+            "{pid} on {host}); close it there, or fork it with "
+            "`kogniterm sessions fork {session}`.",
+            session=session_id,
+            pid=living.pid,
+            host=living.host,
+        )
+    if dead is not None:
+        database.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
+    values = (session_id, holder.host, holder.boot, holder.pid, holder.started, now + SECONDS)
+    try:
+        database.execute(
+            "INSERT INTO leases (session_id, host, boot, pid, started, expires) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            values,
+        )
+    except DuplicateError as error:
+        raise SessionBusyError(
+            "Session {session} was just opened by another process.", session=session_id
+        ) from error
     return dead
