@@ -21,6 +21,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.types import NodeUpdate
 from tests.sessions.journal.test_codec import BODIES
 from tests.support.conversation import command_turn, write
+from tests.support.statements import noted_statements
 
 SECRET = "clave número 7"
 
@@ -133,6 +134,18 @@ def test_the_open_session_is_cleaned_through_its_own_journal(
     assert store.find(session).title == "Use [forgotten] please"
     assert store.search("clave") == []
     assert verify(store.database, session).intact
+
+
+def test_the_texts_for_searches_are_read_once(store: SessionStore, session: str) -> None:
+    for number in range(6):
+        journal = store.create(folder="/home/ana", model="scripted:a")
+        write(journal, command_turn(1, f"Count the files of folder {number}"))
+        journal.close()
+    with noted_statements() as noted:
+        assert [*forget(store, [SECRET]).records] == [session]
+    # The index has none by session: each of these reads it whole.
+    read = {values[0] for one, values in noted if " turn_texts " in one and values}
+    assert read == {session}
 
 
 @pytest.mark.parametrize("terms", [[], ["  "]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +13,9 @@ from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.journal.ownership import SessionBusyError
 from kogniterm.sessions.records import Judged, TurnEnded
 from kogniterm.sessions.store import SessionStore
-from kogniterm.storage.database import Database
 from kogniterm.types import Verdict
 from tests.support.conversation import command_turn, write
+from tests.support.statements import noted_statements
 
 
 def closed(store: SessionStore, task: str, **options: str) -> str:
@@ -182,24 +181,14 @@ def test_an_open_session_is_not_deleted(store: SessionStore) -> None:
     assert store.sessions() == []
 
 
-def test_many_sessions_are_deleted_in_one_pass(
-    store: SessionStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_sessions_are_deleted_in_one_pass(store: SessionStore) -> None:
     ids = [closed(store, f"Count the files of folder {number}") for number in range(8)]
-    statements: list[str] = []
-    cursor = Database._cursor
-
-    def noted(self: Database, statement: str, values: Sequence[object] = ()) -> object:
-        statements.append(statement)
-        return cursor(self, statement, values)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Database, "_cursor", noted)
+    with noted_statements() as noted:
         assert [info.id for info in store.delete([*ids, ids[0]])] == ids
     assert store.sessions() == []
     # What reads the whole list or all texts for searches would be quadratic.
-    assert sum(" turn_texts " in one for one in statements) == 1
-    assert not any("ORDER BY updated" in one for one in statements)
+    assert sum(" turn_texts " in one for one, _ in noted) == 1
+    assert not any("ORDER BY updated" in one for one, _ in noted)
 
 
 def test_retention_deletes_what_was_not_used_for_long(store: SessionStore) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from kogniterm.memory.recall import recall
 from kogniterm.memory.search import stored_words
 from kogniterm.memory.search.stored_words import StoredWords, entry
 from kogniterm.memory.search.word_index import WordIndex
-from kogniterm.storage.database import Database
 from kogniterm.text.language import stems_of
 from tests.memory.conftest import OpenMemory
+from tests.support.statements import noted_statements
 
 STEMS = ("1", "1de2066fbb347950")
 
@@ -92,34 +91,22 @@ def test_the_stems_are_those_that_the_index_was_made_with() -> None:
     assert (stored_words.STEMMING, digest.hexdigest()[:16]) == STEMS
 
 
-def test_what_is_looked_up_by_its_id_is_not_searched_for_among_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_looked_up_by_its_id_is_not_searched_for_among_all(tmp_path: Path) -> None:
     """SQLite plans without statistics here, so a query has to leave it one way."""
-    memory = open_memory(tmp_path, user="ana", project="shop")
     facts, questions = read_set(SET)
-    with memory.repository.transaction():
-        for text in list(facts.values())[:60]:
-            memory.add(text)
-    memory.search("anything", 1)
-    asked: list[tuple[str, tuple[object, ...]]] = []
-    cursor = Database._cursor
-
-    def noted(self: Database, statement: str, values: Sequence[object] = ()) -> object:
-        asked.append((statement, tuple(values)))
-        return cursor(self, statement, values)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Database, "_cursor", noted)
-        for _, question in questions[:5]:
-            recall(memory, question)
-        fact_id = memory.add("The axolotl sleeps on the third floor")
-        memory.forget(fact_id)
-    by_id = [one for one in asked if re.search(r"\b(fact_)?id (= \?|IN \()", one[0])]
-    assert {"facts", "fact_words"} <= {
-        name for statement, _ in by_id for name in re.findall(r"(?:FROM|INTO) (\w+)", statement)
-    }
-    for statement, values in by_id:
-        for *_, step in memory.sql.execute(f"EXPLAIN QUERY PLAN {statement}", values):
-            assert not re.search(r"\(user_id=\?\)|^SCAN", str(step)), (step, statement)
-    memory.close()
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        with memory.repository.transaction():
+            for text in list(facts.values())[:60]:
+                memory.add(text)
+        memory.search("anything", 1)
+        with noted_statements() as noted:
+            for _, question in questions[:5]:
+                recall(memory, question)
+            memory.forget(memory.add("The axolotl sleeps on the third floor"))
+        by_id = [one for one in noted if re.search(r"\b(fact_)?id (= \?|IN \()", one[0])]
+        assert {"facts", "fact_words"} <= {
+            name for one, _ in by_id for name in re.findall(r"(?:FROM|INTO) (\w+)", one)
+        }
+        for statement, values in by_id:
+            for *_, step in memory.sql.execute(f"EXPLAIN QUERY PLAN {statement}", values):
+                assert not re.search(r"\(user_id=\?\)|^SCAN", str(step)), (step, statement)
