@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from kogniterm.errors import StorageCorruptError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal.codec import COLUMNS, StoredRecord
 from kogniterm.sessions.journal.journal import Fault, no_fault, refresh_row
@@ -206,7 +207,14 @@ def open_store(
     if not is_postgres(location):
         location = Path(location)
         recovery = recover_if_damaged(location, now=now())
-    database = Database(location, SESSIONS, user=user, heads=heads)
+    try:
+        database = Database(location, SESSIONS, user=user, heads=heads)
+    except StorageCorruptError:
+        if not isinstance(location, Path) or recovery is not None:
+            raise
+        # It was not checked, because nothing else seemed to have written to it.
+        recovery = recover_if_damaged(location, now=now())
+        database = Database(location, SESSIONS, user=user, heads=heads)
     store = SessionStore(
         database,
         version=version,
@@ -224,18 +232,28 @@ def open_store(
 
 
 def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
-    """Check the file, and recover it when it is damaged and no other process has it open."""
+    """Check the file, and recover it when it is damaged and no other process has it open.
+
+    One that was checked in the last day, and that nothing else has written to, is not checked.
+    """
     with storage_errors(path):
         if not path.exists() or not may_write(path):
             return None  # damage in a file that cannot be written is reported when it is read
         lock = FileInUse(path)
     try:
-        if not _emptied(path) and not is_damaged(path, crashed=lock.left_by_a_crash()):
+        crashed = lock.left_by_a_crash()
+        if lock.was_checked(now) and not crashed:
             return None
+        if not _emptied(path) and not is_damaged(path, crashed=crashed):
+            lock.note_check(now)
+            return None
+        lock.note_damage()
         with lock.alone():
             if not _emptied(path) and not is_damaged(path, crashed=True):
+                lock.note_check(now)
                 return None  # another process was faster
             moved_to, counts = recover(path, now=now, schema=SESSIONS, complete=_complete)
+            lock.note_check(now)
             return Recovery(moved_to, *counts)
     finally:
         lock.release()

@@ -23,13 +23,19 @@ from kogniterm.storage.drivers import Schema, migrate, open_sqlite, storage_erro
 from kogniterm.storage.folders import private_folder
 
 CHECK_LIMIT = 32 * 1024 * 1024
-"""Files up to this size are checked whole at each start (about 4 ms a megabyte)."""
+"""Files up to this size are checked whole where they may have changed (about 4 ms a megabyte)."""
+
+CHECK_SECONDS = 86_400.0
+"""Seconds after which a file is checked again although only KogniTerm has written to it."""
 
 CRASH_LIMIT = 256 * 1024 * 1024
 """Up to this size after a crash: about a second. Beyond, only what a query meets is noticed."""
 
 _TABLES = "type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
 _HEADER = 100
+_LONGEST_NOTE = 200
+_DAMAGED = "damaged"
+"""The note that a process leaves which met damage; only a check that finds none takes it away."""
 _PAGE = 200
 _MOST_SINGLE = 200_000
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -48,14 +54,51 @@ Counts = TypeVar("Counts")
 class FileInUse:
     """A shared lock beside the database for as long as it is open.
 
-    Recovery needs it for itself alone: a file that somebody writes to is not moved away.
+    Recovery needs it for itself alone: a file that somebody writes to is not moved away. The file
+    of the lock holds when the database was checked, and its state when the last process left it.
+    So the next one knows whether another program has written to it, and need not check it again.
     """
 
     def __init__(self, path: Path) -> None:
+        self._database = path
         self._path = path.with_name(path.name + ".lock")
         private_folder(path.parent)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        self._checked = self._noted()
+        self._found_sound = False
+
+    def _note(self) -> str:
+        return os.pread(self._descriptor, _LONGEST_NOTE, 0).decode("ascii", "replace")
+
+    def _noted(self) -> float:
+        """Return when the database was checked, 0 where it has changed since it was left."""
+        checked, _, left = self._note().partition(" ")
+        with suppress(OSError, ValueError):
+            return float(checked) if left and left == self._state() else 0.0
+        return 0.0
+
+    def _state(self) -> str:
+        found = self._database.stat()
+        return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+    def was_checked(self, now: float) -> bool:
+        """Return whether the database was checked lately, and nothing else has written to it."""
+        return now - CHECK_SECONDS < self._checked <= now
+
+    def note_check(self, now: float) -> None:
+        """Note that the database was checked and is sound."""
+        self._checked, self._found_sound = now, True
+
+    def note_damage(self) -> None:
+        """Note that the database turned out to be damaged: the next start checks it."""
+        self._checked = 0.0
+        self._write(_DAMAGED)
+
+    def _write(self, note: str) -> None:
+        with suppress(OSError):  # without a note, it is checked
+            os.pwrite(self._descriptor, note.encode("ascii"), 0)
+            os.ftruncate(self._descriptor, len(note))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -77,8 +120,7 @@ class FileInUse:
 
     def left_by_a_crash(self) -> bool:
         """Return whether a write-ahead log lies there though nobody has the database open."""
-        log = self._path.with_suffix("").with_name(self._path.stem + "-wal")
-        if not log.exists():
+        if not self._log().exists():
             return False
         try:
             with self.alone():
@@ -86,11 +128,20 @@ class FileInUse:
         except StorageLockedError:
             return False
 
+    def _log(self) -> Path:
+        return self._database.with_name(self._database.name + "-wal")
+
     def release(self) -> None:
-        """Let go of the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Let go of the file, and note how it was left: only the last one to leave can tell."""
+        if self._descriptor < 0:
+            return
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            known = self._checked and (self._found_sound or self._note() != _DAMAGED)
+            if known and not self._log().exists():
+                self._write(f"{self._checked!r} {self._state()}")
+        os.close(self._descriptor)
+        self._descriptor = -1
 
 
 def is_damaged(path: Path, *, crashed: bool = False) -> bool:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kogniterm.errors import StorageCorruptError
 from kogniterm.storage import drivers
 from kogniterm.storage.damaged_file import FileInUse
 from kogniterm.storage.drivers import Schema, storage_errors
@@ -59,7 +60,7 @@ class Database:
         self._depth = 0
         self._durable = False
         self._in_use: FileInUse | None = None
-        with storage_errors(self.place), ExitStack() as on_failure:
+        with ExitStack() as on_failure, self._errors():
             if not self.is_postgres and not self.read_only:
                 self._in_use = FileInUse(Path(location))
                 on_failure.callback(self._in_use.release)
@@ -108,13 +109,24 @@ class Database:
             self._connection = self._connect()
         return self._connection
 
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Map errors raised inside; a file found to be damaged is checked at the next start."""
+        try:
+            with storage_errors(self.place):
+                yield
+        except StorageCorruptError:
+            if self._in_use is not None:
+                self._in_use.note_damage()
+            raise
+
     def _cursor(self, statement: str, values: Sequence[object] = ()) -> Any:
         execute: Any = self._connected().execute
         return execute(_percent(statement) if self.is_postgres else statement, values)
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run one statement; returns the rows it gives, if any."""
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             cursor = self._cursor(statement, values)
             return list(cursor.fetchall()) if cursor.description else []
 
@@ -125,7 +137,7 @@ class Database:
 
     def run(self, statement: str, values: Sequence[object] = ()) -> int:
         """Run one statement; returns the number of rows that it touched."""
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             return int(self._cursor(statement, values).rowcount)
 
     def named(self, statement: str, values: Mapping[str, object]) -> list[dict[str, Any]]:
@@ -133,7 +145,7 @@ class Database:
 
         Returns its rows by the names of their columns. A `dict` becomes JSON.
         """
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             execute: Any = self._connected().execute
             cursor = execute(statement, {key: drivers.as_json(one) for key, one in values.items()})
             names = [column.name for column in cursor.description or ()]
@@ -141,13 +153,13 @@ class Database:
 
     def script(self, statements: str) -> None:
         """Run several statements of a library on a server, as they stand."""
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             execute: Any = self._connected().execute
             execute(statements)
 
     def each(self, statement: str) -> Iterator[Row]:
         """Yield every row that `statement` gives, a few at a time; others wait until it is done."""
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             if not self.is_postgres:
                 yield from self._cursor(statement)
                 return
@@ -167,7 +179,7 @@ class Database:
                 yield
                 return
             with (
-                storage_errors(self.place),
+                self._errors(),
                 drivers.transaction(self._connected(), durable=durable),
             ):
                 self._depth, self._durable = 1, durable
@@ -206,7 +218,7 @@ class Database:
 
         The server's log, archives and backups are out of reach; docs/storage.md says so.
         """
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             if isinstance(self._connection, sqlite3.Connection):
                 drivers.scrub(self._connection, self._schema.indexes)
                 return
@@ -215,7 +227,7 @@ class Database:
 
     def close(self) -> None:
         """Release the database."""
-        with self._lock, storage_errors(self.place):
+        with self._lock, self._errors():
             self._connection.close()
         if self._in_use is not None:
             self._in_use.release()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kogniterm.errors import StorageError
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.session_database import SESSIONS, Recovery, open_store
 from kogniterm.sessions.store import SessionStore
+from kogniterm.storage import drivers
 from kogniterm.storage.database import Database
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
@@ -152,3 +156,87 @@ def test_a_damaged_shared_memory_file_costs_nothing(left_behind: Path, tmp_path:
     assert recovery is None
     assert load_state(store.database, "session0")[0].turn == TURNS + 1
     store.close()
+
+
+def checks(path: Path, now: float) -> tuple[int, Recovery | None]:
+    """Open and close `path` at a time; return how often it was checked, and what was recovered."""
+    ran: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*given: Any, **named: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*given, **named)
+        connection.set_trace_callback(ran.append)
+        return connection
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(drivers.sqlite3, "connect", traced)
+        store, recovery = open_store(path, user="ana", version="1.0", now=lambda: now)
+        store.create(folder="/", model="m").close()
+        store.close()
+    return sum("quick_check" in one for one in ran), recovery
+
+
+def test_a_file_that_nothing_else_wrote_to_is_checked_once_a_day(
+    sound: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "data" / "kogniterm.db"
+    path.parent.mkdir()
+    shutil.copyfile(sound, path)
+    assert [checks(path, now) for now in (1e9, 1e9 + 60, 1e9 + 120)] == [
+        (1, None),
+        (0, None),
+        (0, None),
+    ]
+    assert checks(path, 1e9 + 90_000) == (1, None)
+    assert checks(path, 1e9) == (1, None)  # the clock went back
+    # A copy is another file, and so is one that another program wrote to.
+    copy = tmp_path / "copy" / "kogniterm.db"
+    shutil.copytree(path.parent, copy.parent, copy_function=shutil.copy2)
+    assert checks(copy, 1e9 + 60) == (1, None)
+    os.utime(path)
+    assert checks(path, 1e9 + 60) == (1, None)
+
+
+def test_what_another_room_left_is_checked_where_something_else_wrote_before(
+    sound: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "kogniterm.db"
+    shutil.copyfile(sound, path)
+    assert checks(path, 1e9) == (1, None)
+    wiped = bytearray(path.read_bytes())
+    wiped[PAGE * 3 : PAGE * 5] = bytes(PAGE * 2)
+    path.write_bytes(wiped)
+    with suppress(StorageError):
+        Database(path, SESSIONS).close()
+    assert checks(path, 1e9 + 60)[1] is not None
+
+
+def test_damage_that_a_query_meets_is_repaired_by_the_next_start(
+    sound: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "kogniterm.db"
+    shutil.copyfile(sound, path)
+    assert checks(path, 1e9) == (1, None)
+    database = Database(path, SESSIONS)
+    wiped = bytearray(path.read_bytes())
+    wiped[PAGE:] = b"\xff" * (len(wiped) - PAGE)
+    path.write_bytes(wiped)
+    with pytest.raises(StorageError):
+        database.execute("SELECT * FROM sessions, records, leases")
+    with suppress(StorageError):
+        database.close()
+    assert checks(path, 1e9 + 60)[1] is not None
+
+
+def test_damage_that_looks_like_none_is_repaired_where_the_file_cannot_be_opened(
+    sound: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "kogniterm.db"
+    shutil.copyfile(sound, path)
+    assert checks(path, 1e9) == (1, None)
+    left = path.stat()
+    wiped = bytearray(path.read_bytes())
+    wiped[HEADER:PAGE] = b"\xff" * (PAGE - HEADER)
+    path.write_bytes(wiped)
+    os.utime(path, ns=(left.st_atime_ns, left.st_mtime_ns))
+    assert checks(path, 1e9 + 60)[1] is not None
