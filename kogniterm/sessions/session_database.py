@@ -241,15 +241,14 @@ def recover_if_damaged(path: Path, *, now: float) -> Recovery | None:
             return None  # damage in a file that cannot be written is reported when it is read
         lock = FileInUse(path)
     try:
-        crashed = lock.left_by_a_crash()
-        if lock.was_checked(now) and not crashed:
+        if lock.was_checked(now) and not lock.left_by_a_crash():
             return None
-        if not _emptied(path) and not is_damaged(path, crashed=crashed):
+        if not _emptied(path) and not is_damaged(path, limit=lock.limit()):
             lock.note_check(now)
             return None
         lock.note_damage()
         with lock.alone():
-            if not _emptied(path) and not is_damaged(path, crashed=True):
+            if not _emptied(path) and not is_damaged(path, limit=lock.limit()):
                 lock.note_check(now)
                 return None  # another process was faster
             moved_to, counts = recover(path, now=now, schema=SESSIONS, complete=_complete)

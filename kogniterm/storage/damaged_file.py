@@ -9,6 +9,7 @@ inside it. Search indexes are not copied; the rooms make them again.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import sqlite3
@@ -118,6 +119,12 @@ class FileInUse:
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
+    def limit(self) -> float:
+        """Return up to which size a file is checked, in bytes: damaged ones whatever their size."""
+        if self._note() == _DAMAGED:
+            return math.inf
+        return CRASH_LIMIT if self.left_by_a_crash() else CHECK_LIMIT
+
     def left_by_a_crash(self) -> bool:
         """Return whether a write-ahead log lies there though nobody has the database open."""
         if not self._log().exists():
@@ -144,15 +151,18 @@ class FileInUse:
         self._descriptor = -1
 
 
-def is_damaged(path: Path, *, crashed: bool = False) -> bool:
-    """Return whether the file's structure is broken; a missing or empty file is not."""
+def is_damaged(path: Path, *, limit: float) -> bool:
+    """Return whether the file's structure is broken; a missing or empty file is not.
+
+    Of a file larger than `limit`, in bytes, only the schema is looked at.
+    """
     if not path.exists() or path.stat().st_size == 0:
         return False
     with storage_errors(path):
         try:
             with closing(open_sqlite(path)) as connection:
                 connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                if path.stat().st_size > (CRASH_LIMIT if crashed else CHECK_LIMIT):
+                if path.stat().st_size > limit:
                     return False
                 return bool(connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
         except (StorageCorruptError, UnicodeDecodeError):

@@ -115,8 +115,9 @@ class Database:
         try:
             with storage_errors(self.place):
                 yield
-        except StorageCorruptError:
-            if self._in_use is not None:
+        except StorageCorruptError as error:
+            # A record that cannot be read has another cause, and is no damage of the file.
+            if self._in_use is not None and isinstance(error.__cause__, sqlite3.Error):
                 self._in_use.note_damage()
             raise
 
@@ -209,7 +210,10 @@ class Database:
         if self.is_postgres:
             return []
         rows = self.execute("PRAGMA integrity_check") + self.execute("PRAGMA foreign_key_check")
-        return [" ".join(map(str, row)) for row in rows if row != ("ok",)]
+        found = [" ".join(map(str, row)) for row in rows if row != ("ok",)]
+        if found and self._in_use is not None:
+            self._in_use.note_damage()
+        return found
 
     def scrub(self, *tables: str) -> None:
         """After deletions: leave nothing of them in the file and its log, or the server's tables.
