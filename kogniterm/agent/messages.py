@@ -113,13 +113,13 @@ def seen_by(info: ModelInfo, messages: Sequence[BaseMessage]) -> list[BaseMessag
     seen: list[BaseMessage] = []
     room = MOST_BYTES
     for message in reversed(messages):
-        if isinstance(message.content, str):
+        images = images_of(message)
+        if not images:
             seen.append(message)
             continue
-        images = images_of(message)
         if any(block.get("mime_type") not in info.images for block in images):
             message = without_images(message, "not shown; this model cannot take it")
-        elif images:
+        else:
             room -= sum(len(block["base64"]) for block in images)
             if room < 0:
                 message = without_images(message, "no longer shown")

@@ -28,7 +28,7 @@ from kogniterm.cli.options import (
     session_wanted,
     settings_of,
 )
-from kogniterm.errors import EXIT_INTERRUPTED, ExecutionError, UsageError
+from kogniterm.errors import EXIT_INTERRUPTED, UsageError
 from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.lazy_dataclasses import dataclass
@@ -214,8 +214,7 @@ def do_task(
             user_input, ended = _unless_given(session, user_input)
             if ended is not None:
                 return asyncio.run(drive(session, _again(session, ended, sink), sink))
-        with contextlib.suppress(ExecutionError):  # a command's own start tells of it
-            session.executor.prepare()  # a task nearly always runs one
+        session.executor.prepare()  # a task nearly always runs commands
         return _drive_turn(args, session, user_input, front, sink)
     finally:
         session.close()

@@ -231,8 +231,12 @@ class CommandExecutor:
             return self._run(lane, command, cwd, env or {}, options)
 
     def prepare(self) -> None:
-        """Have a leader made for the next command, and return at once. Raises ExecutionError."""
-        self._launcher.prepare()
+        """Have a leader made for the next command, and return at once.
+
+        What keeps it from being made is told by the command's own start.
+        """
+        with contextlib.suppress(ExecutionError):
+            self._launcher.prepare()
 
     @contextlib.contextmanager
     def side_by_side(self, count: int) -> Iterator[Sequence[Lane]]:

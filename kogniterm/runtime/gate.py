@@ -9,12 +9,10 @@ of the user's can allow what an allow rule of theirs could.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import field, replace
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
-from kogniterm.errors import ExecutionError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
@@ -62,8 +60,7 @@ class Gate:
     async def judge(self, request: ActionRequest, io: TurnIO) -> Judgement:
         """Arrow 8: return the facts about the request, and policy's verdict on it."""
         if request.effect == "command":
-            with suppress(ExecutionError):  # the command's own start tells of it
-                self.prepare()
+            self.prepare()
         judged = self._by_policy(request, io)
         if judged.verdict.kind != "deny" or self.hooks.replays:
             judged = await self._heard(judged, io)

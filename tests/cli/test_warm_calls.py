@@ -20,6 +20,7 @@ import pytest
 from kogniterm.host.installation import own_command
 from tests.support.forge import until
 from tests.support.warm import (
+    ANCESTORS,
     KOGNITERM,
     children,
     end,
@@ -31,10 +32,7 @@ from tests.support.warm import (
     warm_server,
 )
 
-WHO = """
-p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
-p=$(cut -d" " -f4 /proc/$p/stat); done >ancestors
-"""
+WHO = f"{ANCESTORS} >ancestors\n"
 STATE = WHO + "env >seen; umask >>seen; ulimit -n >>seen; date +%H >>seen; pwd >>seen"
 """A command that tells which processes it descends from and what it got from its call."""
 PROCESS = r"""

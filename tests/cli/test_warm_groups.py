@@ -13,15 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.forge import until
-from tests.support.warm import KOGNITERM, end, runtime_folder, until_found, variables
+from tests.support.warm import ANCESTORS, KOGNITERM, end, runtime_folder, until_found, variables
 
 ROOT = Path("/sys/fs/cgroup")
 MANAGER = f"user@{os.getuid()}.service"
-NOTED = """
-cut -d: -f1,3 /proc/self/cgroup | grep ^0: >noted
-p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
-p=$(cut -d" " -f4 /proc/$p/stat); done >>noted
-"""
+NOTED = f"cut -d: -f1,3 /proc/self/cgroup | grep ^0: >noted; {ANCESTORS} >>noted"
 IN_GROUP = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 
 Call = Callable[[str], "tuple[str, bool]"]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -228,11 +229,17 @@ def test_who_waits_for_the_next_command_may_be_killed(
 
 def test_a_shell_is_prepared_for_a_first_command_that_comes(executor: CommandExecutor) -> None:
     folder = str(private_folder_of(executor))
-    (supervisor,) = (
-        pid
-        for pid in children_of(os.getpid())
-        if folder in Path(f"/proc/{pid}/cmdline").read_text()
-    )
+    found: list[int] = []
+
+    def supervisor_is_found() -> bool:
+        for pid in children_of(os.getpid()):  # some may be missing while others end
+            with suppress(OSError):
+                if folder in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(pid)
+        return bool(found)
+
+    until(supervisor_is_found)
+    (supervisor,) = found
     assert not children_of(supervisor)
     executor.prepare()
     executor.prepare()

@@ -20,6 +20,7 @@ from kogniterm.sessions.session_database import SESSIONS, Recovery, open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage import damaged_file, drivers
 from kogniterm.storage.database import Database
+from tests.sessions.conftest import overwrite
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
 COUNT, TURNS = 2, 6
@@ -95,9 +96,7 @@ def test_each_table_and_index_may_be_wiped(sound: Path, tmp_path: Path, filling:
         folder.mkdir()
         copy = folder / sound.name
         shutil.copy(sound, copy)
-        with copy.open("r+b") as file:
-            file.seek((page - 1) * PAGE)
-            file.write(filling * PAGE)
+        overwrite(copy, (page - 1) * PAGE, filling * PAGE)
         assert survivors(copy) is not None, name
 
 
@@ -203,9 +202,7 @@ def test_what_another_room_left_is_checked_where_something_else_wrote_before(
     path = tmp_path / "kogniterm.db"
     shutil.copyfile(sound, path)
     assert checks(path, 1e9) == (1, None)
-    wiped = bytearray(path.read_bytes())
-    wiped[PAGE * 3 : PAGE * 5] = bytes(PAGE * 2)
-    path.write_bytes(wiped)
+    overwrite(path, PAGE * 3, bytes(PAGE * 2))
     with suppress(StorageError):
         Database(path, SESSIONS).close()
     assert checks(path, 1e9 + 60)[1] is not None
@@ -219,9 +216,7 @@ def test_damage_that_a_query_meets_is_repaired_by_the_next_start(
     shutil.copyfile(sound, path)
     assert checks(path, 1e9) == (0, None)
     database = Database(path, SESSIONS)
-    wiped = bytearray(path.read_bytes())
-    wiped[PAGE:] = b"\xff" * (len(wiped) - PAGE)
-    path.write_bytes(wiped)
+    overwrite(path, PAGE, b"\xff" * (path.stat().st_size - PAGE))
     with pytest.raises(StorageError):
         database.execute("SELECT * FROM sessions, records, leases")
     with suppress(StorageError):
@@ -236,8 +231,6 @@ def test_damage_that_looks_like_none_is_repaired_where_the_file_cannot_be_opened
     shutil.copyfile(sound, path)
     assert checks(path, 1e9) == (1, None)
     left = path.stat()
-    wiped = bytearray(path.read_bytes())
-    wiped[HEADER:PAGE] = b"\xff" * (PAGE - HEADER)
-    path.write_bytes(wiped)
+    overwrite(path, HEADER, b"\xff" * (PAGE - HEADER))
     os.utime(path, ns=(left.st_atime_ns, left.st_mtime_ns))
     assert checks(path, 1e9 + 60)[1] is not None

@@ -15,6 +15,7 @@ from kogniterm.sessions.session_database import SESSIONS, open_store
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import Migration, migrate, open_sqlite, transaction
+from tests.sessions.conftest import overwrite
 from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 
 COUNT, TURNS = 3, 8
@@ -41,12 +42,6 @@ def path(tmp_path: Path) -> Path:
             )
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return path
-
-
-def overwrite(path: Path, offset: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(offset)
-        file.write(data)
 
 
 def facts(path: Path) -> int:

@@ -16,6 +16,10 @@ WANTED = os.environ.get("KOGNITERM_TEST_WARM") == "1"
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
 PATIENCE_SECONDS = 120.0
+ANCESTORS = """
+p=$$; while [ "$p" -gt 1 ]; do tr "\\0" " " </proc/$p/cmdline; echo
+p=$(cut -d" " -f4 /proc/$p/stat); done"""
+"""A command that prints the command lines of the processes that it descends from."""
 
 
 def runtime_folder(parent: Path) -> Path:
