@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm import approval
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "library.md"
 
 
@@ -16,3 +18,9 @@ def test_the_examples_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     failed, tried = doctest.testfile(str(PAGE), module_relative=False)
     assert tried > 30
     assert not failed
+
+
+def test_each_name_of_approval_is_the_one_of_its_module() -> None:
+    for name in approval.__all__:
+        assert getattr(approval, name).__name__ == name
+    assert not hasattr(approval, "other")

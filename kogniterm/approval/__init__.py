@@ -1,15 +1,23 @@
-"""Approval: pure rules that read a command and say what it would do, and what may happen then."""
+"""Approval: pure rules that read a command and say what it would do, and what may happen then.
 
-from kogniterm.approval.analysis.analyser import classify, fills
-from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
-from kogniterm.approval.analysis.same_command import repeats, same_command
-from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
-from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
-from kogniterm.approval.policy.rules import Rule, RuleSet, load_rules
-from kogniterm.approval.policy.verdict import Circumstances, Unattended, judge
-from kogniterm.text.redact import Redactor, redact
-from kogniterm.text.sanitize import Sanitizer, sanitize
-from kogniterm.text.visible import render, unrender, warnings
+Each name is loaded at its first use: the prompt shows words of approval long before anything is to
+be approved, and a session that only answers reads no command.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kogniterm.approval.analysis.analyser import classify, fills
+    from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
+    from kogniterm.approval.analysis.same_command import repeats, same_command
+    from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
+    from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
+    from kogniterm.approval.policy.rules import Rule, RuleSet, load_rules
+    from kogniterm.approval.policy.verdict import Circumstances, Unattended, judge
+    from kogniterm.text.redact import Redactor, redact
+    from kogniterm.text.sanitize import Sanitizer, sanitize
+    from kogniterm.text.visible import render, unrender, warnings
 
 __all__ = [
     "Circumstances",
@@ -40,3 +48,23 @@ __all__ = [
     "unrender",
     "warnings",
 ]
+
+_NAMES = {
+    "kogniterm.approval.analysis.analyser": ("classify", "fills"),
+    "kogniterm.approval.analysis.footprint": ("Footprint", "disjoint", "footprint"),
+    "kogniterm.approval.analysis.same_command": ("repeats", "same_command"),
+    "kogniterm.approval.analysis.sandbox_failures": ("SandboxFailure", "sandbox_failure"),
+    "kogniterm.approval.policy.leases": ("Lease", "Offer", "explain", "grant", "offers"),
+    "kogniterm.approval.policy.rules": ("Rule", "RuleSet", "load_rules"),
+    "kogniterm.approval.policy.verdict": ("Circumstances", "Unattended", "judge"),
+    "kogniterm.text.redact": ("Redactor", "redact"),
+    "kogniterm.text.sanitize": ("Sanitizer", "sanitize"),
+    "kogniterm.text.visible": ("render", "unrender", "warnings"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, getattr(import_module(_MODULES[name]), name))

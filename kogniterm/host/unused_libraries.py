@@ -19,6 +19,9 @@ not looked for (its own switch, PYDANTIC_DISABLE_PLUGINS, would be seen by comma
 langchain-protocol are loaded when one of its messages is made. langchain-core asks of every model
 whether it is one of pydantic 1, which nothing is before somebody has imported that.
 
+asyncio imports ssl for connections with TLS, which a provider's client opens at its first request:
+both of them are loaded then.
+
 `tests/host/test_unused_libraries.py` compares both with the real libraries.
 """
 
@@ -27,20 +30,28 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+from _thread import RLock
 from collections.abc import Callable, Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_TYPES = "langchain_protocol.protocol"
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object  # importlib.abc loads tempfile and others, and adds nothing at run time
+
+_TYPES = ("langchain_protocol.protocol", "langgraph_sdk.auth.types")
 _DEFERRED = (
-    "langchain_protocol",
-    _TYPES,
-    "langgraph_sdk",
+    *_TYPES,
+    "asyncio.sslproto",
     "filetype",
+    "langchain_protocol",
+    "langgraph_sdk",
+    "langgraph_sdk.auth",
     "prompt_toolkit",
     "snowballstemmer",
+    "ssl",
     "urllib.request",
     "xml.dom.minidom",
 )
@@ -68,7 +79,7 @@ def keep_out() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds the stand-ins and the deferred package before the real ones are found."""
 
     def find_spec(
@@ -97,10 +108,11 @@ class _DeferringLoader(Loader):
         self.real = real
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _DeferredTypes(spec.name) if spec.name == _TYPES else _Deferred(spec.name)
+        return _DeferredTypes(spec.name) if spec.name in _TYPES else _Deferred(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["_real_loader"] = self.real
+        _LOCKS[module.__name__] = RLock()
         if module.__name__ in _BEFORE_ALL:
             importlib.import_module(_BEFORE_ALL[module.__name__])
 
@@ -112,29 +124,46 @@ class _Deferred(ModuleType):
         if name.startswith("__") and name not in ("__all__", "__version__"):
             raise AttributeError(name)  # the import system looks for these; no module has to
         _load(self)
-        return getattr(self, name)
+        return ModuleType.__getattribute__(self, name)
 
 
-def _load(module: _Deferred) -> None:
-    module.__class__ = ModuleType  # type: ignore[assignment]  # a module as any other, from here on
-    module.__dict__.pop("_real_loader").exec_module(module)
+_LOCKS: dict[str, RLock] = {}
+
+
+def _load(module: ModuleType) -> None:
+    """Run the module's own code, once; another thread waits for its end."""
+    with _LOCKS[module.__name__]:
+        real = module.__dict__.pop("_real_loader", None)
+        if real is not None:
+            real.exec_module(module)
+            module.__class__ = ModuleType  # a module as any other, from here on
 
 
 class _DeferredTypes(_Deferred):
-    """A module of types that others name in annotations; it is loaded to make a value of one."""
+    """A module of types that others name in annotations; it is loaded when one is used."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or "_real_loader" not in self.__dict__:
             return super().__getattr__(name)
-
-        def make(_cls: type, *values: Any, **named: Any) -> Any:
-            if isinstance(self, _DeferredTypes):
-                _load(self)
-            return getattr(self, name)(*values, **named)
-
-        made = type(name, (), {"__new__": make, "__module__": self.__name__})
+        made = _DeferredType(name, (), {"__module__": self.__name__})
         self.__dict__[name] = made
         return made
+
+
+class _DeferredType(type):
+    """Stands for a type until a value of it is made or looked for."""
+
+    def __call__(cls, *values: Any, **named: Any) -> Any:
+        return _real(cls)(*values, **named)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _real(cls))
+
+
+def _real(stand_in: _DeferredType) -> Any:
+    module = sys.modules[stand_in.__module__]
+    _load(module)
+    return getattr(module, stand_in.__name__)
 
 
 class _WithoutImports(Loader):

@@ -14,10 +14,9 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from kogniterm import prompts
+from kogniterm import approval, prompts
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
-from kogniterm.approval import repeats, same_command
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -159,7 +158,7 @@ def outcome_unknown(intent: Intent) -> events.Notice:
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
     """Return the runs of unknown outcome that `request` would repeat, as a whole or in part."""
     shell, command = request.effect == "command", journal.redact(request.command)
-    test = repeats if shell else _same_text
+    test = approval.repeats if shell else _same_text
     return tuple(
         run.intent
         for run in journal.state.unsettled
@@ -176,7 +175,7 @@ def runs_settled(
 
     `hosts` are those it runs on, where it runs on other machines.
     """
-    test, command = same_command if shell else _same_text, journal.redact(command)
+    test, command = approval.same_command if shell else _same_text, journal.redact(command)
     return tuple(
         run.intent.request_id
         for run in journal.state.unsettled

@@ -84,6 +84,7 @@ def test_a_scripted_run_loads_none_of_it(tmp_path: Path) -> None:
     status, modules = loaded(*words, home=tmp_path)
     assert status == 0
     assert_kept_out(modules)
+    assert not modules & {"_ssl", "http", "langgraph_sdk.auth.exceptions"}
 
 
 def test_a_run_with_gemini_loads_none_of_it(tmp_path: Path, fake_gemini: FakeGemini) -> None:
@@ -130,6 +131,69 @@ print(kept, langgraph_sdk.__version__, type(langgraph_sdk).__name__)
 """
     assert python(code).startswith("False ")
     assert python(KEEP_OUT + code) == python(code).replace("False", "True")
+
+
+ENCRYPTED = """
+import asyncio, ssl, sys
+print("_ssl" in sys.modules, "SSLProtocol" in vars(asyncio.sslproto))
+def context(side):
+    made = ssl.SSLContext(side)
+    made.maximum_version = ssl.TLSVersion.TLSv1_2
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    made.set_ciphers("AECDH-AES256-SHA:@SECLEVEL=0")  # needs no certificate
+    return made
+async def main():
+    async def echo(reader, writer):
+        writer.write(await reader.readline())
+        writer.close()
+    server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=context(ssl.PROTOCOL_TLS_SERVER))
+    port = server.sockets[0].getsockname()[1]
+    client = context(ssl.PROTOCOL_TLS_CLIENT)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+    writer.write(b"hello\\n")
+    print(await reader.read(), writer.get_extra_info("cipher"))
+    writer.close()
+    server.close()
+asyncio.run(main())
+print(type(ssl).__name__, ssl.__file__, isinstance(asyncio.sslproto, type(sys)))
+"""
+
+
+def test_encrypted_connections_load_what_they_need() -> None:
+    said = [python(before + ENCRYPTED) for before in ("", KEEP_OUT)]
+    assert said[0].startswith("True True\nb'hello")
+    assert said[1] == said[0].replace("True True", "False False", 1)
+
+
+def test_threads_that_use_a_package_at_once_all_see_it_whole() -> None:
+    code = """
+import ssl, sys, threading
+sys.setswitchinterval(1e-6)
+begin, found = threading.Barrier(8), []
+def use():
+    begin.wait()
+    found.append(ssl.create_default_context and ssl.SSLContext)
+threads = [threading.Thread(target=use) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(found), len(set(found)), found[0])
+"""
+    assert python(KEEP_OUT + code) == "8 1 <class 'ssl.SSLContext'>\n"
+
+
+def test_types_of_the_server_are_the_real_ones_where_they_are_used() -> None:
+    code = """
+from langgraph.runtime import BaseUser
+from langgraph_sdk import auth
+class User:
+    identity = display_name = "a"
+    is_authenticated, permissions = True, ()
+    def __getitem__(self, key): return "a"
+    def __contains__(self, key): return True
+    def __iter__(self): return iter(())
+print(isinstance(User(), BaseUser), isinstance(1, BaseUser), auth.types.BaseUser.__module__)
+"""
+    assert python(KEEP_OUT + code) == python(code) == "True False langgraph_sdk.auth.types\n"
 
 
 def test_packages_are_the_real_ones_from_the_first_use_of_a_name() -> None:

@@ -28,6 +28,7 @@ HEAVY = (
     "rich", "pydantic", "pydantic_settings", "langchain_core", "langgraph", "google", "openai",
     "anthropic", "httpx", "yaml", "sqlite3", "tree_sitter", "pygments", "markdown_it", "numpy",
     "kogniterm.runtime.session", "kogniterm.agent.graph", "kogniterm.models.model_registry",
+    "kogniterm.approval.policy.leases", "kogniterm.text.redact",
 )  # fmt: skip
 
 

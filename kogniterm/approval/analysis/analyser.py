@@ -12,11 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
 from kogniterm.approval.analysis.command_options import rules_for
 from kogniterm.approval.analysis.expansion import (
-    NUMBER,
-    TAINTED,
-    Argument,
     Scope,
     any_of,
     assigned,

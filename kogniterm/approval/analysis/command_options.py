@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from kogniterm.approval.analysis.expansion import Argument
+from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOLE, table_lines
 from kogniterm.lazy_dataclasses import dataclass
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
+from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
@@ -37,40 +38,6 @@ from kogniterm.lazy_dataclasses import dataclass
 MAX_BRACES = 64
 _CUT = "\x02"
 _BLANKS = re.compile(r"[ \t\n]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One word after expansion.
-
-    `glob`: it has unquoted glob characters; `split`: it may become none or several words;
-    `tainted`: its holes are filled with data the command reads, so they may be anything;
-    `names`: variables of the environment its holes are filled from.
-    """
-
-    value: str
-    glob: bool = False
-    split: bool = False
-    tainted: bool = False
-    names: tuple[str, ...] = ()
-    inner: tuple[Substitution, ...] = ()
-
-    @property
-    def known(self) -> bool:
-        """Return whether `value` is exactly what the program gets."""
-        return HOLE not in self.value and not self.glob
-
-    @property
-    def maybe_option(self) -> bool:
-        """Return whether it may turn out to be an option though it does not look like one."""
-        if self.glob and self.value[:1] in "*?[":
-            return True
-        # Without quotes it may bring further words with it.
-        return self.tainted and (self.value[:1] == HOLE or (self.split and HOLE in self.value))
-
-
-TAINTED = Argument(HOLE, split=True, tainted=True)
-NUMBER = Argument("0")
 
 
 @dataclass

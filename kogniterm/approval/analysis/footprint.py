@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from kogniterm.approval.analysis.program_call import UNREAD
+from kogniterm.approval.analysis.shared_findings import UNREAD
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import (
     Literal,

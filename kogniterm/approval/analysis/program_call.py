@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import NO_RULES, Parsed, Rules, parse_options
-from kogniterm.approval.analysis.expansion import Argument, Scope, spoken_of
+from kogniterm.approval.analysis.expansion import Scope, spoken_of
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     ResolvedPath,
@@ -29,6 +30,7 @@ from kogniterm.approval.analysis.shared_findings import (
     DELETES_FILE,
     DELETES_MANY,
     DEVICE_PERMISSIONS,
+    UNREAD,
     USES_NETWORK,
     WRITES_DEVICE,
     WRITES_FILE,
@@ -40,8 +42,6 @@ from kogniterm.types import RISK_LABELS, Effect, EffectKind, GitCall, Phrase, Ri
 _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
 _MAX_REASONS = 24
 _MAX_EFFECTS = 400
-UNREAD = ("…",)
-"""The entry among the programs for what could not be read."""
 
 
 def _shown(text: str) -> str:

@@ -16,7 +16,7 @@ import shlex
 from dataclasses import fields, is_dataclass
 
 from kogniterm.approval.analysis.analyser import classify
-from kogniterm.approval.analysis.program_call import UNREAD
+from kogniterm.approval.analysis.shared_findings import UNREAD
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Literal, Node, Opaque, Sequence, Simple, Unknown, Word
 

@@ -17,6 +17,9 @@ EXPOSES_SHELL = "{program} exposes a shell on this machine to the network."
 EXPOSES_PROGRAM = "{program} exposes a program on this machine to the network."
 ENDS_ALL_PROCESSES = "{program} would end every process or process 1."
 
+UNREAD = ("…",)
+"""The entry among the programs of a report for what could not be read."""
+
 DELETES_MANY = "Deletes many files at once: {path}."
 MANY_PERMISSIONS = "Changes the permissions of many files at once: {path}."
 MOVES_MANY = "Moves many files at once: {path}."

@@ -17,9 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal, get_args
 
-from kogniterm.approval.analysis.analyser import classify
+from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options, rule_table, rules_for
-from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import (
     is_inside_repository,
     is_secret,
@@ -142,6 +141,8 @@ class Lease:
             redirected = effect in beside and effect != _CHANGES_REPOSITORY
             if redirected or not self._is_tame(effect):
                 return _wider(effect)
+        from kogniterm.approval.analysis.analyser import classify
+
         # What was found out on the disk, such as a repository's own programs, is asked about.
         plain = classify(report.command, cwd=folder, workspace=self.workspace).reasons
         known = {_reason_key(reason) for reason in plain}
@@ -207,6 +208,8 @@ class Lease:
             return True
         if any("…" in word for word in argv) or not argv or argv[0] in _MOVES:
             return False
+        from kogniterm.approval.analysis.analyser import classify
+
         if classify(shlex.join(argv), cwd=self.folder).label == "safe_readonly":
             return True
         form = form_of(argv)
@@ -395,6 +398,8 @@ def explain(
 
 def asking(report: RiskReport) -> tuple[tuple[str, ...], ...]:
     """Return the programs of a command that do more than read."""
+    from kogniterm.approval.analysis.analyser import classify
+
     return tuple(a for a in report.programs if classify(shlex.join(a)).label != "safe_readonly")
 
 

@@ -23,7 +23,6 @@ from dataclasses import replace
 from datetime import date
 from typing import Any, cast, get_args
 
-from kogniterm.approval.analysis.analyser import classify
 from kogniterm.approval.policy.leases import LEASE_KINDS, Lease, LeaseKind, grant
 from kogniterm.approval.policy.rules import TableError, read_tables
 from kogniterm.errors import SettingsError
@@ -153,6 +152,8 @@ def _lease(item: Mapping[str, Any], texts: Mapping[str, str], place: str) -> Lea
     if kind == "calls":
         report = RiskReport("", "needs_approval", effects=_effects(item.get("effects", [])))
     elif kind != "edits":
+        from kogniterm.approval.analysis.analyser import classify
+
         found = classify(texts["command"], cwd=folder, workspace=workspace)
         report = replace(found, effects=_effects(item.get("effects", [])))
     try:

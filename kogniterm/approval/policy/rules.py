@@ -24,10 +24,8 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-from kogniterm.approval.analysis.analyser import classify
 from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS
-from kogniterm.approval.analysis.program_call import UNREAD
-from kogniterm.approval.programs.git import from_verb
+from kogniterm.approval.analysis.shared_findings import UNREAD
 from kogniterm.errors import SettingsError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
@@ -101,6 +99,8 @@ class Rule:
         name = called(argv[0]) if every else posixpath.basename(argv[0])
         if self.programs and name not in self.programs:
             return False
+        from kogniterm.approval.programs.git import from_verb
+
         forms = [argv[1:]] if every else [argv[1:], from_verb(argv)]
         pattern = self.arguments
         return pattern is None or any(pattern.fullmatch(" ".join(form)) for form in forms)
@@ -274,6 +274,8 @@ def _strings(item: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _check_examples(rule: Rule, item: Mapping[str, Any]) -> None:
+    from kogniterm.approval.analysis.analyser import classify
+
     for key, wanted in (("match", True), ("not_match", False)):
         for example in _strings(item, key):
             report = classify(example)

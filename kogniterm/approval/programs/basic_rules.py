@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import ANY_OTHER, Option, Parsed
-from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     holds_secret_folder,

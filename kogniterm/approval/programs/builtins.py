@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from kogniterm.approval.analysis.expansion import Argument, Scope, prints_number, variable
+from kogniterm.approval.analysis.argument import Argument
+from kogniterm.approval.analysis.expansion import Scope, prints_number, variable
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     hides_tracks,

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.expansion import Argument, programs_in, said
+from kogniterm.approval.analysis.argument import Argument
+from kogniterm.approval.analysis.expansion import programs_in, said
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.programs.basic_rules import ask_unclear, pattern

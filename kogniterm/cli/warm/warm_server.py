@@ -43,6 +43,8 @@ PRELOADED = (
     "kogniterm.cli.warm.warm_session",
     "kogniterm.ui.prompt.terminal_front",
     "kogniterm.runtime.assembly",
+    "kogniterm.approval.analysis.analyser",
+    "kogniterm.approval.analysis.footprint",
 )
 """Modules that lead to most of what a turn imports. The rest, and the client libraries of the
 providers, would take more memory than a server may have that perhaps waits in vain."""

@@ -30,8 +30,6 @@ import socket
 import struct
 import termios
 
-from ptyprocess import PtyProcess, PtyProcessError
-
 from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun, outliving
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
@@ -290,6 +288,8 @@ def open_terminal(
     In the leader everything is closed but the descriptors `kept`, `prepare` is called, and then,
     if it returns, `argv` executed. Raises OSError or SpawnError for what goes wrong there.
     """
+    # Loads shutil and its formats, for which a supervisor without a command has no use.
+    from ptyprocess import PtyProcess, PtyProcessError
 
     def begin() -> None:
         _erase_whole_characters()

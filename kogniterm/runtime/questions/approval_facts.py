@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
-from kogniterm.approval.policy.verdict import ASKED_BY_MODE
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import cut, one_line, render_line
 from kogniterm.types import (
@@ -173,6 +172,8 @@ class ActionFacts:
 
         A deletion stays as a reason, without its paths: it must not seem as harmless as a read.
         """
+        from kogniterm.approval.policy.verdict import ASKED_BY_MODE
+
         said = [*self.report.reasons, *self.verdict.reasons]
         said = [text for text in said if text not in self.refusal]
         if told:

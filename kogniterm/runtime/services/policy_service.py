@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
-from kogniterm.approval import Circumstances, Footprint, Lease, Offer, RuleSet
+from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
+from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
-from kogniterm.approval.analysis.expansion import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.policy.leases import call_offers, edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
@@ -263,7 +263,7 @@ class PolicyService:
 
     def undisturbed(
         self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool
-    ) -> Footprint | None:
+    ) -> approval.Footprint | None:
         """Return what a request reads and changes, if it would run without a question.
 
         None if it would not, or if that is not known for certain: then it runs alone.

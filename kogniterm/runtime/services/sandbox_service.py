@@ -14,7 +14,6 @@ from pathlib import PurePath
 from tempfile import gettempdir
 
 from kogniterm import approval, prompts
-from kogniterm.approval import SandboxFailure
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import Planted, State, planted
 from kogniterm.lazy_dataclasses import dataclass
@@ -59,7 +58,7 @@ class SandboxService:
 
     box: Sandbox | None
     always: bool = False
-    stopped: dict[str, SandboxFailure] = field(default_factory=dict)
+    stopped: dict[str, approval.SandboxFailure] = field(default_factory=dict)
     told: bool = False
     temporary: str = ""
     """The private /tmp of the session, which the executor makes."""
@@ -164,7 +163,7 @@ class SandboxService:
         why = Phrase(
             "Needs processes or services of this machine, which the sandbox does not show."
         )
-        self.stopped[command] = SandboxFailure("process", names, why)
+        self.stopped[command] = approval.SandboxFailure("process", names, why)
         later = "" if asks else f" Propose {names} alone; the user can approve it outside."
         return [
             f"{names} saw the sandbox, not this machine: its processes, network and services are "

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field, replace
 from typing import Protocol
 
-from kogniterm.approval import Footprint, disjoint
+from kogniterm import approval
 from kogniterm.execution.executor import CommandExecutor, Lane
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.lazy_dataclasses import dataclass
@@ -46,7 +46,7 @@ class Judging(Protocol):
 
     def undisturbed(
         self, request: ActionRequest, modes: SessionModes, cwd: str, *, at_prompt: bool
-    ) -> Footprint | None:
+    ) -> approval.Footprint | None:
         """Return it, or None where the request runs alone."""
 
 
@@ -75,19 +75,21 @@ class SideBySide:
             return ()
         left = count.budget.left("commands")
         found: list[ActionRequest] = []
-        taken: list[Footprint] = []
+        taken: list[approval.Footprint] = []
         for request in pending[: self.most]:
             commands = sum(one.effect == "command" for one in (*found, request))
             if left is not None and commands > left:
                 break
             touched = self._footprint(gate, request, io)
-            if touched is None or not all(disjoint(touched, other) for other in taken):
+            if touched is None or not all(approval.disjoint(touched, other) for other in taken):
                 break
             found.append(request)
             taken.append(touched)
         return found if len(found) > 1 else ()
 
-    def _footprint(self, gate: Gate, request: ActionRequest, io: TurnIO) -> Footprint | None:
+    def _footprint(
+        self, gate: Gate, request: ActionRequest, io: TurnIO
+    ) -> approval.Footprint | None:
         command, cwd = request.effect == "command", self.executor.cwd
         if command and not (request.tool == EXECUTE_COMMAND and self.executor.has_plain_shell):
             return None
