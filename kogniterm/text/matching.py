@@ -12,7 +12,7 @@ import base64
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 FEWEST = 4
 """Letters and digits a text must have to be found by its words; one with fewer ("C++ !") would
@@ -61,19 +61,26 @@ _STORED_GAP = (
 _INSIDE = rf"(?>{_SEQUENCE}|[{_HIDDEN}])*"
 _BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _BASE64_OR_BLANK = bytes(ord("x" if byte in _BASE64 else " ") for byte in range(256))
-_PIECE = re.compile(
-    rf"(?P<kept>{_SEQUENCE}|[{_HIDDEN}]|{_ESCAPED_GAP})"
-    r"|\\{1,8}(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[0-7]{3})|%[0-9a-f]{2}|(?P<sign>[\W_])|.",
-    re.IGNORECASE | re.DOTALL,
-)
-"""A piece of a text that was found: something between its words, a letter, an escaped letter."""
 _COLOUR = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]")
-_UNSEEN = re.compile(f"{_SEQUENCE}|[{_HIDDEN}]", re.IGNORECASE)
-_STORED_UNSEEN = re.compile(_SEQUENCE, re.IGNORECASE)
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9]{2,}")
 _WRITTEN_HINTS = ("\\u00", "\\u20", "\\ufeff", "\\x1b", "\\033", "\\e", "\\U00", "\\X1B", "\\E")
 _HINTS = ("\x1b", *_HIDDEN)
 _SHOWN = re.compile(f"[\x9b{_INVISIBLE}]")
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    """Return a piece of a text that was found: a gap of its words, a letter, an escaped letter."""
+    return re.compile(
+        rf"(?P<kept>{_SEQUENCE}|[{_HIDDEN}]|{_ESCAPED_GAP})"
+        r"|\\{1,8}(?:u[0-9a-f]{4}|x[0-9a-f]{2}|[0-7]{3})|%[0-9a-f]{2}|(?P<sign>[\W_])|.",
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+@cache
+def _unseen(*, stored: bool) -> re.Pattern[str]:
+    return re.compile(_SEQUENCE if stored else f"{_SEQUENCE}|[{_HIDDEN}]", re.IGNORECASE)
 
 
 def decoded(data: bytes) -> str:
@@ -171,7 +178,7 @@ def without_letters(text: str) -> str | None:
     None where only blanks and punctuation stand between the letters.
     """
     parts, plain = [], True
-    for piece in _PIECE.finditer(text):
+    for piece in _piece().finditer(text):
         if piece["kept"] is None and piece["sign"] is None:
             parts.append("-" * len(encoded(piece[0])))
         else:
@@ -219,7 +226,7 @@ def shown(text: str, *, stored: bool = False) -> str:
     text = _COLOUR.sub("", text)
     if not _has_unseen(text):
         return text
-    return (_STORED_UNSEEN if stored else _UNSEEN).sub("", text)
+    return _unseen(stored=stored).sub("", text)
 
 
 def _forms(text: str) -> Iterator[_Form]:

@@ -27,12 +27,13 @@ from kogniterm.text.secret_patterns import (
     STRONG,
     SURE,
     VALUE_AFTER,
-    VENDOR_STARTS,
+    VENDOR_DIGITS,
+    VENDOR_WORDS,
     WEAK,
     context_pattern,
     is_written,
     spoken_secrets,
-    vendor_token,
+    vendor_tokens,
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_]+")
@@ -199,13 +200,18 @@ def _cut_keys(text: str, lowered: str) -> Iterator[Secret]:
 
 
 def _vendor_tokens(text: str) -> Iterator[Secret]:
-    for starts in VENDOR_STARTS:
+    for starts in (VENDOR_WORDS, VENDOR_DIGITS):
         end = 0
         for start in starts.finditer(text):
-            token = vendor_token().match(text, start.start()) if start.start() >= end else None
-            if token is not None:
-                end = token.end()
-                yield Secret(token.start(), end, token.lastgroup or "token")
+            at = start.start()
+            if at < end:
+                continue
+            for kind, pattern in vendor_tokens(start[0] if starts is VENDOR_WORDS else ""):
+                token = pattern.match(text, at)
+                if token is not None:
+                    end = token.end()
+                    yield Secret(at, end, kind)
+                    break
 
 
 def _stretches(lowered: str, words: tuple[str, ...], beyond: int) -> Iterator[tuple[int, int]]:

@@ -32,10 +32,26 @@ _VENDOR_TOKENS = _rows("tokens")
 
 
 @cache
-def vendor_token() -> re.Pattern[str]:
-    """Return the tokens themselves, for `match` where one may start."""
-    tokens = "|".join(f"(?P<{kind}>{pattern})" for kind, _, pattern in _VENDOR_TOKENS)
-    return re.compile(rf"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:{tokens})")
+def vendor_tokens(start: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the kinds of token that may begin like `start`, a match of `VENDOR_WORDS`.
+
+    All kinds for "". Each has its pattern, for `match` where one may start. Most texts have a few
+    starts and no token, so only the patterns of these are made.
+    """
+    return tuple(
+        (kind, _token(pattern))
+        for kind, words, pattern in _VENDOR_TOKENS
+        if not start or any(_one_begins_the_other(word, start) for word in words.split())
+    )
+
+
+def _one_begins_the_other(word: str, other: str) -> bool:
+    return word.startswith(other) or other.startswith(word)
+
+
+@cache
+def _token(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:{pattern})")
 
 
 def _starts() -> Iterator[str]:
@@ -46,14 +62,13 @@ def _starts() -> Iterator[str]:
         yield f"{letter}(?<![A-Za-z0-9_].)(?:{rests})"
 
 
-VENDOR_STARTS = (
-    re.compile("|".join(_starts())),
-    re.compile(
-        r"[0-9a-fMNO](?<![A-Za-z0-9_].)"
-        r"(?:[0-9a-f]{31}-|(?<=[MNO])[A-Za-z\d_-]{23,27}\.|\d{7,9}:AA)"
-    ),
+VENDOR_WORDS = re.compile("|".join(_starts()))
+"""The words that vendors' tokens begin with: far quicker than trying every shape at every word."""
+VENDOR_DIGITS = re.compile(
+    r"[0-9a-fMNO](?<![A-Za-z0-9_].)"
+    r"(?:[0-9a-f]{31}-|(?<=[MNO])[A-Za-z\d_-]{23,27}\.|\d{7,9}:AA)"
 )
-"""The beginnings of vendors' tokens: far quicker than trying every shape at every word."""
+"""The beginnings of those that begin with no word."""
 
 _QUOTE = r"[\"']?"
 _PIECES = {

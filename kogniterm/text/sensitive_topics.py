@@ -55,7 +55,7 @@ _THING = (
     r"|repo|server|cluster|in the (?:code|data|table)|column|tabla|columna|datos|proyecto|servicio"
     r"|aplicacion))\b"
 )
-_HEALTH = (
+_WITH_CONDITION = (
     # A user with a condition; a capitalised name counts as a user.
     rf"\b(?i:{_WHO})\b(?:[ ,]+[\w'-]+){{0,4}}?[ ']+(?i:{_HAS})\b(?: [\w'-]+){{0,4}}?"
     rf" (?i:{_CONDITION})\b(?i:{_THING})",
@@ -66,6 +66,8 @@ _HEALTH = (
     r"(?:tengo|tiene|tuve|tuvo|padezco|padece|sufro|sufre|soy|es|estoy|esta|tomo|toma)"
     rf" (?:[\w'-]+ ){{0,4}}?{_CONDITION}\b{_THING}",
     rf"(?i)\b(?:my|his|her|our|mi|mis|su|sus)(?: \w+)? (?:{_CONDITION})\b{_THING}",
+)
+_HEALTH = (
     r"(?i)\b(?:me|le|fue|esta) (?:han )?diagnostica(?:d[oa]|ron)\b",
     r"(?i)\b(?:my|his|her|their|mi|su|[a-z]+'s) (?:\w+ )?(?:diagnosis|diagnostico"
     r"|medical (?:history|record)|historial medico|blood type|blood group|tipo de sangre"
@@ -101,13 +103,8 @@ _BELIEF = (
 _LONGEST = 4000
 
 
-@cache
-def _kinds() -> tuple[tuple[str, tuple[re.Pattern[str], ...]], ...]:
-    """Return the patterns of each kind, compiled once there is something to remember."""
-    return tuple(
-        (kind, tuple(map(re.compile, shapes)))
-        for kind, shapes in (("health", _HEALTH), ("belief", _BELIEF))
-    )
+_compiled = cache(re.compile)
+"""Patterns are compiled when there is something to remember that they are searched in."""
 
 
 def personal_kind(statement: str) -> str | None:
@@ -117,6 +114,13 @@ def personal_kind(statement: str) -> str | None:
     """
     spread = unicodedata.normalize("NFD", statement[:_LONGEST].replace("’", "'"))
     plain = " ".join("".join(one for one in spread if not unicodedata.combining(one)).split())
-    return next(
-        (kind for kind, shapes in _kinds() if any(shape.search(plain) for shape in shapes)), None
-    )
+    if _found(_HEALTH, plain):
+        return "health"
+    # The long patterns hold this one, and few statements name a condition at all.
+    if _found((f"(?i){_CONDITION}",), plain) and _found(_WITH_CONDITION, plain):
+        return "health"
+    return "belief" if _found(_BELIEF, plain) else None
+
+
+def _found(patterns: tuple[str, ...], text: str) -> bool:
+    return any(_compiled(pattern).search(text) for pattern in patterns)

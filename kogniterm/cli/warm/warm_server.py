@@ -48,8 +48,8 @@ PRELOADED = (
 )
 """Modules that lead to most of what a turn imports. The rest, and the client libraries of the
 providers, would take more memory than a server may have that perhaps waits in vain."""
-_SAMPLE = "Always answer in English. password=0 ghp_0"
-"""Text that uses the patterns that every turn needs."""
+_SAMPLE = "I always do this with asthma. password=0 ghp_0 00000000:AA"
+"""Text that has the patterns made that turns need: it begins like what each of them looks for."""
 _TO_GROUP = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 """Signals of a terminal, which reach everything in its foreground job."""
 _ENDING = {signal.SIGTERM}

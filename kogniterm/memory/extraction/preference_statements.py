@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +45,7 @@ def _table() -> dict[str, Any]:
 
 @cache
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"@(\w+)@", _listed, text), re.IGNORECASE)
+    return re.compile(re.sub(r"@(\w+)@", _listed, text))
 
 
 def _listed(name: re.Match[str]) -> str:
@@ -86,8 +85,10 @@ def _stated(sentence: str) -> tuple[Stated, bool] | None:
         return None
     said, kept, standing, scope = _without_marks(said, kept)
     for frame in _frames():
-        match = frame.pattern.fullmatch(said)
-        if match is None or not (standing or frame.alone):
+        if not (standing or frame.alone):
+            continue
+        match = _pattern(frame.pattern).fullmatch(said)
+        if match is None:
             continue
         value = frame.value or _value(frame, match, kept)
         if frame.cased and not value[0].isupper():
@@ -123,7 +124,7 @@ class _Frame:
     """A form of sentence; `alone` ones need no word like "always"."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: str
     value: str = ""
     alone: bool = False
     cased: bool = False
@@ -131,12 +132,7 @@ class _Frame:
 
 @cache
 def _frames() -> tuple[_Frame, ...]:
-    return tuple(_read_frames())
-
-
-def _read_frames() -> Iterator[_Frame]:
-    for row in _table()["frames"]:
-        yield _Frame(**{**row, "pattern": _pattern(row["pattern"])})
+    return tuple(_Frame(**row) for row in _table()["frames"])
 
 
 def _value(frame: _Frame, match: re.Match[str], kept: str) -> str:
