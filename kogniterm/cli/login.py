@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 async def _at_terminal(
     args: argparse.Namespace, settings: Settings, paths: Paths, provider: Provider | None
 ) -> bool:
-    from kogniterm.cli.text_output import UserScreen
+    from kogniterm.cli.user_screen import UserScreen
     from kogniterm.settings import environment, quick
     from kogniterm.ui.set_up import SetUp
 

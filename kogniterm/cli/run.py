@@ -412,7 +412,7 @@ def _front(args: argparse.Namespace) -> RunFront:
     out = sys.stdout if args.output == "text" else None
     keys = keyboard() if sys.stderr.isatty() else None
     if keys is not None:
-        from kogniterm.cli.text_output import UserScreen
+        from kogniterm.cli.user_screen import UserScreen
         from kogniterm.settings import environment, quick
 
         on_screen = out is not None and out.isatty()

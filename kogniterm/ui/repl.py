@@ -503,7 +503,7 @@ class Repl:
     async def _end_jobs(self) -> None:
         """End what commands left running and is not to stay; say what became of it."""
         if self._session is not None:
-            from kogniterm.ui.screen.status_line import left_texts
+            from kogniterm.ui.turn_words import left_texts
 
             left = await asyncio.to_thread(self._session.end_jobs)
             for text in left_texts(left):

@@ -203,7 +203,7 @@ def _plain(entry: AuditEntry) -> dict[str, object]:
 def _story(entry: AuditEntry) -> list[str]:
     """Return a few lines to read from top to bottom."""
     from kogniterm.text.visible import render
-    from kogniterm.ui.screen.tool_lines import tool_label
+    from kogniterm.ui.tool_words import tool_label
 
     shown = render(entry.command or entry.proposed)
     lines = [

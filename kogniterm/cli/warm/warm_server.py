@@ -39,7 +39,7 @@ REQUEST_SECONDS = 2.0
 PRELOADED = (
     "kogniterm.cli.main",
     "kogniterm.cli.open_prompt",
-    "kogniterm.cli.text_output",
+    "kogniterm.cli.user_screen",
     "kogniterm.cli.warm.warm_session",
     "kogniterm.ui.prompt.terminal_front",
     "kogniterm.runtime.assembly",

@@ -46,7 +46,7 @@ from kogniterm.ui.questions.question import (
 from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.diffs import diff, relative, words
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.screen.tool_lines import edit_words
+from kogniterm.ui.tool_words import edit_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession

@@ -26,11 +26,12 @@ from kogniterm.ui.screen.diffs import diff, named_apart
 from kogniterm.ui.screen.host_lines import HostProgress, host_answers
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
-from kogniterm.ui.screen.status_line import Retry, Status, again, left_texts
+from kogniterm.ui.screen.status_line import Retry, Status
 from kogniterm.ui.screen.surface import Attention, Surface
 from kogniterm.ui.screen.thoughts import Thoughts
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
 from kogniterm.ui.screen_preferences import ThoughtsName
+from kogniterm.ui.turn_words import again, left_texts
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8

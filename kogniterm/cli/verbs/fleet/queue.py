@@ -165,7 +165,7 @@ def _asked(
     """Ask at the terminal. Raises `UsageError` without one."""
     from kogniterm.cli.options import flags_of
     from kogniterm.cli.run import keyboard
-    from kogniterm.cli.text_output import UserScreen
+    from kogniterm.cli.user_screen import UserScreen
     from kogniterm.settings import environment, quick
 
     keys = keyboard() if sys.stderr.isatty() and sys.stdin.isatty() else None

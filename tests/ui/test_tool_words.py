@@ -11,7 +11,7 @@ from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.tools.tool_registry import session_tools
 from kogniterm.types import events as ev
-from kogniterm.ui.screen.tool_lines import edit_words, tool_label, tool_words
+from kogniterm.ui.tool_words import edit_words, tool_label, tool_words
 from tests.support.language import in_spanish
 from tests.ui.screen.test_renderer import begin, lines
 

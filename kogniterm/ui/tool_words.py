@@ -1,0 +1,216 @@
+"""Words for tools and sub-agents: what they do and to what. Needs no drawing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kogniterm.storage.folders import seen_from
+from kogniterm.text.visible import one_line, render
+from kogniterm.types import Phrase
+from kogniterm.ui.locale import _, plural, translate
+
+EDITS = frozenset({"edit_file", "write_file"})
+"""Tools whose result says what they did, and to which file."""
+_EDIT = re.compile(r"(edit|create|Wrote) (.+) \(\+(\d+) -(\d+) lines\)\.?", re.DOTALL)
+"""The sentence in which these tools tell the model what an edit would do or did."""
+
+
+def tool_label(name: str) -> str:
+    """Return what the tool `name` does; a tool of a server or an extension keeps its name."""
+    label = _LABELS.get(name)
+    return translate(label) if label is not None else _shown(name)
+
+
+def edit_words(told: str, folder: str = "") -> str:
+    """Return what an edit would do or did in the user's language; other texts as they are."""
+    found = _EDIT.fullmatch(told)
+    if found is None:
+        return told
+    words = {
+        "edit": _("edit {path} (+{added} -{removed} lines)"),
+        "create": _("create {path} (+{added} -{removed} lines)"),
+        "Wrote": _("Wrote {path} (+{added} -{removed} lines)"),
+    }[found[1]]
+    path = seen_from(folder, found[2]) if folder else found[2]
+    return words.format(path=path, added=found[3], removed=found[4])
+
+
+def agent_label(number: int, task: str, name: str = "") -> str:
+    """Return what the screen calls a sub-agent, or a custom command that runs commands."""
+    values = {"number": number, "task": one_line(task, 100), "name": one_line(name, 40)}
+    if name.startswith("/"):
+        return _("custom command {task}").format(**values)
+    if name:
+        return _("sub-agent {number}, {name}: {task}").format(**values)
+    return _("sub-agent {number}: {task}").format(**values)
+
+
+LONGEST = 300
+"""Characters of one value that are shown at most; the line is cut at the screen's width too."""
+_UNTOLD = frozenset({"purpose", "quote"})
+"""Arguments that are reasons for the call, not what it is about."""
+
+Given = Mapping[str, Any]
+
+
+def tool_words(name: str, arguments: str, *, strict: bool = False) -> str:
+    """Return `arguments`, a JSON object, of the tool `name` on one line; empty without any.
+
+    In a `strict` call they are empty unless they are what the tool takes.
+    """
+    if strict and name not in _WORDS:
+        return ""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        return "" if strict else _shown(arguments)
+    words = _WORDS.get(name, _named)
+    try:
+        return words(given)
+    except (KeyError, TypeError, ValueError):
+        return "" if strict else _named(given)
+
+
+def _shown(value: object) -> str:
+    """Return `value` on one line, hidden characters made visible."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    # Cut before it is looked at: a value may be a whole file.
+    cut = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return " ".join(render(cut).split())
+
+
+def _quoted(value: object) -> str:
+    return f'"{_shown(value)}"'
+
+
+def _named(given: Given) -> str:
+    """Return any tool's arguments."""
+    return ", ".join(
+        f"{_shown(name)}: {_shown(value)}"
+        for name, value in given.items()
+        if name not in _UNTOLD and value not in ("", None)
+    )
+
+
+def _lines(given: Given, usual: int) -> str:
+    """Return which lines of a file, where the call names any; empty for its beginning."""
+    if "start" not in given and "lines" not in given:
+        return ""
+    start, count = int(given.get("start", 1)), int(given.get("lines", usual))
+    if start < 0:
+        return ", " + plural("last line", "last {count} lines", -start)
+    if count == 1:
+        return ", " + _("line {number}").format(number=start)
+    return ", " + _("lines {first}-{last}").format(first=start, last=start + count - 1)
+
+
+def _read_file(given: Given) -> str:
+    return _shown(given["path"]) + _lines(given, 250)
+
+
+def _read_output(given: Given) -> str:
+    where = _shown(given["path"]) + _lines(given, 100)
+    if not given.get("pattern"):
+        return where
+    return _("{what} in {where}").format(what=_quoted(given["pattern"]), where=where)
+
+
+def _below(what: str, given: Given) -> str:
+    """Return `what`, and the folder unless it is the one the session works in."""
+    where = given.get("path", ".")
+    if where in ("", "."):
+        return what
+    return _("{what} in {where}").format(what=what, where=_shown(where))
+
+
+def _search_text(given: Given) -> str:
+    found = _below(_quoted(given["pattern"]), given)
+    return f"{found}, {_shown(given['glob'])}" if given.get("glob") else found
+
+
+def _find_files(given: Given) -> str:
+    return _below(_shown(given.get("glob", "*")), given)
+
+
+def _recall_history(given: Given) -> str:
+    if given.get("entry") is not None:
+        return _("entry {number}").format(number=int(given["entry"]))
+    return _quoted(given["words"])
+
+
+def _web_fetch(given: Given) -> str:
+    start = int(given.get("start", 0))
+    address = _shown(given["url"])
+    if not start:
+        return address
+    return f"{address}, " + _("from character {number}").format(number=start)
+
+
+def _github(given: Given) -> str:
+    number = given.get("number")
+    what = f"#{int(number)}" if number is not None else _shown(given.get("path", ""))
+    return " ".join(part for part in (_shown(given["action"]), _shown(given["repo"]), what) if part)
+
+
+def _jobs(given: Given) -> str:
+    return " ".join(_shown(given[key]) for key in ("action", "id") if given.get(key))
+
+
+def _one(key: str, shown: Callable[[object], str]) -> Callable[[Given], str]:
+    return lambda given: shown(given[key])
+
+
+_WORDS: Mapping[str, Callable[[Given], str]] = {
+    "read_file": _read_file,
+    "write_file": _one("path", _shown),
+    "edit_file": _one("path", _shown),
+    "read_output": _read_output,
+    "search_text": _search_text,
+    "find_files": _find_files,
+    "recall_history": _recall_history,
+    "recall": _one("question", _quoted),
+    "remember": _one("text", _quoted),
+    "forget": _one("id", _shown),
+    "calculate": _one("formula", _shown),
+    "web_fetch": _web_fetch,
+    "web_search": _one("query", _quoted),
+    "find_tools": _one("query", _quoted),
+    "call_tool": _one("tool", _shown),
+    "use_skill": _one("name", _shown),
+    "github": _github,
+    "jobs": _jobs,
+    "delegate": _one("task", _shown),
+    "complete_step": _one("step", _shown),
+}
+
+_LABELS: Mapping[str, Phrase] = {
+    "read_file": Phrase("Read"),
+    "write_file": Phrase("Write"),
+    "edit_file": Phrase("Edit"),
+    "read_output": Phrase("Read output"),
+    "search_text": Phrase("Search for"),
+    "find_files": Phrase("Find files"),
+    "recall_history": Phrase("Read this session:"),
+    "recall": Phrase("Search memory:"),
+    "remember": Phrase("Remember"),
+    "forget": Phrase("Forget memory"),
+    "calculate": Phrase("Calculate"),
+    "web_fetch": Phrase("Fetch"),
+    "web_search": Phrase("Search the web for"),
+    "find_tools": Phrase("Find tools for"),
+    "call_tool": Phrase("Call"),
+    "use_skill": Phrase("Use skill"),
+    "github": Phrase("Look up on GitHub:"),
+    "jobs": Phrase("Background jobs:"),
+    "delegate": Phrase("Start a sub-agent:"),
+    "execute_command": Phrase("Run"),
+    "run_on_hosts": Phrase("Run on hosts:"),
+    "ask_user": Phrase("Ask you"),
+    "make_plan": Phrase("Make a plan"),
+    "complete_step": Phrase("Complete plan step"),
+}
