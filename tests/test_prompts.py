@@ -176,9 +176,9 @@ def test_an_argument_that_a_tool_does_not_have_is_an_error(folder: Path) -> None
     put(folder, "tools", "## make_plan\nPlan.\n\n- gaol: x\n")
     with pytest.raises(SettingsError, match="the tool make_plan has no argument gaol"):
         prompts.described(MAKE_PLAN)
-    put(folder, "tools", "## read_output\nRead.\n\n- pathe: x\n")
-    with pytest.raises(SettingsError, match="the tool read_output has no argument pathe"):
-        prompts.argument_schema("read_output", {"properties": {"path": {"type": "string"}}})
+    put(folder, "tools", "## read_file\nRead.\n\n- pathe: x\n")
+    with pytest.raises(SettingsError, match="the tool read_file has no argument pathe"):
+        prompts.argument_schema("read_file", {"properties": {"path": {"type": "string"}}})
 
 
 def test_a_file_that_is_too_large_or_no_text_is_an_error(folder: Path) -> None:

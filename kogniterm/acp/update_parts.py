@@ -30,7 +30,6 @@ _KINDS: Mapping[str, ToolKind] = {
     "edit_file": "edit",
     "write_file": "edit",
     "read_file": "read",
-    "read_output": "read",
     "recall_history": "read",
     "recall": "search",
     "search_text": "search",

@@ -298,7 +298,7 @@ def command_text(result: CommandResult) -> str:
     if result.waiting is not None:
         lines.append(f"[{_diagnosis(result.waiting)}]")
     if result.omitted_bytes and result.output_path:
-        lines.append(f"[{result.omitted_bytes} bytes left out; read_output {result.output_path}]")
+        lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
     lines.extend(
         f"[job {job.id} still runs ({job.fate_text}): {job.command}]" for job in result.jobs

@@ -296,6 +296,10 @@ class OutputStore:
         self._quota = quota_bytes
         self._max_age = max_age
 
+    def holds(self, path: Path) -> bool:
+        """Return whether `path`, without links, is a kept output."""
+        return path.is_relative_to(self._folder.resolve()) and path.is_file()
+
     def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> OutputPage:
         """Return at most `count` lines from `start_line` on; a negative start counts from the end.
 

@@ -1,22 +1,23 @@
 """`read_file`, `write_file` and `edit_file`.
 
-Text files are read by line ranges, images as they are. An edit is proposed as a diff, approved
-like a command, and applied whole or not at all. What is approved is what is written: the content
-is worked out when the edit is proposed, and the edit is refused when the file is no longer what
-it was then, or when the model read it.
+Text files and the kept outputs of commands are read by line ranges, images as they are. An edit is
+proposed as a diff, approved like a command, and applied whole or not at all. What is approved is
+what is written: the content is worked out when the edit is proposed, and the edit is refused when
+the file is no longer what it was then, or when the model read it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from pydantic import Field
 
@@ -39,10 +40,51 @@ MAX_CHARS = 24_000
 SNIFF = 8_192
 
 
-class ReadArguments(PathArguments):
-    """Lines of a file."""
+class OutputPage(Protocol):
+    """Lines of an output, and whether others follow."""
 
-    start: int = Field(default=1, ge=1)
+    @property
+    def last(self) -> int:
+        """Number of the last line."""
+
+    @property
+    def text(self) -> str:
+        """The lines."""
+
+    @property
+    def more(self) -> bool:
+        """Return whether others follow."""
+
+
+class OutputMatch(Protocol):
+    """A line that matches."""
+
+    @property
+    def line(self) -> int:
+        """Its number."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+
+
+class Outputs(Protocol):
+    """The kept outputs, by the path that the result of a command names."""
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path is that of an output."""
+
+    def page(self, path: Path, start_line: int = 1, count: int = 200) -> OutputPage:
+        """Return lines from `start_line` on; a negative start counts from the end."""
+
+    def search(self, path: Path, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
+        """Return lines that match a regular expression. Raises `ToolError` for an invalid one."""
+
+
+class ReadArguments(PathArguments):
+    """Lines of a file; a negative `start` counts from the end."""
+
+    start: int = 1
     lines: int = Field(default=250, ge=1, le=MAX_LINES)
 
 
@@ -51,11 +93,12 @@ def read_file(
     workspace: str,
     is_secret: Callable[[str], bool],
     versions: FileVersions,
+    outputs: Outputs,
     readable: Callable[[Path], bool] = lambda path: False,
 ) -> SchemaTool[ReadArguments]:
     """Return the tool; what is outside `workspace`, or secret, is read after approval only.
 
-    Other files that are `readable` are not asked about.
+    Kept `outputs`, and other files that are `readable`, are not asked about.
     """
 
     def place(arguments: ReadArguments) -> Path:
@@ -66,10 +109,12 @@ def read_file(
         inside = real.is_relative_to(os.path.realpath(workspace))
         if inside and not is_secret(str(real)):
             return "none"
-        return "none" if not inside and readable(real) else "read"
+        return "none" if not inside and (outputs.holds(real) or readable(real)) else "read"
 
     async def run(arguments: ReadArguments) -> str | Observation:
         path = place(arguments)
+        if outputs.holds(path):
+            return await asyncio.to_thread(_output, outputs, path, arguments)
         try:
             with _opened(path) as file:
                 return read_image(file, path) or _text(file, path, arguments, versions)
@@ -85,6 +130,13 @@ def read_file(
         describe=lambda arguments: (f"read {place(arguments)}", ""),
         settle=lambda arguments: with_real_path(cwd(), arguments),
     )
+
+
+def _output(outputs: Outputs, path: Path, arguments: ReadArguments) -> str:
+    page = outputs.page(path, arguments.start, arguments.lines)
+    if not page.text:
+        return "[no such line]"
+    return f"{page.text}\n[more from line {page.last + 1}]" if page.more else page.text
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -136,7 +188,10 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
 
 
 def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
-    """Return numbered lines of the open `file` at `path`. Raises `ToolError` if it is no text."""
+    """Return numbered lines of the open `file` at `path`; a negative `start` is from the end.
+
+    Raises `ToolError` if it is no text.
+    """
     if b"\0" in file.read(SNIFF):
         raise ToolError(
             "{path} is binary ({size} bytes); use a command such as file or xxd.",
@@ -144,7 +199,10 @@ def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
             size=_size(file),
         )
     file.seek(0)
-    return _numbered(file, start, count)
+    if start < 0:
+        start += 1 + sum(1 for _line in file)
+        file.seek(0)
+    return _numbered(file, max(start, 1), count)
 
 
 def _size(file: BinaryIO) -> int:

@@ -23,6 +23,7 @@ from kogniterm.host.safe_files import listable, open_file, read_regular, working
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.tools.base import Arguments, SchemaTool
+from kogniterm.tools.file_tools import Outputs
 from kogniterm.tools.workspace_paths import mode_of, real_path, unreadable
 
 MAX_RESULTS = 200
@@ -52,14 +53,17 @@ class FindArguments(Arguments):
 
 
 def search_text(
-    cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool]
+    cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool], outputs: Outputs
 ) -> SchemaTool[TextArguments]:
     """Return the tool that finds lines in files, but for those that may hold secrets.
 
-    Reading one of these is asked for, and a search never is.
+    Reading one of these is asked for, and a search never is. Kept `outputs` are searched, too.
     """
 
     async def run(arguments: TextArguments) -> str:
+        named = real_path(cwd(), arguments.path)
+        if outputs.holds(named):
+            return await asyncio.to_thread(_in_output, outputs, named, arguments)
         root = _inside(cwd(), workspace, arguments.path)
         if is_secret(str(root)):
             raise ToolError(
@@ -76,6 +80,12 @@ def search_text(
             ) from None
 
     return SchemaTool("search_text", TextArguments, run)
+
+
+def _in_output(outputs: Outputs, path: Path, arguments: TextArguments) -> str:
+    pattern = f"(?i:{arguments.pattern})" if arguments.ignore_case else arguments.pattern
+    found = outputs.search(path, pattern, limit=MAX_RESULTS + 1)
+    return _listing([f"{one.line}: {one.text[:MAX_LINE]}" for one in found], "no match")
 
 
 def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArguments]:

@@ -1,7 +1,7 @@
 """Tools over the session's own data, through ports that the session provides.
 
-`read_output` and `recall_history` read its past, `ask_user` asks its user, `recall`, `remember`
-and `forget` use long-term memory.
+`recall_history` reads its past, `ask_user` asks its user, `recall`, `remember` and `forget` use
+long-term memory.
 """
 
 from __future__ import annotations
@@ -48,79 +48,6 @@ def recall_history(history: HistoryPort) -> SchemaTool[HistoryArguments]:
     return SchemaTool(
         "recall_history",
         HistoryArguments,
-        run,
-    )
-
-
-MAX_LINES = 400
-
-
-class OutputPage(Protocol):
-    """Lines of an output, and whether others follow."""
-
-    @property
-    def last(self) -> int:
-        """Number of the last line."""
-
-    @property
-    def text(self) -> str:
-        """The lines."""
-
-    @property
-    def more(self) -> bool:
-        """Return whether others follow."""
-
-
-class OutputMatch(Protocol):
-    """A line that matches."""
-
-    @property
-    def line(self) -> int:
-        """Its number."""
-
-    @property
-    def text(self) -> str:
-        """The line."""
-
-
-class Outputs(Protocol):
-    """The kept outputs, by the path an observation names. Raises `ToolError` kinds."""
-
-    def page(self, path: str, start_line: int = 1, count: int = 200) -> OutputPage:
-        """Return lines from `start_line` on; a negative start counts from the end."""
-
-    def search(self, path: str, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
-        """Return lines that match a regular expression."""
-
-
-class OutputArguments(Arguments):
-    """Lines of a kept output."""
-
-    path: str
-    start: int = 1
-    lines: int = Field(default=100, ge=1, le=MAX_LINES)
-    pattern: str | None = None
-
-
-def read_output(outputs: Outputs) -> SchemaTool[OutputArguments]:
-    """Return the tool over the kept outputs."""
-
-    async def run(arguments: OutputArguments) -> str:
-        if arguments.pattern is not None:
-            found = await asyncio.to_thread(
-                outputs.search, arguments.path, arguments.pattern, limit=arguments.lines
-            )
-            return (
-                "\n".join(f"{match.line}: {match.text}" for match in found) or "[no line matches]"
-            )
-        page = outputs.page(arguments.path, arguments.start, arguments.lines)
-        if not page.text:
-            return "[no such line]"
-        return f"{page.text}\n[more from line {page.last + 1}]" if page.more else page.text
-
-    return SchemaTool(
-        "read_output",
-        OutputArguments,
         run,
     )
 

@@ -15,7 +15,7 @@ from kogniterm.tools.command_tools import (
     job_tool,
     run_on_hosts,
 )
-from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
+from kogniterm.tools.file_tools import FileVersions, Outputs, edit_file, read_file, write_file
 from kogniterm.tools.github import github
 from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
 from kogniterm.tools.net import NetClient
@@ -24,11 +24,9 @@ from kogniterm.tools.session_tools import (
     ForgetPort,
     HistoryPort,
     MemoryPort,
-    Outputs,
     UserPort,
     ask_user,
     forget,
-    read_output,
     recall,
     recall_history,
     remember,
@@ -71,12 +69,13 @@ def session_tools(
     client = NetClient()
     tools: list[Tool] = [
         execute_command(),
-        read_file(ports.cwd, ports.workspace, ports.is_secret, versions, _readable(ports)),
-        search_text(ports.cwd, ports.workspace, ports.is_secret),
+        read_file(
+            ports.cwd, ports.workspace, ports.is_secret, versions, ports.outputs, _readable(ports)
+        ),
+        search_text(ports.cwd, ports.workspace, ports.is_secret, ports.outputs),
         find_files(ports.cwd, ports.workspace),
         edit_file(ports.cwd, versions),
         write_file(ports.cwd, versions),
-        read_output(ports.outputs),
         job_tool(ports.jobs),
         ask_user(ports.user),
         web_fetch(client),

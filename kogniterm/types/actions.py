@@ -33,7 +33,7 @@ RUN_ON_HOSTS = "run_on_hosts"
 USE_SKILL = "use_skill"
 """The tool that reads the instructions of a skill."""
 
-_RENAMED_TOOLS = {"ask_person": "ask_user"}
+_RENAMED_TOOLS = {"ask_person": "ask_user", "read_output": "read_file"}
 
 
 def names_renamed_tool(text: str) -> bool:

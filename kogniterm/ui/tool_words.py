@@ -113,13 +113,6 @@ def _read_file(given: Given) -> str:
     return _shown(given["path"]) + _lines(given, 250)
 
 
-def _read_output(given: Given) -> str:
-    where = _shown(given["path"]) + _lines(given, 100)
-    if not given.get("pattern"):
-        return where
-    return _("{what} in {where}").format(what=_quoted(given["pattern"]), where=where)
-
-
 def _below(what: str, given: Given) -> str:
     """Return `what`, and the folder unless it is the one the session works in."""
     where = given.get("path", ".")
@@ -169,7 +162,6 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "read_file": _read_file,
     "write_file": _one("path", _shown),
     "edit_file": _one("path", _shown),
-    "read_output": _read_output,
     "search_text": _search_text,
     "find_files": _find_files,
     "recall_history": _recall_history,
@@ -192,7 +184,6 @@ _LABELS: Mapping[str, Phrase] = {
     "read_file": Phrase("Read"),
     "write_file": Phrase("Write"),
     "edit_file": Phrase("Edit"),
-    "read_output": Phrase("Read output"),
     "search_text": Phrase("Search for"),
     "find_files": Phrase("Find files"),
     "recall_history": Phrase("Read this session:"),

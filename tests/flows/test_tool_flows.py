@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import MakeFlow, no, yes
+from tests.flows.program import replayed
+from tests.support.forge import Forge
 
 
 def call(tool: str, arguments: str) -> str:
@@ -154,3 +157,51 @@ replies:
 async def test_without_memory_there_are_no_memory_tools(make_flow: MakeFlow) -> None:
     session = make_flow(memory="off").open()
     assert not {"remember", "recall", "forget"} & set(session.context.tools)
+
+
+async def test_a_whole_output_is_read_and_searched_unasked_and_replayed(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow("replies: [{run: seq 90000}, {text: Done.}]", decisions=[yes])
+    await flow.run()
+    path = flow.results[0].output_path
+    assert f"bytes left out; read_file {path}]" in flow.shown[2]
+    elsewhere = flow.folder.parent / "notes.txt"
+    elsewhere.write_text("not an output\n")
+    flow.close()
+
+    script = f"""
+replies:
+  - {call("read_file", f"{{path: {path}, start: -2}}")}
+  - {call("read_file", f"{{path: {path}, start: 4000, lines: 1}}")}
+  - {call("search_text", f"{{path: {path}, pattern: '^8999[89]$'}}")}
+  - {call("read_file", f"{{path: {elsewhere}}}")}
+  - {{text: Done.}}
+"""
+    again = make_flow(script, decisions=[no("not that")])
+    again.open("last")
+    await again.run()
+    said = again.shown[-9:]
+    assert said[1] == "89999\n90000"
+    assert said[3] == "4000\n[more from line 4001]"
+    assert said[5] == "89998: 89998\n89999: 89999"
+    assert again.user is not None
+    assert [one[0].command for one in again.user.asked] == [f"read {elsewhere}"]
+    again.close()
+    Path(path).unlink()
+    status, report = replayed(forge, again)
+    assert (status, report["divergence"], report["turns"]) == (0, None, 2)
+
+
+async def test_the_last_lines_of_a_file_are_read(make_flow: MakeFlow) -> None:
+    script = f"""
+replies:
+  - {call("read_file", "{path: a.txt, start: -2}")}
+  - {call("read_file", "{path: a.txt, start: -9, lines: 1}")}
+  - {{text: Done.}}
+"""
+    flow = make_flow(script)
+    (flow.folder / "a.txt").write_text("one\ntwo\nthree")
+    await flow.run()
+    assert flow.shown[2] == "2: two\n3: three"
+    assert flow.shown[4] == "1: one\n[more from line 2]"

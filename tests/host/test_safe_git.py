@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from kogniterm.approval import Circumstances, RuleSet, classify, load_rules
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.safe_git import GitRun, settings_that_run
@@ -418,7 +419,8 @@ async def test_nothing_that_the_host_asks_git_runs_a_repositorys_program(reposit
     assert any("tracked by git" in str(line) for line in preview(report, str(repository)))
     for command in ("git status", "git diff", "git commit -m x", "git st"):
         assert assess(repository, command).label == "needs_approval"
-    tool = search_text(lambda: str(repository), str(repository), lambda path: False)
+    outputs = OutputStore(repository.parent / "outputs")
+    tool = search_text(lambda: str(repository), str(repository), lambda path: False, outputs)
     assert "a.txt:1:two two" in (await tool.run({"pattern": "two"})).text
     assert not ran.exists(), ran.read_text()
     assert plain_git_runs(repository, ran)

@@ -14,6 +14,7 @@ import pytest
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import PathChangedError, ToolError
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.protocols import Tool
 from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from kogniterm.tools.search_files import TextArguments, find_files, own_search, search_text
@@ -37,11 +38,12 @@ class Places:
             return str(self.work)
 
         versions, work = FileVersions(), str(self.work)
+        outputs = OutputStore(self.work.parent / "outputs")
         tools: list[Any] = [
             write_file(here, versions),
             edit_file(here, versions),
-            read_file(here, work, is_secret, versions),
-            search_text(here, work, is_secret),
+            read_file(here, work, is_secret, versions, outputs),
+            search_text(here, work, is_secret, outputs),
             find_files(here, work),
         ]
         return {tool.spec.name: tool for tool in tools}[name]

@@ -13,6 +13,7 @@ import pytest
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.tools.search_files import (
     MAX_RESULTS,
     TextArguments,
@@ -39,7 +40,8 @@ def work(tmp_path: Path) -> Path:
 
 
 async def text(work: Path, **arguments: object) -> str:
-    return (await search_text(lambda: str(work), str(work), is_secret).run(arguments)).text
+    outputs = OutputStore(work.parent / "outputs")
+    return (await search_text(lambda: str(work), str(work), is_secret, outputs).run(arguments)).text
 
 
 async def test_lines_are_found_and_ignored_files_left_out(work: Path) -> None:

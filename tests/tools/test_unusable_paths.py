@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ToolError
+from kogniterm.execution.command_output import OutputStore
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
 from tests.support.ordinary import ordinary
@@ -45,9 +46,9 @@ def tools(work: Path) -> list[tuple[SchemaTool[object], dict[str, object]]]:
     def here() -> str:
         return str(work)
 
-    versions = FileVersions()
+    versions, outputs = FileVersions(), OutputStore(work / "outputs")
     return [  # type: ignore[return-value]
-        (read_file(here, str(work), lambda path: False, versions), {}),
+        (read_file(here, str(work), lambda path: False, versions, outputs), {}),
         (edit_file(here, versions), {"old": "one", "new": "two"}),
         (write_file(here, versions), {"content": "two\n"}),
     ]

@@ -33,10 +33,10 @@ from tests.ui.screen.test_renderer import begin, lines
             "a.py, línea 7",
         ),
         (
-            "read_output",
-            {"path": "/c/1.log", "start": -50, "pattern": "err or"},
-            '"err or" in /c/1.log, last 50 lines',
-            '"err or" en /c/1.log, últimas 50 líneas',
+            "read_file",
+            {"path": "/c/1.log", "start": -50, "lines": 50},
+            "/c/1.log, last 50 lines",
+            "/c/1.log, últimas 50 líneas",
         ),
         ("search_text", {"pattern": "foo", "path": "src"}, '"foo" in src', '"foo" en src'),
         (

@@ -22,7 +22,7 @@ from kogniterm.types import (
     StepStatus,
 )
 
-READING = ("read_file", "find_files", "search_text", "read_output", "recall_history")
+READING = ("read_file", "find_files", "search_text", "recall_history")
 EDITING = ("edit_file", "write_file")
 RUNNING = (EXECUTE_COMMAND, "jobs")
 OF_SERVERS = (FIND_TOOLS, CALL_TOOL)

@@ -25,7 +25,6 @@ SHARED_NAMES = {
     "make_plan": "TodoWrite",
     "ask_user": "AskUserQuestion",
     "use_skill": "Skill",
-    "read_output": "BashOutput",
 }
 """KogniTerm's tools, and what Claude Code calls them."""
 
@@ -33,6 +32,7 @@ _OTHER_NAMES = {
     "MultiEdit": ("edit_file",),
     "NotebookEdit": ("edit_file",),
     "LS": ("find_files",),
+    "BashOutput": ("read_file",),
     "KillShell": ("jobs",),
     "Agent": ("delegate",),
     # gemini-cli

@@ -346,11 +346,16 @@ class RecordedTool:
                 yield dict(request.arguments)
 
     def effect_of(self, arguments: Mapping[str, Any]) -> EffectClass:
-        """Return the effect of a call, the recorded one where it was a request at that time."""
+        """Return the effect of a call, or the recorded one where that depends on the machine."""
         effect = self._tool.effect_of(arguments)
         proposed = self._player.turn.proposed[self.spec.name]
         if effect == "none":
             return next((one.effect for one in proposed if one.arguments == arguments), effect)
+        if self.spec.effect == "none" and arguments not in self._held:
+            # Read unasked then, as an output of a command: here there may be no such file.
+            inside = self._player.turn.inside[self.spec.name]
+            ran = any(self._checked(one) == arguments for one in inside)
+            return "none" if ran else effect
         return effect
 
     def describe(self, arguments: Mapping[str, Any]) -> tuple[str, str]:
@@ -379,7 +384,7 @@ class RecordedTool:
     async def run(self, arguments: Mapping[str, Any]) -> Observation:
         """Return the recorded observation. Raises `ToolError` where the tool failed."""
         usage = Usage()
-        if self._tool.effect_of(arguments) == "none" and arguments not in self._held:
+        if self.effect_of(arguments) == "none" and arguments not in self._held:
             message = self._recorded(arguments)
         else:
             if arguments in self._held:

@@ -98,7 +98,7 @@ def test_stopped_command_is_not_called_a_result() -> None:
 
 
 def test_notes_behind_the_exit_code_are_not_output() -> None:
-    observation = "1\n2\n[exit 0]\n[500 bytes left out; read_output /x/y]\n[job 1 still runs: z]"
+    observation = "1\n2\n[exit 0]\n[500 bytes left out; read_file /x/y]\n[job 1 still runs: z]"
     turn = turn_so_far([asked("show"), *ran("seq 9", observation, code=0)])
     assert turn.done[0].output == "1\n2"
 
