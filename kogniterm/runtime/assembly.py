@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
@@ -16,7 +16,6 @@ from kogniterm import prompts
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
-from kogniterm.execution.command_script import AnsweringExecutor, CommandScript
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.undo import PreimageStore
@@ -96,6 +95,9 @@ from kogniterm.text.redact import Redactor, highest_mark, redact
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
+
+if TYPE_CHECKING:
+    from kogniterm.execution.command_script import CommandScript
 
 _SETTLED = (
     Phrase(
@@ -486,6 +488,8 @@ def _outputs(given: SessionInputs) -> OutputStore:
 def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) -> CommandExecutor:
     folder = state.cwd if Path(state.cwd).is_dir() else state.folder
     if given.commands is not None:
+        from kogniterm.execution.command_script import AnsweringExecutor
+
         return AnsweringExecutor(given.commands, folder, outputs=given.paths.outputs)
     executor = open_executor(
         folder,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.protocols import Clock
 from kogniterm.text.money import money
 from kogniterm.types import Answer, CommandResult, LimitReached, Phrase, Plan, Usage
 
 if TYPE_CHECKING:
+    from kogniterm.protocols import Clock
     from kogniterm.sessions.records import Record, RecordBody
 
 

@@ -150,11 +150,11 @@ def _command_script(name: str | None, folder: str) -> CommandScript | None:
 
     An export or a bug report answers as its session did. Raises `UsageError`.
     """
+    if name is None:
+        return None
     from kogniterm.execution.command_script import CommandScript, read_command_script
     from kogniterm.storage.folders import named
 
-    if name is None:
-        return None
     path = named(folder, name.removeprefix("scripted:"))
     if path.suffix != ".jsonl":
         return read_command_script(path)

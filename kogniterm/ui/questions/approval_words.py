@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kogniterm.runtime.questions.approval_facts import effect_line, label_phrase, mode_name
 from kogniterm.types import ApprovalMode, Effect, Phrase, Verdict
-from kogniterm.types.events import BY_HOOK, BY_KOGNITERM
 from kogniterm.ui.locale import _, translate
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ def refused_text(verdict: Verdict) -> str:
 
 def decider_text(who: str) -> str:
     """Return who decided; a lease is named by its id."""
+    from kogniterm.types.events import BY_HOOK, BY_KOGNITERM
+
     return {
         "person": _("you"),
         "policy": _("your rules"),
