@@ -366,9 +366,8 @@ class OutputStore:
         return freed
 
     def _file(self, path: str | Path) -> Path:
-        file = Path(path)
-        file = file if file.is_absolute() else self._folder / file
-        if not file.resolve().is_relative_to(self._folder.resolve()) or not file.is_file():
+        file = (self._folder / path).resolve()
+        if not self.holds(file):
             raise ToolError(
                 "{path} is not a saved command output; use a path from a command's result.",
                 path=str(path),

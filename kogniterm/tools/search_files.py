@@ -1,7 +1,8 @@
 """`search_text` and `find_files`: below the workspace, bounded, what git ignores left out.
 
 Uses ripgrep where there is one, because it is quick; the own search gives the same lines in the
-same form. Both see the files that git would: tracked and untracked, not ignored.
+same form. Both see the files that git would: tracked and untracked, not ignored. The kept output
+of a command is searched where it is.
 """
 
 from __future__ import annotations
