@@ -16,11 +16,21 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks import floors
-from benchmarks.measuring import PYTHON, ROOT, Usage, become_subreaper, middle, quiet
-from benchmarks.rows import LINE, Place, place, python
+from benchmarks.measuring import (
+    PYTHON,
+    ROOT,
+    Mark,
+    Usage,
+    become_subreaper,
+    middle,
+    on_terminal,
+    quiet,
+)
+from benchmarks.rows import KEYS, LINE, Place, place, python
 
 LIMITS = Path(__file__).with_name("limits.toml")
 STEPS = 30
@@ -60,6 +70,14 @@ def version(at: Place) -> float:
     return _cpu([*at.kogniterm, "--version"], at) / _cpu(python("pass"), at)
 
 
+def prompt(at: Place) -> float:
+    """Return one ratio of a prompt that takes keys to a bare one."""
+    hello = at.script("hello", [{"text": "Hello."}])
+    on = partial(on_terminal, environ=at.environ, cwd=at.folder)
+    bare = [Mark("floor>", "zq"), Mark("zq")]
+    return on(at.prompt(hello), marks=KEYS).cpu / on(python(floors.PROMPT), marks=bare).cpu
+
+
 def one_shot(at: Place) -> float:
     """Return one ratio of a one-shot of one step to a bare loop of one step."""
     return _cpu(at.run(at.steps(1)), at) / _cpu(python(floors.LOOP, "1"), at)
@@ -96,6 +114,7 @@ def listing(at: Place) -> float:
 
 PARTS: Mapping[str, Part] = {
     "version": Part(version, 15),
+    "prompt": Part(prompt, 7),
     "one_shot": Part(one_shot, 3),
     "steps": Part(steps, 3),
     "output": Part(output, 3),
