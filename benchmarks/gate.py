@@ -117,7 +117,7 @@ PARTS: Mapping[str, Part] = {
     "prompt": Part(prompt, 7),
     "one_shot": Part(one_shot, 3),
     "steps": Part(steps, 3),
-    "output": Part(output, 3),
+    "output": Part(output, 5),
     "listing": Part(listing, 3),
 }
 
