@@ -111,15 +111,19 @@ def read_file(
             return "none"
         return "none" if not inside and (outputs.holds(real) or readable(real)) else "read"
 
-    async def run(arguments: ReadArguments) -> str | Observation:
+    def read(arguments: ReadArguments) -> str | Observation:
         path = place(arguments)
         if outputs.holds(path):
-            return await asyncio.to_thread(_output, outputs, path, arguments)
+            return _output(outputs, path, arguments)
         try:
             with _opened(path) as file:
                 return read_image(file, path) or _text(file, path, arguments, versions)
         except OSError as error:
             raise unreadable(path, error) from error
+
+    async def run(arguments: ReadArguments) -> str | Observation:
+        # To count the lines of a large file from its end takes a while.
+        return await asyncio.to_thread(read, arguments)
 
     return SchemaTool(
         "read_file",
@@ -199,10 +203,7 @@ def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
             size=_size(file),
         )
     file.seek(0)
-    if start < 0:
-        start += 1 + sum(1 for _line in file)
-        file.seek(0)
-    return _numbered(file, max(start, 1), count)
+    return _numbered(file, start, count)
 
 
 def _size(file: BinaryIO) -> int:
@@ -214,6 +215,10 @@ def _numbered(file: BinaryIO, start: int, count: int) -> str:
     size = 0
     lines = io.TextIOWrapper(file, encoding="utf-8", errors="replace")
     try:
+        if start < 0:
+            start += 1 + sum(1 for _line in lines)
+            lines.seek(0)
+        start = max(start, 1)
         for number, line in enumerate(islice(lines, start - 1, None), start):
             if len(shown) == count or size > MAX_CHARS:
                 return "\n".join([*shown, f"[more from line {number}]"])

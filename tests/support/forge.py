@@ -31,6 +31,7 @@ PRELOADED = (
     "kogniterm.cli.main",
     "kogniterm.cli.run",
     "kogniterm.cli.json_output",
+    "kogniterm.cli.text_output",
     "kogniterm.cli.user_screen",
     "kogniterm.cli.verbs.config",
     "kogniterm.cli.verbs.doctor",

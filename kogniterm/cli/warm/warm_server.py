@@ -39,12 +39,15 @@ REQUEST_SECONDS = 2.0
 PRELOADED = (
     "kogniterm.cli.main",
     "kogniterm.cli.open_prompt",
+    "kogniterm.cli.text_output",
     "kogniterm.cli.user_screen",
     "kogniterm.cli.warm.warm_session",
     "kogniterm.ui.prompt.terminal_front",
     "kogniterm.runtime.assembly",
     "kogniterm.approval.analysis.analyser",
     "kogniterm.approval.analysis.footprint",
+    "kogniterm.approval.analysis.same_command",
+    "kogniterm.approval.analysis.sandbox_failures",
 )
 """Modules that lead to most of what a turn imports. The rest, and the client libraries of the
 providers, would take more memory than a server may have that perhaps waits in vain."""
