@@ -112,6 +112,11 @@ class Paths:
         return self.data / "permission-uses.json"
 
     @property
+    def user_key(self) -> Path:
+        """The user's key for digests in journals."""
+        return self.data / "user.key"
+
+    @property
     def prompts(self) -> Path:
         """Folder of the user's own texts for the model, in place of the shipped ones."""
         return self.config / "prompts"

@@ -126,7 +126,10 @@ class EditorQuestions:
                 offers[f"session_{number}"] = (offer, False)
                 if session.policy.can_be_saved(report, offer, cwd):
                     offers[f"project_{number}"] = (offer, True)
-            call = self._call_of(facts, cwd)
+            journal = session.journal
+            told = journal.shown_report(report), journal.shown_verdict(report, verdict)
+            shown = ActionFacts(journal.shown(request), *told, facts.preview)
+            call = self._call_of(shown, cwd)
             while True:
                 chosen = await self._permission(call, self._choices(facts, offers))
                 decision = await self._decided(chosen, facts, call, offers)

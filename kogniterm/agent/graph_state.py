@@ -70,6 +70,11 @@ def _not_redirected(
     return None
 
 
+def _no_placeholder(text: str) -> str:
+    del text
+    return ""
+
+
 def _not_held_back(tool: str, arguments: Mapping[str, Any]) -> bool:
     return False
 
@@ -145,6 +150,8 @@ class ThinkContext:
     """Asked at each call: why the tool of this name is switched off."""
     held_back: Callable[[str, Mapping[str, Any]], bool] = _not_held_back
     """Asked at each call without an effect: whether a rule decides on it, outside of the graph."""
+    placeholder: Callable[[str], str] = _no_placeholder
+    """Finds the first placeholder of a secret in a text; empty without one."""
     redirect: Callable[[str, Mapping[str, Any]], tuple[Tool, Mapping[str, Any]] | None] = (
         _not_redirected
     )

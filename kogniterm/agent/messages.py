@@ -168,6 +168,10 @@ PLAN_MODE_OVER = "create_plan.plan_mode_over"
 GIVEN_PLAN = "create_plan.given_plan"
 """Names of prompts that are looked for in a history later."""
 
+NEVER_FILLED_IN = Phrase(
+    "{mark} stands for a secret, and nothing is filled in for it. Read the value inside the "
+    "command, from the file it is in, or use a variable that the user gave with /secret."
+)
 ONLY_A_PLAN = Phrase("only a plan was requested; add this action to the plan instead.")
 
 

@@ -21,6 +21,7 @@ from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     GIVEN_PLAN,
+    NEVER_FILLED_IN,
     ONLY_A_PLAN,
     ImageBlock,
     is_input,
@@ -242,6 +243,8 @@ def as_request(
             return None
         effect = "read"
     _refuse_other_paths(checked, effect, context)
+    if effect != "person":
+        _refuse_placeholders(checked, context)
     line, purpose = tool.describe(checked)
     return ActionRequest(
         id=context.new_id(),
@@ -283,6 +286,13 @@ def _refuse_other_paths(checked: Mapping[str, Any], effect: str, context: ThinkC
         )
 
 
+def _refuse_placeholders(arguments: Mapping[str, Any], context: ThinkContext) -> None:
+    """Raise `ToolError` for a call that holds the placeholder of a secret: none is filled in."""
+    mark = context.placeholder(json.dumps(arguments, ensure_ascii=False, default=str))
+    if mark:
+        raise ToolError("Not run: " + NEVER_FILLED_IN.template, mark=mark)
+
+
 def _refuse_acting(call: Call, plan: Plan | None, context: ThinkContext) -> None:
     """Raise `ToolError` for a call that could act where only a plan is wanted."""
     name, tool = call["name"], context.tools.get(call["name"])
@@ -305,6 +315,7 @@ def _check_request(call: Call, plan: Plan | None, context: ThinkContext) -> Acti
     if command is None:
         return None
     refuse_before_parts(step)
+    _refuse_placeholders({"command": command}, context)
     return ActionRequest(
         id=context.new_id(),
         call_id=str(call["id"]),

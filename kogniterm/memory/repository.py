@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.memory.search import stored_words
-from kogniterm.storage import drivers
 from kogniterm.storage.database import Row, in_pieces
-from kogniterm.storage.folders import private_folder
 from kogniterm.text.language import raw_words, stems_of
 
 _COLUMNS = (
@@ -353,28 +348,6 @@ def digest(text: str) -> str:
 def _fact(row: Row) -> Fact:
     fields = [*row[:13], bool(row[13]), *row[14:17], Origin(*row[17:20]), row[20]]
     return Fact(*fields)
-
-
-_KEY_BYTES = 32
-
-
-def read_key(path: Path) -> bytes:
-    """Return the key in `path`, made (0600) when there is none. Raises `StorageError` kinds."""
-    with drivers.storage_errors(path):
-        private_folder(path.parent)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            key = path.read_bytes()
-            if len(key) == _KEY_BYTES:
-                return key
-            descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
-        key = secrets.token_bytes(_KEY_BYTES)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
-        return key
 
 
 class Tombstones:

@@ -34,7 +34,7 @@ from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import Preferences
 from kogniterm.memory.project.project_profile import ProjectRepository
-from kogniterm.memory.repository import FactRepository, Tombstones, read_key
+from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.memory.search.minilm import MiniLM
 from kogniterm.memory.search.searcher import Searcher
 from kogniterm.memory.short_term import SessionRepository
@@ -42,6 +42,7 @@ from kogniterm.memory.update import Candidate, Relation, Updater
 from kogniterm.protocols import Clock, SystemClock
 from kogniterm.storage import drivers
 from kogniterm.storage.database import database_file
+from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import redact
 
 Scope = Literal["project", "everywhere"]

@@ -8,12 +8,14 @@ from contextlib import ExitStack
 from dataclasses import field
 from functools import partial
 from pathlib import Path
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
 from kogniterm import prompts
 from kogniterm.approval.analysis.paths_and_variables import is_secret
+from kogniterm.errors import StorageError
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.executor import CommandExecutor
@@ -87,11 +89,11 @@ from kogniterm.runtime.turn_ports import (
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
-from kogniterm.sessions.session_search import messages_of
 from kogniterm.sessions.store import SessionStore
 from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import TelemetryVariables
-from kogniterm.text.redact import Redactor, highest_mark, redact
+from kogniterm.storage.user_key import read_key
+from kogniterm.text.redact import Redactor, labels_in, redact, session_label
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
@@ -150,7 +152,8 @@ def assemble(
     modes = _modes(settings, state, model or open_model(state.model))
     seen = walk(workspace)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
-    written = TurnJournal(journal, _redactor(given, journal), clock)
+    key = _user_key(paths)
+    written = TurnJournal(journal, _redactor(given, journal), clock, key)
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project))
@@ -392,6 +395,7 @@ def _tools(
         ModelQuestions(forgetting.asker),
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, ModelSearch(modes), skills, servers, hosts,
+        journal.secrets.carry,
     )  # fmt: skip
     usable = session_tools(
         ports,
@@ -558,6 +562,14 @@ def _scanner(
     return scanner
 
 
+def _user_key(paths: Paths) -> bytes:
+    """Return the user's key; where none can be kept, one for this process alone."""
+    try:
+        return read_key(paths.user_key)
+    except StorageError:
+        return token_bytes(32)
+
+
 def _secret(value: SecretStr | None) -> str | None:
     return value.get_secret_value() if value is not None else None
 
@@ -565,12 +577,10 @@ def _secret(value: SecretStr | None) -> str | None:
 def _redactor(given: SessionInputs, journal: SessionJournal) -> Redactor:
     """Return what replaces secrets; placeholders of earlier processes get no new meaning."""
     state = journal.state
-    before = max(state.secret_numbers, highest_mark(one.text for one in state.messages))
-    if not state.secret_numbers and state.history_seq > 1:
-        # An older version did not note the numbers, and messages before a compaction may have some.
-        older = (one.text for record in journal.records() for one in messages_of(record.body))
-        before = max(before, highest_mark(older))
-    return Redactor(_known_secrets(given), after=before)
+    # A fork goes on with the history of another session, whose placeholders it is to know.
+    others = labels_in(one.text for one in state.messages) if state.parent else ()
+    label = session_label(state.session_id)
+    return Redactor(_known_secrets(given), label=label, after=state.secret_numbers, others=others)
 
 
 def _known_secrets(given: SessionInputs) -> tuple[str, ...]:

@@ -255,6 +255,7 @@ class ContextService:
             review_plans=lambda: modes.plans.need_review(modes.approval) and not only,
             hidden=off,
             refusal=self.rules.refusal,
+            placeholder=self.journal.secrets.placeholder,
             held_back=self.rules.holds_back,
             redirect=self.rules.redirect,
             delegates=DELEGATE.name not in off,
@@ -262,7 +263,10 @@ class ContextService:
             instructions_due=self._instructions_due,
             window=modes.window,
             language=self._language,
-            agents=state.agents,
+            agents={
+                key: replace(one, messages=tuple(self.journal.exact_messages(one.messages)))
+                for key, one in state.agents.items()
+            },
             named=self.agents.named,
             lookup=self.journal.value_of,
             skills=partial(_text_at, self.journal, state.instructions, SKILLS),

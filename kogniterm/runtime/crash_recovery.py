@@ -157,7 +157,7 @@ def outcome_unknown(intent: Intent) -> events.Notice:
 
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
     """Return the runs of unknown outcome that `request` would repeat, as a whole or in part."""
-    shell, command = request.effect == "command", journal.redact(request.command)
+    shell, command = request.effect == "command", journal.redact_command(request.command)
     test = approval.repeats if shell else _same_text
     return tuple(
         run.intent
@@ -175,7 +175,7 @@ def runs_settled(
 
     `hosts` are those it runs on, where it runs on other machines.
     """
-    test, command = approval.same_command if shell else _same_text, journal.redact(command)
+    test, command = approval.same_command if shell else _same_text, journal.redact_command(command)
     return tuple(
         run.intent.request_id
         for run in journal.state.unsettled

@@ -1,8 +1,9 @@
 """The gate of a session: every action request is classified and decided before it runs.
 
-Policy decides what it can, the approver the rest. What was approved is what runs, byte for byte:
-an edit is judged again, and an approval is withdrawn when a file that decides what would run
-changed before the start. Hooks are heard after policy: they can make its verdict stricter, and one
+Policy decides what it can, the approver the rest. Analysis, rules, hooks, approver and runner get
+the same request, byte for byte; only what is shown of it and kept is redacted. An edit is judged
+again, and an approval is withdrawn when a file that decides what would run changed before the
+start. Hooks are heard after policy: they can make its verdict stricter, and one
 of the user's can allow what an allow rule of theirs could.
 """
 
@@ -67,9 +68,11 @@ class Gate:
         request, report, verdict = judged.request, judged.report, judged.verdict
         cwd = self.executor.cwd
         states = self.policy.file_states(request, report)
-        self.journal.record(Requested(request, cwd, self.env_hash, states))
-        self.journal.record(Judged(request.id, report, verdict))
-        io.sink(events.ActionProposed(request, report, verdict, cwd))
+        journal = self.journal
+        journal.record(Requested(request, cwd, self.env_hash, states))
+        journal.record(Judged(request.id, report, verdict))
+        shown = journal.shown_report(report), journal.shown_verdict(report, verdict)
+        io.sink(events.ActionProposed(journal.shown(request), *shown, cwd))
         return judged
 
     async def _heard(self, judged: Judgement, io: TurnIO) -> Judgement:
@@ -100,12 +103,8 @@ class Gate:
             request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt,
             allowing=allowing,
         )  # fmt: skip
-        if lost := self.journal.secrets.lost(request.command):
-            why = Phrase(
-                "{mark} stands for a secret from before KogniTerm was restarted, and secrets are "
-                "not kept. The user has to give it again.",
-                {"mark": lost},
-            )
+        if mark := self.journal.lost_secret(request):
+            why = Phrase(messages.NEVER_FILLED_IN.template, {"mark": mark})
             verdict = Verdict("deny", (why,), verdict.trace)
         return Judgement(request, report, verdict)
 
@@ -128,8 +127,10 @@ class Gate:
                     self.hooks.notify(request, io.sink)
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)
-                decision = self._without_secrets(decision)
+                decision = replace(decision, reason=self.journal.redact(decision.reason))
             if decision.kind != "edit":
+                # What was judged is what runs, whatever an approver shows or returns.
+                decision = replace(decision, command=request.command)
                 break
             request = replace(request, command=decision.command)
             judged = await self.judge(request, io)
@@ -139,15 +140,13 @@ class Gate:
                 break
         # The intent or refusal that follows is durable, and so is what stands before it.
         self.journal.record(Decided(request.id, decision))
-        io.sink(events.ActionDecided(proposed, decision))
+        io.sink(self.decided(proposed, decision))
         return decision, report
 
-    def _without_secrets(self, decision: Decision) -> Decision:
-        """Return the decision as it may be kept and sent; placeholders stand for what was typed."""
-        reason = self.journal.redact(decision.reason)
-        edited = decision.kind == "edit"
-        command = self.journal.redact(decision.command) if edited else decision.command
-        return replace(decision, command=command, reason=reason)
+    def decided(self, request: ActionRequest, decision: Decision) -> events.ActionDecided:
+        """Return the event of a decision, as it is shown."""
+        shown = self.journal.shown_decision(request.id, decision)
+        return events.ActionDecided(self.journal.shown(request), shown)
 
     def check_start(
         self, request: ActionRequest, decision: Decision, io: TurnIO
@@ -159,9 +158,10 @@ class Gate:
         """
         changed = self.changed_since(request) if decision.kind == "approve" else None
         if changed is None:
-            return decision, messages.refusal_message(request, decision)
+            shown = self.journal.shown_decision(request.id, decision)
+            return decision, messages.refusal_message(request, shown)
         decision = withdrawn(decision.command, changed)
-        io.sink(events.ActionDecided(request, decision))
+        io.sink(self.decided(request, decision))
         return decision, messages.changed_message(request, changed)
 
     def changed_since(self, request: ActionRequest) -> str | None:

@@ -45,7 +45,7 @@ from kogniterm.runtime.extensions.hooks.hook_inputs import (
 )
 from kogniterm.runtime.extensions.hooks.hook_points import AfterTool, Hooks
 from kogniterm.runtime.services.host_commands import HostCommands
-from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.tools.mcp.mcp_errors import McpCallLostError
@@ -158,31 +158,23 @@ class Runner:
     def intend(self, run: Approved, output: str | None) -> None:
         """Keep what will be overwritten, and write the intent to disk, before the start."""
         request, command = run.request, run.decision.command
-        self.keep_preimages(replace(request, command=command), run.report)
-        hosts = request.hosts if request.effect == "hosts" else ()
-        self._write_intent(
-            request.id, command, output, shell=request.effect == "command", hosts=hosts
-        )
+        shown = self.journal.redact_command(command)
+        self.keep_preimages(replace(request, command=shown), run.report)
+        self._write_intent(replace(request, command=command), output)
 
-    def _write_intent(
-        self,
-        request_id: str,
-        command: str,
-        output: str | None,
-        *,
-        shell: bool,
-        hosts: tuple[str, ...] = (),
-    ) -> None:
-        cwd = self.executor.cwd
-        settled = runs_settled(self.journal, command, cwd, shell=shell, hosts=hosts)
-        intent = Intent(request_id, command, cwd, self.env_hash, output, settled)
-        self.journal.record(intent, durable=True)
+    def _write_intent(self, request: ActionRequest, output: str | None) -> None:
+        """Write to disk that exactly `request` is about to run."""
+        cwd, shell, journal = self.executor.cwd, request.effect == "command", self.journal
+        hosts = request.hosts if request.effect == "hosts" else ()
+        settled = runs_settled(journal, request.command, cwd, shell=shell, hosts=hosts)
+        digest = journal.digest(text_of(request))
+        intent = Intent(request.id, request.command, cwd, self.env_hash, output, settled, digest)
+        journal.record(intent, durable=True)
 
     async def _act_command(
         self, run: Approved, io: TurnIO, count: TurnCount
     ) -> ActionRequest | None:
-        command = run.decision.command
-        io.sink(events.CommandStarted(run.request.id, command, self.executor.cwd))
+        io.sink(self.started(run))
         box = self.policy.confine(run.decision, run.report)
         self.stopping.begin()
         task = asyncio.ensure_future(
@@ -198,6 +190,11 @@ class Runner:
         if cancelled:
             raise asyncio.CancelledError
         return again
+
+    def started(self, run: Approved) -> events.CommandStarted:
+        """Return the event that a command starts, as it is shown."""
+        shown = self.journal.redact_command(run.decision.command)
+        return events.CommandStarted(run.request.id, shown, self.executor.cwd)
 
     async def _act_on_hosts(
         self, run: Approved, hosts: HostCommands, io: TurnIO, count: TurnCount
@@ -237,7 +234,8 @@ class Runner:
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
         heard = await self._hear_hooks(run, result, after, io)
         note = "\n".join(filter(None, (found, after.note, heard.note)))
-        message = messages.command_message(request, result, run.decision, note)
+        shown = journal.shown(request), journal.shown_decision(request.id, run.decision)
+        message = messages.command_message(shown[0], result, shown[1], note)
         again = None
         if after.refused is not None:
             again = self._outside(request, run.decision, run.report, after.refused, message.text)
@@ -322,7 +320,7 @@ class Runner:
         cached = not self.of_skill(command, self.executor.cwd)
         call = partial(
             execute,
-            self.journal.secrets.restore(command),
+            command,
             env=PROPOSED if cached else {**PROPOSED, "PYTHONDONTWRITEBYTECODE": "1"},
             timeout=min((one for one in limits if one is not None), default=None),
             sink=watcher,
@@ -350,7 +348,7 @@ class Runner:
         limit = observation_limit(self.modes.model.info.context_window)
         return replace(
             result,
-            command=self.journal.redact(result.command),
+            command=self.journal.redact_command(result.command),
             text=compaction.clip(text, limit),
             omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
         )
@@ -394,7 +392,7 @@ class Runner:
         if end.lost:
             status = "unknown"
             if not io.attended:
-                count.unknown.append(request.command)
+                count.unknown.append(journal.shown(request).command)
         outcome = Outcome(request.id, status, message, agent=request.agent, usage=usage)
         await journal.record_outcome(outcome, io.sink)
         given = ""
@@ -425,10 +423,10 @@ class Runner:
         The model sees it with its next turn. Raises `KognitermError` when it cannot be started.
         """
         journal, request_id = self.journal, self.journal.new_id()
-        output = executor.next_output
-        self._write_intent(request_id, journal.redact(command), output, shell=True)
+        own, shown = ActionRequest(request_id, "", "", command), journal.redact_command(command)
+        self._write_intent(own, executor.next_output)
         watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
-        sink(events.CommandStarted(request_id, command, executor.cwd))
+        sink(events.CommandStarted(request_id, shown, executor.cwd))
         executor.sandbox = None  # the user's own commands run as the user would run them
         attended = terminal is not None
         run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
@@ -438,7 +436,7 @@ class Runner:
             await until_done(task, self.stopping)
             result = task.result()
         except KognitermError as error:
-            text = f"I wanted to run this command myself: {command}\n[not run: {error}]"
+            text = f"I wanted to run this command myself: {shown}\n[not run: {error}]"
             journal.record(Outcome(request_id, "failed", messages.note(text)), durable=True)
             raise
         watcher.flush()

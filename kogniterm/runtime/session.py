@@ -292,7 +292,7 @@ class LiveSession:
         """
         if any(job.state == "running" for job in self.executor.jobs()):
             self.executor.close()
-        redact = self.journal.redact
+        redact = self.journal.redact_command
         return tuple(replace(one, command=redact(one.command)) for one in self.executor.left)
 
     async def finish(self, reason: str = "other") -> None:

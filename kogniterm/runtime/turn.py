@@ -17,7 +17,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import takewhile
 
+from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.graph import think
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
@@ -213,7 +215,8 @@ async def _run_graph(services: TurnServices, io: TurnIO, count: TurnCount) -> No
     """Journal each node as it ends, so that a crash loses at most the node in flight."""
     journal, last = services.journal, None
     state = journal.state
-    async for item in think(state.messages, state.plan, services.context.think_context(io, count)):
+    history = journal.exact_messages(state.messages)
+    async for item in think(history, state.plan, services.context.think_context(io, count)):
         if not isinstance(item, NodeUpdate):
             relay(item, io.sink, count)
         elif item.agent:
@@ -250,9 +253,13 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
     """
     journal = services.journal
     judged: dict[str, Prepared] = {}
-    for request in journal.state.pending:
-        if request not in journal.state.pending:
+    for waiting in journal.state.pending:
+        if waiting not in journal.state.pending:
             continue  # cancelled by an earlier one, or run beside it
+        request = journal.exact(waiting)
+        if request is None:
+            _give_back(journal, waiting)
+            return None
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
@@ -271,6 +278,19 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
     return None
 
 
+def _give_back(journal: TurnJournal, request: ActionRequest) -> None:
+    """Give an action back to the model whose text a restart has lost, and what waits behind it.
+
+    Only the redacted text was kept, and something else would run.
+    """
+    text = prompts.text("execute_tool.secret_lost")
+    journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
+    if request.agent:
+        cancel_agent(journal, request.agent, "an earlier action has to be repeated")
+    else:
+        cancel_open(journal, "an earlier action has to be repeated")
+
+
 async def _run_at_once(
     services: TurnServices,
     request: ActionRequest,
@@ -286,7 +306,9 @@ async def _run_at_once(
     beside, pending = services.beside, services.journal.state.pending
     approved: Sequence[Approved] = ()
     if beside is not None and request.id not in judged:
-        waiting = pending[pending.index(request) :]
+        first = [one.id for one in pending].index(request.id)
+        exact = takewhile(lambda one: one is not None, map(services.journal.exact, pending[first:]))
+        waiting = [one for one in exact if one is not None]
         found = beside.candidates(services.gate, waiting, io, count)
         approved, before = await beside.admit(services.gate, found, io, count)
         judged.update(before)
@@ -315,7 +337,7 @@ async def _approve_and_run(
     judged = known.judged if known else await gate.judge(request, io)
     request, report, verdict = judged.request, judged.report, judged.verdict
     if only_plans(verdict):
-        io.sink(events.ActionDecided(request, gate.refuse_acting(request)))
+        io.sink(gate.decided(request, gate.refuse_acting(request)))
         return True
     if known is not None and known.decision is not None:
         decision = known.decision
@@ -323,7 +345,8 @@ async def _approve_and_run(
         decision, report = await gate.decide(request, report, verdict, io, count)
     decision, refusal = gate.check_start(request, decision, io)
     if decision.kind == "reject":
-        count.refused.append((decision.why, decision.by))
+        shown = services.journal.shown_decision(request.id, decision)
+        count.refused.append((shown.why, shown.by))
         services.journal.settle(request, "refused", refusal)
         return False
     again = await services.runner.act(request, decision, report, io, count)

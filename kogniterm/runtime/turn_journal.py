@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from kogniterm import approval
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
@@ -19,23 +24,30 @@ from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,
+    Decided,
     InputReceived,
+    Intent,
+    Judged,
     NodeRan,
     Noted,
     Outcome,
     OutcomeStatus,
     Record,
     RecordBody,
+    Requested,
     Rewound,
 )
 from kogniterm.text.visible import with_texts
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
+    Decision,
     NodeUpdate,
     Phrase,
     Plan,
+    RiskReport,
     UserInput,
+    Verdict,
     events,
 )
 
@@ -90,31 +102,56 @@ SERVER_WAIT = 30.0
 """Seconds for a database server that is away to come back before the turn ends."""
 
 _PAUSE = 0.5
-
-_TEXT_TOOLS = frozenset((EXECUTE_COMMAND, MAKE_PLAN.name, COMPLETE_STEP.name))
-"""Tools whose arguments are words for the user, or commands, which get the values again."""
+_COMMANDS_KEPT = 32
+_OF_PLANS = frozenset((MAKE_PLAN.name, COMPLETE_STEP.name))
 
 
 class Redacting(Protocol):
-    """Replaces secrets by placeholders, and placeholders by secrets."""
+    """Replaces secrets by placeholders; see `text.redact.Redactor`."""
 
     @property
     def highest(self) -> int:
         """Return the highest number of a placeholder that a text has got."""
 
+    @property
+    def known(self) -> int:
+        """Return how many secrets are known."""
+
     def redact(self, text: str) -> str:
         """Return `text` as it may be kept and sent."""
 
-    def restore(self, text: str) -> str:
-        """Return `text` with the values in place of the placeholders."""
+    def redact_runs(self, text: str) -> str:
+        """Return `text` with only those secrets replaced that hide nothing a program acts on."""
 
-    def lost(self, text: str) -> str:
-        """Return the first placeholder in `text` whose value is not known; "" without one."""
+    def values_in(self, text: str) -> Sequence[str]:
+        """Return those secrets of `text`."""
+
+    def mark(self, text: str, values: Sequence[str]) -> str:
+        """Return `text` with a placeholder wherever one of `values` stands."""
+
+    def placeholder(self, text: str) -> str:
+        """Return the first placeholder in `text`; "" without one."""
+
+    def carry(self, old: str, new: str) -> tuple[str, str] | None:
+        """Return both sides of an edit with the values that it keeps where they are."""
+
+
+def text_of(request: ActionRequest) -> str:
+    """Return the text that decides what a request does: its command, or its tool's arguments."""
+    if request.effect == "command":
+        return request.command
+    rest = [request.tool, dict(request.arguments), list(request.hosts)]
+    command = request.command if request.effect == "hosts" else ""
+    return json.dumps([command, *rest], sort_keys=True, ensure_ascii=False, default=str)
 
 
 @dataclass(slots=True)
 class TurnJournal:
     """Writes what happens in a session, and holds the state that follows from it.
+
+    What is written and shown is redacted here; the state holds that, too. What runs, and what the
+    model itself wrote in this process, is kept beside it in memory as it is: `exact` and
+    `exact_messages` return it. `key` is the user's own, with which texts are digested.
 
     `history_tokens` estimates the size of the history, counted as it grows. `preferences` gives the
     user's preferences as they hold here, in words.
@@ -123,10 +160,15 @@ class TurnJournal:
     journal: Journal
     secrets: Redacting
     clock: Clock
+    key: bytes = b""
     steering: Steering = field(default_factory=Steering)
     preferences: Callable[[], Mapping[str, str]] = dict
     history_tokens: int = field(init=False)
     _ids: int = 0
+    _exact: dict[str, ActionRequest] = field(default_factory=dict)
+    _own_words: dict[int, tuple[BaseMessage, BaseMessage]] = field(default_factory=dict)
+    """The messages of the state that redaction changed, by identity, with the model's own."""
+    _shown: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.history_tokens = estimate_tokens(self.state.messages)
@@ -140,8 +182,12 @@ class TurnJournal:
         """Return the readable records from `from_seq` on, in order."""
         return self.journal.records(from_seq)
 
-    def record(self, body: RecordBody, *, durable: bool = False) -> None:
-        """Append `body` to the journal and advance the state by it."""
+    def record(self, body: RecordBody, *, durable: bool = False) -> RecordBody:
+        """Append `body` to the journal, redacted, and advance the state by it; return what it got.
+
+        Inputs, observations and notes are redacted by whoever makes them.
+        """
+        body = self._redacted(body)
         self._keep_secret_numbers()
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
@@ -151,6 +197,25 @@ class TurnJournal:
             self.history_tokens += estimate_tokens(self.state.messages[before:])
         else:
             self.history_tokens = estimate_tokens(self.state.messages)
+        return body
+
+    def _redacted(self, body: RecordBody) -> RecordBody:
+        match body:
+            case NodeRan(update=update):
+                return NodeRan(self._redact_update(update))
+            case Requested(request=request):
+                return replace(body, request=self.shown(request))
+            case Judged(report=report, verdict=verdict):
+                shown = self.shown_report(report), self.shown_verdict(report, verdict)
+                return replace(body, report=shown[0], verdict=shown[1])
+            case Decided(decision=decision):
+                return replace(body, decision=self.shown_decision(body.request_id, decision))
+            case Intent():
+                return replace(body, command=self.redact_command(body.command))
+            case Outcome(again=ActionRequest() as again):
+                return replace(body, again=self._keep(again))
+            case _:
+                return body
 
     def _keep_secret_numbers(self) -> None:
         """Note the numbers that texts have got, before a record holds one of them.
@@ -226,23 +291,141 @@ class TurnJournal:
         """Replace secrets in a text on its way to journal and model."""
         return self.secrets.redact(text)
 
-    def record_update(self, update: NodeUpdate) -> NodeUpdate:
-        """Append what a node of the graph added; return it as it was recorded.
+    def redact_command(self, command: str) -> str:
+        """Return a command as it is shown and kept; what runs is never made of this."""
+        known, shown = self._shown.get(command, (-1, ""))
+        if known != self.secrets.known:
+            covered = approval.maskable(command, self.secrets.values_in, self._exists)
+            shown = self.secrets.mark(command, covered)
+            if len(self._shown) >= _COMMANDS_KEPT:
+                self._shown.clear()
+            self._shown[command] = (self.secrets.known, shown)
+        return shown
 
-        Secrets that the model wrote are replaced, as where it has read one in an image. Only the
-        arguments of other tools than `execute_command` stay as they are: what they write would be
-        another text.
+    def _exists(self, word: str) -> bool:
+        """Return whether a word of a command is the name of a file in the current folder."""
+        with suppress(OSError, ValueError):
+            return os.path.lexists(Path(self.state.cwd, word))
+        return False
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def exact(self, request: ActionRequest) -> ActionRequest | None:
+        """Return a pending request as it is to be judged and run.
+
+        None where this process does not know it: redaction changed it, and a restart lost the rest.
         """
-        clean = replace(
+        known = self._exact.get(request.id)
+        if known is not None or request.effect == "person":
+            return known or request
+        text = text_of(request)
+        unchanged = hmac.compare_digest(request.digest, self.digest(text))
+        if request.digest:
+            return request if unchanged else None
+        return None if "[secret:" in text else request  # a record of an earlier version
+
+    def digest(self, text: str) -> str:
+        """Return the keyed digest of a text: without the key nobody can guess the text by it."""
+        return hmac.new(self.key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:32]
+
+    def exact_messages(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Return messages of the state as they are sent: the model's own words unchanged."""
+        if not self._own_words:
+            return messages
+        return [self._own_words.get(id(one), (one, one))[1] for one in messages]
+
+    def lost_secret(self, request: ActionRequest) -> str:
+        """Return the first placeholder in what would run; "" without one."""
+        return self.secrets.placeholder(text_of(request))
+
+    def shown(self, request: ActionRequest) -> ActionRequest:
+        """Return a request as it may be shown, kept and sent, with the digest of what runs."""
+        line = request.command
+        if request.effect in ("command", "hosts"):
+            line = self.redact_command(line)
+        elif request.effect not in ("edit", "read"):
+            line = self.secrets.redact_runs(line)
+        return replace(
+            request,
+            command=line,
+            purpose=self.redact(request.purpose),
+            arguments=self._redact_arguments(request.tool, request.arguments),
+            detail=self.secrets.redact_runs(request.detail),
+            digest=self.digest(text_of(request)),
+        )
+
+    def shown_report(self, report: RiskReport) -> RiskReport:
+        """Return the facts about a request as they may be shown and kept."""
+        if not self._holds_secret(report):
+            return report
+        words, change = self.secrets.redact_runs, self._of_report
+        return replace(
+            report,
+            command=self.redact_command(report.command),
+            reasons=tuple(map(change, report.reasons)),
+            effects=tuple(
+                replace(one, target=words(one.target)) if one.kind == "network" else one
+                for one in report.effects
+            ),
+            programs=tuple((*argv[:1], *map(words, argv[1:])) for argv in report.programs),
+            git_calls=tuple(
+                replace(one, words=(*one.words[:1], *map(words, one.words[1:])))
+                for one in report.git_calls
+            ),
+        )
+
+    def shown_verdict(self, report: RiskReport, verdict: Verdict) -> Verdict:
+        """Return the verdict on what `report` is about as it may be shown and kept."""
+        if not self._holds_secret(report):
+            return verdict
+        reasons = tuple(map(self._of_report, verdict.reasons))
+        trace = tuple(replace(one, reason=self._of_report(one.reason)) for one in verdict.trace)
+        return replace(verdict, reasons=reasons, trace=trace)
+
+    def _holds_secret(self, report: RiskReport) -> bool:
+        return self.redact_command(report.command) != report.command
+
+    def _of_report(self, reason: Phrase) -> Phrase:
+        def change(value: object) -> object:
+            return self.secrets.redact_runs(value) if isinstance(value, str) else value
+
+        return replace(reason, values={name: change(one) for name, one in reason.values.items()})
+
+    def shown_decision(self, request_id: str, decision: Decision) -> Decision:
+        """Return a decision as it may be shown and kept."""
+        asked = self.state.requested.get(request_id)
+        command = decision.command
+        if asked is None or asked.request.effect in ("command", "hosts"):
+            command = self.redact_command(command)
+        return replace(decision, command=command, reason=self.redact(decision.reason))
+
+    def _keep(self, request: ActionRequest) -> ActionRequest:
+        """Keep a request as it is in memory; return it as it is written."""
+        shown = self.shown(request)
+        self._exact[request.id] = request
+        return shown
+
+    # --- what the model wrote -------------------------------------------------------------------
+
+    def record_update(self, update: NodeUpdate) -> NodeUpdate:
+        """Append what a node of the graph added; return it as it was recorded."""
+        written = self.record(NodeRan(update))
+        assert isinstance(written, NodeRan)
+        return written.update
+
+    def _redact_update(self, update: NodeUpdate) -> NodeUpdate:
+        """Return what a node added as it is written; keep what the model wrote in memory.
+
+        Secrets that the model wrote are replaced, as where it has read one in an image.
+        """
+        return replace(
             update,
             messages=tuple(map(self._redact_reply, update.messages)),
             plan=self.redact_plan(update.plan) if update.plan is not None else None,
             own_plan=self.redact_plan(update.own_plan) if update.own_plan is not None else None,
-            pending=tuple(map(self._redact_request, update.pending)),
+            pending=tuple(map(self._keep, update.pending)),
             answer=self.redact(update.answer) if update.answer is not None else None,
         )
-        self.record(NodeRan(clean))
-        return clean
 
     def _redact_reply(self, message: BaseMessage) -> BaseMessage:
         if not isinstance(message, AIMessage):
@@ -250,34 +433,64 @@ class TurnJournal:
         content = message.content
         if isinstance(content, str):
             content = self.redact(content)
-        else:  # blocks of other types hold signatures of the provider, which are no texts
-            content = [
-                {**one, "text": self.redact(one["text"])}
-                if isinstance(one, dict) and one.get("type") == "text"
-                else one
-                for one in content
-            ]
+        else:
+            content = [self._redact_block(one) for one in content]
         calls = [
-            {**call, "args": with_texts(call["args"], self.redact)}
-            if call["name"] in _TEXT_TOOLS
-            else call
+            {**call, "args": self._redact_arguments(call["name"], call["args"])}
             for call in message.tool_calls
         ]
-        return message.model_copy(update={"content": content, "tool_calls": calls})
+        raw = self._redact_raw(message.additional_kwargs)
+        if (content, calls, raw) == (
+            message.content, message.tool_calls, message.additional_kwargs
+        ):  # fmt: skip
+            return message
+        changed = {"content": content, "tool_calls": calls, "additional_kwargs": raw}
+        clean = message.model_copy(update=changed)
+        self._own_words[id(clean)] = (clean, message)
+        return clean
 
-    def _redact_request(self, request: ActionRequest) -> ActionRequest:
-        if request.tool not in _TEXT_TOOLS:
-            return request
-        arguments = with_texts(dict(request.arguments), self.redact)
-        purpose = self.redact(request.purpose)
-        command = self.redact(request.command)
-        return replace(request, command=command, purpose=purpose, arguments=arguments)
+    def _redact_block(self, block: str | dict[str, Any]) -> str | dict[str, Any]:
+        """Return a block of content; what is neither words nor a call is no text of the model."""
+        if isinstance(block, str):
+            return self.redact(block)
+        if block.get("type") == "text":
+            return {**block, "text": self.redact(str(block.get("text", "")))}
+        return cast("dict[str, Any]", self._redact_raw(block))
+
+    def _redact_raw(self, value: Any, key: str = "") -> Any:
+        """Return a provider's own form of calls with their arguments redacted."""
+        if isinstance(value, Mapping):
+            return {name: self._redact_raw(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._redact_raw(one, key) for one in value]
+        arguments = key in ("arguments", "input", "args", "command")
+        return self.secrets.redact_runs(value) if arguments and isinstance(value, str) else value
+
+    def _redact_arguments(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call: what they write or run hides nothing but plain words."""
+        if tool in _OF_PLANS:
+            return cast("dict[str, Any]", self._redact_plan(arguments))
+        given = dict(arguments)
+        if tool == EXECUTE_COMMAND and isinstance(given.get("command"), str):
+            command = self.redact_command(given.pop("command"))
+            return {"command": command, **with_texts(given, self.redact)}
+        return cast("dict[str, Any]", with_texts(given, self.secrets.redact_runs))
 
     def redact_plan(self, plan: Plan) -> Plan:
         """Return the plan as it may be kept and sent."""
         plain = codec.to_plain(plan)
-        clean = with_texts(plain, self.redact)
+        clean = self._redact_plan(plain)
         return plan if clean == plain else codec.from_fields(Plan, clean)
+
+    def _redact_plan(self, value: Any) -> Any:
+        """Return a plan in JSON; the commands that check its steps hide nothing they do."""
+        if isinstance(value, Mapping):
+            check = value.get("kind") == "command" and isinstance(value.get("value"), str)
+            clean = {name: self._redact_plan(one) for name, one in value.items()}
+            return {**clean, "value": self.redact_command(value["value"])} if check else clean
+        if isinstance(value, list):
+            return [self._redact_plan(one) for one in value]
+        return self.redact(value) if isinstance(value, str) else value
 
     def redact_input(self, user_input: UserInput) -> UserInput:
         """Return the input as it may be kept and sent."""

@@ -47,6 +47,7 @@ _VARYING = frozenset(
         # What differs between two runs of the same session without meaning anything.
         "call_id",
         "detail",
+        "digest",
         "duration",
         "env_hash",
         "id",

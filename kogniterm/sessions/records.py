@@ -93,7 +93,8 @@ class Intent:
     """The intent to run a command, durable before it starts; without an outcome it is unknown.
 
     `repeats` are the requests of earlier runs of the same command whose outcome is unknown: the
-    user wanted it to run again, and with the outcome of this run they are settled.
+    user wanted it to run again, and with the outcome of this run they are settled. `digest` is that
+    of the text which ran, with the user's key; `command` is redacted.
     """
 
     request_id: str
@@ -102,6 +103,7 @@ class Intent:
     env_hash: str
     output_path: str | None = None
     repeats: tuple[str, ...] = ()
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ slipped through out of the journal, memory, logs and model input.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -43,8 +45,11 @@ _PATH = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?[\d.,:_-]+(?:ms|s|m|h|d|kb|mb|gb|%)?", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_MARK = re.compile(r"\[secret:(\d{1,9})\]")
-_ANY_MARK = re.compile(r"\[secret(?::\d+)?\]|\[redacted:\w+\]")
+_MARK = re.compile(r"\[secret:(?:[a-z2-7]{4}-)?\d+\]")
+_ANY_MARK = re.compile(rf"\[secret\]|{_MARK.pattern}|\[redacted:\w+\]")
+_RUN = re.compile(r"[\w+/=.,:@%^#-]+")
+"""Characters that end no word, expand to nothing and separate no commands, quoted or not."""
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}")
 _MIN_KNOWN = 6
 _LONGEST_KEY = 21_000
 _KEY_END = re.compile(
@@ -255,21 +260,64 @@ def holds_mark(text: str) -> bool:
 
 
 def unnumbered(text: str) -> str:
-    """Return `text` with `[secret]` for each `[secret:n]`, to compare texts of two processes."""
+    """Return `text` with `[secret]` for each numbered placeholder, to compare two processes'."""
     return _MARK.sub("[secret]", text)
 
 
-def highest_mark(texts: Iterable[str]) -> int:
-    """Return the highest n of all `[secret:n]` in `texts`; 0 without any."""
-    return max((int(one[1]) for text in texts for one in _MARK.finditer(text)), default=0)
+def session_label(session_id: str) -> str:
+    """Return the four characters that the placeholders of a session carry.
+
+    No text from elsewhere can hold a placeholder by chance, or be written so as to hold one.
+    """
+    digest = hashlib.sha256(session_id.encode()).digest()
+    return base64.b32encode(digest)[:4].decode().lower()
+
+
+def labels_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the labels of all placeholders in `texts`."""
+    return frozenset(one[8:12] for text in texts for one in _MARK.findall(text) if "-" in one)
 
 
 def redact(text: str) -> str:
-    """Return `text` with every secret replaced by `[redacted:kind]`."""
-    return _replaced(text, find_secrets(text), lambda secret: f"[redacted:{secret.kind}]")
+    """Return `text` with every secret replaced by `[redacted:kind]`; twice changes no more."""
+    while found := find_unmarked(text):
+        text = replace_secrets(text, found, lambda secret: f"[redacted:{secret.kind}]")
+    return text
 
 
-def _replaced(text: str, secrets: Iterable[Secret], mark: Callable[[Secret], str]) -> str:
+def find_unmarked(text: str, known: re.Pattern[str] | None = None) -> tuple[Secret, ...]:
+    """Return the secrets in `text`, with matches of `known`, that reach into no placeholder."""
+    marks = [one.span() for one in _ANY_MARK.finditer(text)]
+    found = list(find_secrets(text))
+    if known is not None:
+        found += [Secret(*one.span(), "known") for one in known.finditer(text)]
+    if marks:
+        found = [
+            one for one in found
+            if not any(one.start < end and start < one.end for start, end in marks)
+        ]  # fmt: skip
+    return _without_overlaps(found) if known is not None else tuple(found)
+
+
+def _runs(text: str, secrets: Iterable[Secret]) -> list[Secret]:
+    """Return the secrets that are runs of plain characters; of a private key, its lines."""
+    found: list[Secret] = []
+    for one in secrets:
+        if _RUN.fullmatch(text, one.start, one.end):
+            found.append(one)
+        elif _KEY_LINE.search(text, one.start, one.end) and one.kind in ("private_key", "known"):
+            lines = _KEY_LINE.finditer(text, one.start, one.end)
+            found += [Secret(*line.span(), "private_key") for line in lines]
+    return found
+
+
+def find_runs(text: str) -> list[Secret]:
+    """Return the secrets in `text` that a placeholder may cover in what a program acts on."""
+    return _runs(text, find_unmarked(text))
+
+
+def replace_secrets(text: str, secrets: Iterable[Secret], mark: Callable[[Secret], str]) -> str:
+    """Return `text` with `mark(secret)` in the place of each secret; they are in order."""
     pieces: list[str] = []
     position = 0
     for secret in secrets:
@@ -279,21 +327,40 @@ def _replaced(text: str, secrets: Iterable[Secret], mark: Callable[[Secret], str
 
 
 class Redactor:
-    """Redaction that this process can undo: secrets live in memory only, never on disk.
+    """Redaction that knows the secrets of this process: they live in memory only, never on disk.
 
     `known_values` are values known to be secret whatever they look like (the API keys in use).
-    The same secret gets the same `[secret:n]` for the life of the redactor. Numbers up to `after`
-    are left out: they stand for secrets of an earlier process, and must never get another value.
+    The same secret gets the same placeholder `[secret:label-n]` for the life of the redactor; with
+    the `label` of the session no other text has the form of one. Numbers up to `after` are left
+    out: they stand for secrets of an earlier process, and must never get another value. `others`
+    are labels of placeholders that came from another session, whose history this one continues.
     `highest` is the highest number that a text has got.
+
+    A placeholder is never turned back into its value, with one exception: `carry` keeps a value
+    in the file where it was read.
     """
 
-    def __init__(self, known_values: Iterable[str] = (), *, after: int = 0) -> None:
+    def __init__(
+        self,
+        known_values: Iterable[str] = (),
+        *,
+        label: str = "",
+        after: int = 0,
+        others: Iterable[str] = (),
+    ) -> None:
+        self._label = f"{label}-" if label else ""
+        labels = "|".join(map(re.escape, sorted({label, *others})))
+        self._own = re.compile(rf"\[secret:(?:{labels})-?\d+\]")
         self._after = after
         self._numbers: dict[str, int] = {}
-        self._values: dict[int, str] = {}
         self._known: re.Pattern[str] | None = None
         self.highest = after
         self.know(known_values)
+
+    @property
+    def known(self) -> int:
+        """Return how many secrets are known."""
+        return len(self._numbers)
 
     def know(self, values: Iterable[str]) -> None:
         """Treat `values` as secret from now on; shorter than 6 characters are ignored."""
@@ -303,39 +370,85 @@ class Redactor:
         self._compile()
 
     def redact(self, text: str) -> str:
-        """Return `text` with each secret replaced by its `[secret:n]`."""
-        text = self._without_known(text)
-        before = len(self._numbers)
-        secrets = [one for one in find_secrets(text) if not _MARK.search(text, one.start, one.end)]
-        shown = _replaced(text, secrets, lambda one: self._mark(text[one.start : one.end]))
-        if len(self._numbers) == before:
-            return shown
+        """Return `text` with each secret replaced by its placeholder.
+
+        A value that was found once is replaced wherever it stands, so the search begins again until
+        it finds nothing: a second call changes nothing more.
+        """
+        while found := find_unmarked(text, self._known):
+            text = self._marked(text, found)
+        return text
+
+    def redact_runs(self, text: str) -> str:
+        """Return `text` with a placeholder for each secret that is a run of plain characters.
+
+        For what the model wrote and a program may act on: nothing that has a meaning is covered.
+        """
+        while found := _runs(text, find_unmarked(text, self._known)):
+            text = self._marked(text, found)
+        return text
+
+    def values_in(self, text: str) -> tuple[str, ...]:
+        """Return the secrets in `text` that are runs of plain characters, each once."""
+        found = _runs(text, find_unmarked(text, self._known))
+        return tuple({text[one.start : one.end]: None for one in found})
+
+    def mark(self, text: str, values: Sequence[str]) -> str:
+        """Return `text` with a placeholder wherever one of `values` stands."""
+        if not values:
+            return text
+        for value in values:
+            self._number(value)
         self._compile()
-        return self._without_known(shown)
+        wanted = re.compile("|".join(map(re.escape, values)))
+        return wanted.sub(lambda one: self._mark(one[0]), text)
 
-    def _without_known(self, text: str) -> str:
-        return self._known.sub(lambda found: self._mark(found[0]), text) if self._known else text
+    def placeholder(self, text: str) -> str:
+        """Return the first placeholder of the session in `text`; "" without one."""
+        found = self._own.search(text) if "[secret:" in text else None
+        return found[0] if found is not None else ""
 
-    def restore(self, text: str) -> str:
-        """Return `text` with the values in place of its `[secret:n]`; unknown numbers stay."""
-        return _MARK.sub(lambda found: self._values.get(int(found[1]), found[0]), text)
+    def carry(self, old: str, new: str) -> tuple[str, str] | None:
+        """Return both sides of an edit with the values of their placeholders.
 
-    def lost(self, text: str) -> str:
-        """Return the first `[secret:n]` in `text` whose value is not known; "" without one."""
-        return next((one[0] for one in _MARK.finditer(text) if int(one[1]) not in self._values), "")
+        Each has to stand in `new` as often and in the same order as in `old`, with the same text
+        before it on its line, so that a value stays where it was read. None where one does not, or
+        where its value is not known any more.
+        """
+        if _places(self._own, old) != _places(self._own, new):
+            return None
+        values = {self._placeholder(number): value for value, number in self._numbers.items()}
+        if any(one not in values for one in self._own.findall(old)):
+            return None
+        filled = (self._own.sub(lambda one: values[one[0]], side) for side in (old, new))
+        return next(filled), next(filled)
+
+    def _marked(self, text: str, secrets: Iterable[Secret]) -> str:
+        shown = replace_secrets(text, secrets, lambda one: self._mark(text[one.start : one.end]))
+        self._compile()
+        return shown
 
     def _number(self, value: str) -> int:
-        number = self._numbers.setdefault(value, self._after + len(self._numbers) + 1)
-        self._values[number] = value
-        return number
+        return self._numbers.setdefault(value, self._after + len(self._numbers) + 1)
 
     def _mark(self, value: str) -> str:
         number = self._number(value)
         self.highest = max(self.highest, number)
-        return f"[secret:{number}]"
+        return self._placeholder(number)
+
+    def _placeholder(self, number: int) -> str:
+        return f"[secret:{self._label}{number}]"
 
     def _compile(self) -> None:
         """Compile the values, longest first: a value that contains another is replaced whole."""
         values = sorted(self._numbers, key=len, reverse=True)
         known = [re.escape(value) for value in values if len(value) >= _MIN_KNOWN]
         self._known = re.compile("|".join(known)) if known else None
+
+
+def _places(placeholder: re.Pattern[str], text: str) -> list[tuple[str, str]]:
+    """Return each placeholder in `text` with what stands before it on its line."""
+    return [
+        (one[0], text[text.rfind("\n", 0, one.start()) + 1 : one.start()])
+        for one in placeholder.finditer(text)
+    ]

@@ -172,7 +172,7 @@ PLACEHOLDER = re.compile(
     rf"(?i)^(?:(?:{_WORDS})$|[x*•.#_-]+$|(.)\1+$"
     r"|.*(?:\byour\b|your[_-]|[_-]here$|change[_-]?me|replace[_-]?(?:me|with)|<[^>]*>|\.\.\.|…"
     r"|\*{3,}|(?:^|[_-])x{4,}|placeholder|redacted|example[_-](?:key|token|secret|password)"
-    r"|insert[_-]|dummy|todo|\[secret:\d+\])|!\w+|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*"
+    r"|insert[_-]|dummy|todo|\[secret:(?:\w+-)?\d+\])|!\w+|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*"
     r"|process\.env.*|os\.(?:environ|getenv).*|env[.:(].*|(?:arn|urn|vault|secret|ssm|op|file"
     r"|https?)://?.*|arn:.*)"
 )

@@ -271,7 +271,26 @@ class FileVersions:
             )
 
 
-def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
+Carry = Callable[[str, str], tuple[str, str] | None]
+"""Fills in the placeholders that an edit keeps; None where it may not; see `Redactor.carry`."""
+
+
+def as_given(old: str, new: str) -> tuple[str, str]:
+    """Return both sides of an edit as they are, where nothing stands for a secret."""
+    return old, new
+
+
+def _refuse_mark() -> ToolError:
+    return ToolError(
+        "Not written: nothing is filled in for a [secret:…] mark. Use edit_file, and keep each "
+        "mark in `new` as often and in the same order as in `old`, with the same text before it "
+        "on its line."
+    )
+
+
+def write_file(
+    cwd: Callable[[], str], versions: FileVersions, carry: Carry = as_given
+) -> SchemaTool[Any]:
     """Return the tool that makes a file or replaces all of it."""
 
     def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, str]:
@@ -279,11 +298,21 @@ def write_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any
         versions.check(path, before)
         return path, before, arguments.content
 
-    return _file_tool("write_file", WriteArguments, plan, cwd, versions)
+    def settle(arguments: WriteArguments) -> WriteArguments:
+        if carry("", arguments.content) is None:
+            raise _refuse_mark()
+        return with_real_path(cwd(), arguments)
+
+    return _file_tool("write_file", WriteArguments, plan, settle, versions)
 
 
-def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]:
-    """Return the tool that replaces one piece of text."""
+def edit_file(
+    cwd: Callable[[], str], versions: FileVersions, carry: Carry = as_given
+) -> SchemaTool[Any]:
+    """Return the tool that replaces one piece of text.
+
+    An edit is judged and shown with the values that its marks stand for in the file.
+    """
 
     def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
         path, before = _load(cwd(), arguments.path)
@@ -293,14 +322,21 @@ def edit_file(cwd: Callable[[], str], versions: FileVersions) -> SchemaTool[Any]
         text = _decode(path, before)
         return path, before, _replaced(text, arguments, path)
 
-    return _file_tool("edit_file", EditArguments, plan, cwd, versions)
+    def settle(arguments: EditArguments) -> EditArguments:
+        filled = carry(arguments.old, arguments.new)
+        if filled is None:
+            raise _refuse_mark()
+        known = arguments.model_copy(update=dict(zip(("old", "new"), filled, strict=True)))
+        return with_real_path(cwd(), known)
+
+    return _file_tool("edit_file", EditArguments, plan, settle, versions)
 
 
 def _file_tool(
     name: str,
     model: type[PathArguments],
     plan: Callable[[Any], tuple[Path, bytes | None, str]],
-    cwd: Callable[[], str],
+    settle: Callable[[Any], Any],
     versions: FileVersions,
 ) -> SchemaTool[Any]:
     def describe(arguments: Any) -> tuple[str, str]:
@@ -331,7 +367,7 @@ def _file_tool(
         effect="edit",
         describe=describe,
         detail=diff,
-        settle=lambda arguments: with_real_path(cwd(), arguments),
+        settle=settle,
     )
 
 

@@ -15,7 +15,15 @@ from kogniterm.tools.command_tools import (
     job_tool,
     run_on_hosts,
 )
-from kogniterm.tools.file_tools import FileVersions, Outputs, edit_file, read_file, write_file
+from kogniterm.tools.file_tools import (
+    Carry,
+    FileVersions,
+    Outputs,
+    as_given,
+    edit_file,
+    read_file,
+    write_file,
+)
 from kogniterm.tools.github import github
 from kogniterm.tools.mcp.server_tools import ServersPort, call_tool, find_tools
 from kogniterm.tools.net import NetClient
@@ -59,6 +67,7 @@ class ToolPorts:
     skills: SkillPort | None = None
     servers: ServersPort | None = None
     hosts: HostsPort | None = None
+    carry: Carry = as_given
 
 
 def session_tools(
@@ -74,8 +83,8 @@ def session_tools(
         ),
         search_text(ports.cwd, ports.workspace, ports.is_secret, ports.outputs),
         find_files(ports.cwd, ports.workspace),
-        edit_file(ports.cwd, versions),
-        write_file(ports.cwd, versions),
+        edit_file(ports.cwd, versions, ports.carry),
+        write_file(ports.cwd, versions, ports.carry),
         job_tool(ports.jobs),
         ask_user(ports.user),
         web_fetch(client),

@@ -87,7 +87,8 @@ class ActionRequest:
     `agent` is the call id of the `delegate` call whose sub-agent asks (empty: the main
     agent), `agent_task` its task, short, and `agent_name` its name where it has one; a custom
     command that asks has its own name there, with the slash. `refusal` is given when the same call
-    has run in the sandbox, and may run again outside of it.
+    has run in the sandbox, and may run again outside of it. `digest` stands in the journal for what
+    would run, with the user's key; redaction may have changed the rest.
     """
 
     id: str
@@ -104,6 +105,7 @@ class ActionRequest:
     refusal: SandboxRefusal | None = None
     hosts: tuple[str, ...] = ()
     called: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ async def test_nothing_else_does(
 
 async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow, tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    flow = make_flow(ONE % "echo [secret:1]", decisions=[yes])
+    flow = make_flow(ONE % f"echo {secret}", decisions=[yes])
     await flow.run(f"say {secret}")
     assert learned(tmp_path) == []
 

@@ -315,44 +315,6 @@ async def test_a_question_left_open_is_judged_anew_and_then_held_to(make_flow: M
     assert (answer.exit_code, flow.results[0].text.strip()) == (0, "other")
 
 
-async def test_secrets_stay_out_of_journal_and_model_and_reach_the_command(
-    make_flow: MakeFlow, tmp_path: Path
-) -> None:
-    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    script = "replies: [{run: 'test ${#T} -eq 0; printf %s \"[secret:1]\" | wc -c'}, {text: ok}]"
-    flow = make_flow(script, [yes])
-    await flow.run(f"My token is {secret}, how long is it?")
-    assert "[secret:1]" in flow.shown[0]
-    assert flow.results[0].text.strip() == str(len(secret))
-    flow.close()
-    for file in (tmp_path / "data").rglob("*"):
-        if file.is_file():
-            assert secret.encode() not in file.read_bytes(), file
-
-
-async def test_after_a_restart_a_placeholder_never_gets_another_secret(
-    make_flow: MakeFlow,
-) -> None:
-    first, second = (f"ghp_{half}a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R" for half in "AB")
-    script = """
-replies:
-  - {when: {last_contains: My token}, text: Noted.}
-  - run: printf %s "[secret:1]"
-  - run: printf %s "[secret:2]" | tail -c 3
-  - text: ok
-"""
-    flow = make_flow(script, [yes, yes])
-    await flow.run(f"My token is {first}.")
-    flow.close()
-    flow.open("last")
-    answer = await flow.run(f"Another one is {second}.")
-    assert any("Another one is [secret:2]" in text for text in flow.shown)
-    lost = "[secret:1] stands for a secret from before KogniTerm was restarted"
-    assert any(lost in text for text in flow.shown)
-    assert [result.text.strip() for result in flow.results] == [second[-3:]]
-    assert answer.exit_code == 3
-
-
 async def test_edits_are_asked_with_their_diff_and_can_be_undone(make_flow: MakeFlow) -> None:
     script = """
 replies:

@@ -1,4 +1,4 @@
-"""Redaction: secrets are replaced, lookalikes are kept, and this process can restore them."""
+"""Redaction: secrets are replaced, lookalikes are kept, and nothing is ever filled in again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from kogniterm.text.redact import Redactor, redact
+from kogniterm.text.redact import Redactor, redact, session_label
 
 FOLDER = Path(__file__).parent
 _SECRETS = (FOLDER / "secrets.txt").read_text().splitlines()
@@ -97,14 +97,73 @@ def test_names_and_hosts_stay_readable() -> None:
     assert "hunter22" not in shown
 
 
-def test_a_redactor_knows_values_and_can_undo() -> None:
-    redactor = Redactor(["correct-horse", "short"])
+def test_a_redactor_knows_values_and_numbers_them() -> None:
+    redactor = Redactor(["correct-horse", "short"], label="ab2c")
     text = "use correct-horse and password=hunter22 then correct-horse, hunter22, short"
     shown = redactor.redact(text)
-    assert shown == ("use [secret:1] and password=[secret:2] then [secret:1], [secret:2], short")
-    assert redactor.restore(shown) == text
+    one, two = "[secret:ab2c-1]", "[secret:ab2c-2]"
+    assert shown == f"use {one} and password={two} then {one}, {two}, short"
     assert redactor.redact(shown) == shown
-    assert Redactor().restore(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git clone https://user:s3cr3tPASSw0rd@host/x",
+        "my secret is not redacted, it is the password: hunter22",
+        "password=hunter22 token: hunter22 hunter22",
+        "secret [secret:1] [secret:ab2c-7] [redacted:value]",
+    ],
+)
+def test_redacting_twice_changes_nothing_more_where_values_are_known(text: str) -> None:
+    redactor = Redactor(["secret", "redacted", "hunter22"], label="ab2c")
+    once = redactor.redact(text)
+    assert redactor.redact(once) == once
+    assert "[secret:[" not in once
+    assert redact(redact(text)) == redact(text)
+
+
+def test_only_placeholders_of_the_session_are_placeholders() -> None:
+    redactor = Redactor(label="ab2c", others=["zz22"])
+    assert redactor.placeholder("see [secret:1], [secret:qqqq-1]") == ""
+    assert redactor.placeholder("x [secret:ab2c-12] y") == "[secret:ab2c-12]"
+    assert redactor.placeholder("x [secret:zz22-999999999999] y") == "[secret:zz22-999999999999]"
+    assert session_label("a") != session_label("b")
+
+
+def test_an_edit_carries_a_value_only_where_it_stands() -> None:
+    redactor = Redactor(label="ab2c")
+    file = "API_TOKEN=s3cr3tT0ken99\nPORT=1\nOTHER_TOKEN=0therT0ken88\n"
+    shown = redactor.redact(file)
+    assert redactor.carry(shown, shown.replace("PORT=1", "PORT=2")) == (
+        file,
+        file.replace("PORT=1", "PORT=2"),
+    )
+    first, second = "[secret:ab2c-1]", "[secret:ab2c-2]"
+    wrong = (
+        shown.replace("API_TOKEN=", "echo "),  # another text before it
+        shown.replace(second, first),  # another secret in its place
+        shown + f"COPY={first}\n",  # once more
+        shown.replace(f"API_TOKEN={first}\n", ""),  # less often
+        shown.replace(first, "x").replace(second, first).replace("x", second),  # exchanged
+    )
+    for new in wrong:
+        assert redactor.carry(shown, new) is None
+    assert redactor.carry("A=[secret:ab2c-9]", "A=[secret:ab2c-9]") is None
+    assert redactor.carry("A=[secret:1]", "B=[secret:1]") == ("A=[secret:1]", "B=[secret:1]")
+
+
+def test_what_a_program_acts_on_is_never_covered() -> None:
+    redactor = Redactor(label="ab2c")
+    code = 'x = "password: "; import os; os.system("rm"); y = ""\nAPI_TOKEN=s3cr3tT0ken99'
+    assert redactor.redact_runs(code) == code.replace("s3cr3tT0ken99", "[secret:ab2c-1]")
+    frame = "-----{} PRIVATE KEY-----".format
+    line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj"
+    key = "\n".join([frame("BEGIN"), line, "$(rm -rf src)", line[::-1], frame("END")])
+    shown = redactor.redact_runs(key)
+    assert "$(rm -rf src)" in shown
+    assert line not in shown
+    assert line[::-1] not in shown
 
 
 def test_a_value_inside_another_is_replaced_whole() -> None:

@@ -93,6 +93,9 @@ class PlayedJournal:
     def redact(self, text: str) -> str:
         return text
 
+    def shown(self, request: ActionRequest) -> ActionRequest:
+        return request
+
     def records(self) -> Sequence[Record]:
         return ()
 

@@ -24,7 +24,7 @@ _PATTERN = frozenset("*?[]{}~")
 """Characters with a meaning to the shell only where they are not quoted."""
 
 
-_SECRET = re.compile(r"\[secret:\d+\]")
+_SECRET = re.compile(r"\[secret:(?:\w+-)?\d+\]")
 _MOVES = ("cd", "pushd", "popd")
 _ANYWHERE = "?"
 """Stands for a folder that only the shell knows."""

@@ -616,16 +616,27 @@ class RecordedText:
     """Keeps text as it is: recorded text is redacted already."""
 
     highest = 0
+    known = 0
 
     def redact(self, text: str) -> str:
         return text
 
-    def restore(self, text: str) -> str:
+    redact_runs = redact
+
+    def values_in(self, text: str) -> Sequence[str]:
+        del text
+        return ()
+
+    def mark(self, text: str, values: Sequence[str]) -> str:
+        del values
         return text
 
-    def lost(self, text: str) -> str:
+    def placeholder(self, text: str) -> str:
         del text
         return ""
+
+    def carry(self, old: str, new: str) -> tuple[str, str] | None:
+        return old, new
 
 
 @dataclass(slots=True)

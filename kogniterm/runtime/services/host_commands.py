@@ -181,7 +181,7 @@ class HostCommands:
     def request_of(
         self, request: ActionRequest, command: str, report: RiskReport | None = None
     ) -> HostRequest:
-        """Return what is asked of the hosts; the command with the values of its secrets.
+        """Return what is asked of the hosts.
 
         The `report` on it tells in which groups they are asked, and which files may change.
 
@@ -192,7 +192,7 @@ class HostCommands:
         session = hashlib.sha256(self.journal.state.session_id.encode()).hexdigest()[:12]
         return HostRequest(
             f"{session}-{request.id}",
-            self.journal.secrets.restore(command),
+            command,
             inventory_of(request),
             host_groups(request.hosts, report.label if report is not None else "needs_approval"),
             self.timeout,
@@ -213,7 +213,8 @@ class HostCommands:
         When cancelled, the hosts end the command, which takes up to `_STOP_SECONDS`; another
         cancel ends the waiting.
         """
-        sink(events.HostsStarted(request.id, request.command, asked.groups))
+        shown = self.journal.redact_command(request.command)
+        sink(events.HostsStarted(request.id, shown, asked.groups))
         cancelled, why = False, _PARTED
         try:
             await self._run(request, asked, sink)
@@ -288,7 +289,7 @@ class HostCommands:
         end = HostsEnd(
             answers_text(groups), bool(states - {"answered"}), bool(states & {"unknown", "running"})
         )
-        sink(events.HostsEnded(request.id, request.command, groups))
+        sink(events.HostsEnded(request.id, self.journal.redact_command(request.command), groups))
         return end
 
     # --- after a crash --------------------------------------------------------------------------

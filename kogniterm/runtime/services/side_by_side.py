@@ -184,10 +184,7 @@ class _Group:
             if lane is None:
                 self.members.append(_Member(run, asyncio.ensure_future(self._tool(run))))
                 continue
-            started = events.CommandStarted(
-                run.request.id, run.decision.command, runner.executor.cwd
-            )
-            self.io.sink(started)
+            self.io.sink(runner.started(run))
             running = self._command(run, lane, output, keyboard.borrowed(run.request.id))
             self.members.append(_Member(run, asyncio.ensure_future(running), lane.sandbox))
 

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from kogniterm.sessions.records import Intent
 
 _TITLE = 200
+HOLDS_SECRET = Phrase(
+    "It holds a secret, so it cannot wait for the user: only its redacted text would be kept. Read "
+    "the secret inside the command, from the file it is in."
+)
 
 
 @dataclass(slots=True)
@@ -85,8 +89,14 @@ class Parking:
     async def decide(
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
     ) -> Decision:
-        """Return the stored decision about exactly this request, or park."""
+        """Return the stored decision about exactly this request, or park.
+
+        What redaction changes goes back to the model: only its redacted text could wait.
+        """
         session = self.session
+        kept = session.journal.shown(request)
+        if (kept.command, kept.arguments) != (request.command, dict(request.arguments)):
+            return Decision("reject", request.command, "policy", reasons=(HOLDS_SECRET,))
         asked = session.state.requested.get(request.id)
         # What the user saw, and what decides what would run: the files it reads included.
         shown = (request, report, session.executor.cwd, asked.script_hashes if asked else {})

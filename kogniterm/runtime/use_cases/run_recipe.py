@@ -227,9 +227,8 @@ class SessionRecipePorts:
 
     async def command(self, key: str, command: str, purpose: str) -> NodeResult:
         """Run a command, once it is approved."""
-        line = self.session.journal.redact(command)
-        arguments = {"command": line, "purpose": purpose}
-        return await self._act(key, EXECUTE_COMMAND, arguments, line, purpose, "command")
+        arguments = {"command": command, "purpose": purpose}
+        return await self._act(key, EXECUTE_COMMAND, arguments, command, purpose, "command")
 
     async def tool(self, key: str, name: str, arguments: Mapping[str, Any]) -> NodeResult:
         """Call a tool; its `ToolError` is a failure of the node."""

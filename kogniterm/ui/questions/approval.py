@@ -50,6 +50,7 @@ from kogniterm.ui.tool_words import edit_words
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
+    from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.ui.display import Display
 
 ApprovalPage = Literal["choose", "reason", "edit", "confirm", "allow_session", "allow_project"]
@@ -276,11 +277,16 @@ class Approval:
 
 @dataclass(frozen=True)
 class ApprovalQuestion(Question[Approval]):
-    """Asks about `subject`. `page` is what is asked for now, `explained` what the rules said."""
+    """Asks about `subject`. `page` is what is asked for now, `explained` what the rules said.
+
+    `masked` is the same subject with its secrets replaced, shown until the user wants to see them.
+    """
 
     subject: Subject
+    masked: Subject | None = None
     page: ApprovalPage = "choose"
     explained: bool = False
+    revealed: bool = False
 
     reasons = True
 
@@ -290,13 +296,18 @@ class ApprovalQuestion(Question[Approval]):
 
     def text(self, painter: Painter, columns: int) -> Document:
         """Return the same as in the panel."""
-        return self.subject.document(painter, columns, explained=self.explained)
+        return self._drawn.document(painter, columns, explained=self.explained)
+
+    @property
+    def _drawn(self) -> Subject:
+        return self.subject if self.masked is None or self.revealed else self.masked
 
     def transcript(self, painter: Painter, columns: int, answer: Answered[Approval] | None) -> str:
         """Return title and command; nothing of a command that runs, whose frame shows it."""
         runs = answer is not None and answer.value.decision.kind != "reject"
         framed = runs and self.subject.editable
-        return "" if framed else self.subject.transcript(painter, columns)
+        kept = self.masked or self.subject  # what stays in the scrollback shows no secret
+        return "" if framed else kept.transcript(painter, columns)
 
     @property
     def entry(self) -> Entry | None:
@@ -396,6 +407,7 @@ class ApprovalQuestion(Question[Approval]):
             ("reject", _("reject"), _("reject")),
             ("edit", _("edit"), _("edit")),
             ("explain", _("explain"), _("explain")),
+            ("reveal", _("show secrets"), _("show the secrets in it")),
             ("allow_session", _("allow this session"), _("allow this session")),
             ("allow_project", _("always in this project"), _("always in this project")),
             ("stop", _("stop turn"), _("stop the turn")),
@@ -429,6 +441,7 @@ class ApprovalQuestion(Question[Approval]):
     def _offered(self, action: str) -> bool:
         missing = {
             "edit": not self.subject.editable,
+            "reveal": self.masked is None,
             "allow_session": not self.subject.offers,
             "allow_project": not self.subject.lasting,
         }
@@ -446,6 +459,8 @@ class ApprovalQuestion(Question[Approval]):
                 return replace(self, page=action)
             case "explain":
                 return replace(self, explained=not self.explained)
+            case "reveal" if self._offered(action):
+                return replace(self, revealed=not self.revealed)
             case "stop":
                 return Stopped()
         return self
@@ -504,6 +519,21 @@ class ApprovalQuestion(Question[Approval]):
         return Approval(self.subject.decision("reject", _("the input ended without an answer")))
 
 
+def _masked(subject: Subject, journal: TurnJournal) -> Subject | None:
+    """Return the subject with its secrets replaced; None where it has none to be shown."""
+    request, report = subject.request, subject.report
+    shown = replace(journal.shown(request), digest=request.digest)
+    if shown == replace(request, arguments=dict(request.arguments)):
+        return None
+    return replace(
+        subject,
+        request=shown,
+        report=journal.shown_report(report),
+        verdict=journal.shown_verdict(report, subject.verdict),
+        original=None if subject.original is None else journal.redact_command(subject.original),
+    )
+
+
 class AskingApprover:
     """Implements `protocols.Approver` for a session, one action request at a time."""
 
@@ -536,7 +566,8 @@ class AskingApprover:
                 original=self._edited.pop(request.id, None),
                 with_purpose=explain is not False,
             )
-            question = ApprovalQuestion(subject, explained=explain is True)
+            masked = _masked(subject, session.journal)
+            question = ApprovalQuestion(subject, masked, explained=explain is True)
             answer = await self._asker.ask(question)
             if answer.offer is not None:
                 self._grant(report, answer.offer, always=answer.always)

@@ -314,6 +314,28 @@ class User:
         return await asker.decide(request(command), report(command, label), ASK)
 
 
+def test_secrets_are_shown_when_the_user_wants_to_see_them() -> None:
+    shown = Subject(request("login [secret:ab2c-1]"), report("login …"), ASK, "/w")
+    subject = replace(shown, request=request("login hunter22"))
+    asked = ApprovalQuestion(subject, shown)
+    assert "hunter22" not in "".join(drawn(asked).lines)
+    seen = asked.press("v")
+    assert isinstance(seen, ApprovalQuestion)
+    assert "hunter22" in "".join(drawn(seen).lines)
+    assert "hunter22" not in seen.transcript(PLAIN, 80, None)
+    again = seen.press("v")
+    assert isinstance(again, ApprovalQuestion)
+    assert "hunter22" not in "".join(drawn(again).lines)
+    edits = asked.press("e")
+    assert isinstance(edits, ApprovalQuestion)
+    assert edits.entry is not None
+    assert edits.entry.start == "login hunter22"
+    answer = asked.press("y")
+    assert isinstance(answer, Answered)
+    assert answer.value.decision.command == "login hunter22"
+    assert "v" not in ApprovalQuestion(subject).options()
+
+
 async def test_lines_yes_and_no_with_a_reason() -> None:
     user = User("y")
     assert (await user.decide("make")).kind == "approve"

@@ -111,7 +111,7 @@ class HookService:
     place: Callable[[], HookPlace]
     common: Callable[[], Mapping[str, Any]]
     transcript: Callable[[], AbstractContextManager[str]]
-    note: Callable[[Noted], None]
+    note: Callable[[Noted], object]
     redact: Callable[[str], str]
     enabled: bool = True
     off: set[HookEvent] = field(default_factory=set)

@@ -281,8 +281,9 @@ class _FormApprover:
         self, request: ActionRequest, report: RiskReport, verdict: Verdict
     ) -> Decision:
         """Ask about `request`: the whole command, why it is asked about, and where it would run."""
-        preview = self.session.undo.preview(request, report)
-        facts = ActionFacts(request, report, verdict, preview)
+        journal, preview = self.session.journal, self.session.undo.preview(request, report)
+        told = journal.shown_report(report), journal.shown_verdict(report, verdict)
+        facts = ActionFacts(journal.shown(request), *told, preview)
         text = action_text(facts, self.session.executor.cwd, self.say)
         word = approving_word(request) if facts.dangerous else ""
         values = await self.ask(_approval(text, self.say, word=word))

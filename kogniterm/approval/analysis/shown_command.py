@@ -1,0 +1,123 @@
+"""The secrets of a command that a placeholder may cover where the command is shown or kept.
+
+What is judged and run is never redacted; only what is shown, kept and sent is. A placeholder must
+not hide anything that a shell or a program acts on: it stands for an unbroken run of literal
+characters inside one word, and the command with other characters in its place has to do the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+
+from kogniterm.approval.analysis.analyser import classify
+from kogniterm.approval.parser.parse import parse
+from kogniterm.approval.parser.tree import Literal, Opaque, Word
+from kogniterm.text.redact import find_runs
+from kogniterm.types import Effect, RiskReport
+
+_HOST = re.compile(r"\w[\w+.-]*://(?:[^/@]*@)?([^/:?#]+)")
+_LONGEST = 100_000
+"""Characters of a command beyond which nothing is covered: its analysis would take too long."""
+
+
+def maskable(
+    command: str,
+    find: Callable[[str], Sequence[str]],
+    exists: Callable[[str], bool] = lambda word: False,
+) -> tuple[str, ...]:
+    """Return the secrets of `command` that a placeholder may cover, longest first.
+
+    `find` returns the secrets in a text that are runs of plain characters. What `exists` knows as a
+    path is not covered.
+    """
+    if len(command) > _LONGEST:
+        return ()
+    words = list(_words(parse(command)))
+    # What is found in the whole text may reach beyond a word in which a secret stands.
+    values = [*find(command), *(value for word in words for value in find("".join(word)))]
+    if not values:
+        return ()
+    report = classify(command)
+    return tuple(
+        one
+        for one in sorted(set(values), key=lambda value: (-len(value), value))
+        if _may_cover(command, report, words, one, exists)
+    )
+
+
+def _may_cover(
+    command: str,
+    report: RiskReport,
+    words: Sequence[tuple[str, ...]],
+    value: str,
+    exists: Callable[[str], bool],
+) -> bool:
+    inside = [word for word in words if any(value in text for text in word)]
+    if sum(text.count(value) for word in inside for text in word) != command.count(value):
+        return False  # a comment, a name of a variable, or text that could not be read
+    whole = ["".join(word) for word in inside]
+    if any(map(_names_option, whole, [value] * len(whole))) or any(map(exists, {value, *whole})):
+        return False
+    other = "x" * len(value)
+    return _acts(report, value, other) == _acts(classify(command.replace(value, other)))
+
+
+def _names_option(word: str, value: str) -> bool:
+    """Return whether `value` reaches into the name of an option."""
+    if not word.startswith("-"):
+        return False
+    named = len(word.partition("=")[0]) if word.startswith("--") else 1
+    return word.index(value) <= named
+
+
+def _acts(report: RiskReport, value: str = "", other: str = "") -> object:
+    """Return what a command does, with `other` for `value` where it is only an argument."""
+
+    def arguments(words: Sequence[str]) -> tuple[str, ...]:
+        rest = words[1:] if not value else [word.replace(value, other) for word in words[1:]]
+        return (*words[:1], *rest)
+
+    def target(effect: Effect) -> Effect:
+        host = _HOST.match(effect.target)
+        if not value or effect.kind != "network" or host is None or value in host[1]:
+            return effect
+        return replace(effect, target=effect.target.replace(value, other))
+
+    calls = [replace(call, words=arguments(call.words)) for call in report.git_calls]
+    programs = [arguments(words) for words in report.programs]
+    # Of these files some are only looked for; one that is there is no secret.
+    deciding = [name.replace(value, other) if value else name for name in report.deciding]
+    return report.label, [*map(target, report.effects)], deciding, calls, programs
+
+
+def _words(value: object) -> Iterator[tuple[str, ...]]:
+    """Yield the literal texts of each word in a tree; a part that could not be read has none."""
+    if isinstance(value, Word):
+        texts = tuple(part.text for part in value.parts if isinstance(part, Literal))
+        if texts:
+            yield texts
+        for part in value.parts:
+            if not isinstance(part, Literal):
+                yield from _words(part)
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _words(one)
+    elif is_dataclass(value) and not isinstance(value, Opaque):
+        for one in fields(value):
+            yield from _words(getattr(value, one.name))
+
+
+def redact_command(command: str) -> str:
+    """Return `command` with `[redacted:kind]` for its secrets, as far as one may be covered."""
+
+    def find(text: str) -> Sequence[str]:
+        found = find_runs(text)
+        kinds.update((text[one.start : one.end], one.kind) for one in found)
+        return [text[one.start : one.end] for one in found]
+
+    kinds: dict[str, str] = {}
+    for value in maskable(command, find):
+        command = command.replace(value, f"[redacted:{kinds[value]}]")
+    return command

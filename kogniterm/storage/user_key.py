@@ -1,0 +1,42 @@
+"""Keys of the user: files beside the databases, with which digests of texts are made.
+
+A database alone tells nothing about a text by its digest, not even to who can guess the text.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from kogniterm.storage import drivers
+from kogniterm.storage.folders import write_private
+
+_KEY_BYTES = 32
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in `path`, made (0600) when there is none. Raises `StorageError` kinds."""
+    with drivers.storage_errors(path):
+        key = _content(path)
+        if len(key) == _KEY_BYTES:
+            return key
+        made = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+        write_private(made, secrets.token_bytes(_KEY_BYTES), durable=True)
+        try:
+            if key:
+                made.replace(path)  # cut short when it was written
+            else:
+                with suppress(FileExistsError):  # another process made one meanwhile
+                    os.link(made, path)
+        finally:
+            made.unlink(missing_ok=True)
+        return path.read_bytes()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
