@@ -77,7 +77,10 @@ class FrontWords:
 
 
 def safe(text: str) -> str:
-    """Return a text as it may be sent: without control characters and known secrets."""
+    """Return a text as it may be sent: without control characters and known secrets.
+
+    Events of actions are redacted already, by rules that hide nothing of what runs.
+    """
     return redact(clean(text))
 
 
@@ -228,14 +231,14 @@ class SessionUpdates:
 
     def _proposed(self, request: ActionRequest, report: RiskReport, cwd: str) -> None:
         self._end_text()
-        title = safe(first_line(render(request.command)) or request.tool)
+        title = first_line(render(request.command)) or request.tool
         kind = tool_kind(request.tool, request.effect)
         given = {
             "id": request.id,
-            "command": safe(request.command),
+            "command": clean(request.command),
             "folder": cwd,
             "risk": report.label,
-            "effects": [safe(effect_line(effect, self._say)) for effect in report.effects],
+            "effects": [clean(effect_line(effect, self._say)) for effect in report.effects],
         }
         if request.id in self._known:  # edited, or asked once more
             self._progress(request.id, "pending", None, title=title, raw_input=given)
@@ -256,7 +259,7 @@ class SessionUpdates:
         key = event.request_id
         if isinstance(event, events.CommandStarted):
             if key not in self._known:  # of the user, or of a turn before a crash
-                title = safe(first_line(render(event.command)))
+                title = first_line(render(event.command))
                 self._start(key, title, "execute", "in_progress")
             self._running[key] = _Running()
             self._progress(key, "in_progress", [])

@@ -41,6 +41,15 @@ from kogniterm.types import (
 )
 
 Redact = Callable[[str], str]
+_OF_ACTIONS = (
+    events.ActionProposed,
+    events.ActionDecided,
+    events.CommandStarted,
+    events.CommandEnded,
+    events.HostsStarted,
+    events.HostsEnded,
+)
+"""Events that were redacted where they were made, so that nothing of what runs is hidden."""
 
 
 def plain(value: object, redact: Redact = str) -> Any:
@@ -161,7 +170,7 @@ class Summary:
         return {
             "id": request.id,
             "tool": request.tool,
-            "command": self._redact(request.command),
+            "command": request.command,
             "purpose": self._redact(request.purpose),
             "agent": self._redact(request.agent_task) or None,
             "agent_name": self._redact(request.agent_name) or None,
@@ -174,7 +183,7 @@ class Summary:
         if decision.kind == "reject":
             entry |= {"status": "refused", "reason": self._redact(decision.reason)}
         elif decision.kind == "edit":
-            entry |= {"proposed": entry["command"], "command": self._redact(decision.command)}
+            entry |= {"proposed": entry["command"], "command": decision.command}
 
     def _result(self, result: CommandResult) -> dict[str, Any]:
         return {
@@ -252,7 +261,7 @@ class StreamJsonSink(JsonSink):
             self._print("command_output", {"request_id": request_id, "text": rest})
 
     def _print(self, kind: str, fields: object) -> None:
-        redacted = plain(fields, self._redact)
+        redacted = plain(fields, str if isinstance(fields, _OF_ACTIONS) else self._redact)
         _write(self._stream, {"version": events.VERSION, "type": kind, **redacted})
 
 

@@ -349,6 +349,10 @@ class Runner:
         return replace(
             result,
             command=self.journal.redact_command(result.command),
+            jobs=tuple(
+                replace(job, command=self.journal.redact_command(job.command))
+                for job in result.jobs
+            ),
             text=compaction.clip(text, limit),
             omitted_bytes=result.omitted_bytes + max(0, len(text) - limit),
         )

@@ -474,7 +474,8 @@ class TurnJournal:
         if tool == EXECUTE_COMMAND and isinstance(given.get("command"), str):
             command = self.redact_command(given.pop("command"))
             return {"command": command, **with_texts(given, self.redact)}
-        return cast("dict[str, Any]", with_texts(given, self.secrets.redact_runs))
+        path = {"path": given.pop("path")} if "path" in given else {}
+        return {**path, **with_texts(given, self.secrets.redact_runs)}
 
     def redact_plan(self, plan: Plan) -> Plan:
         """Return the plan as it may be kept and sent."""

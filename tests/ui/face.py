@@ -96,6 +96,9 @@ class PlayedJournal:
     def shown(self, request: ActionRequest) -> ActionRequest:
         return request
 
+    def redact_command(self, command: str) -> str:
+        return command
+
     def records(self) -> Sequence[Record]:
         return ()
 
@@ -230,6 +233,9 @@ class PlayedSession:
     async def run_shell(self, command: str, *, sink: Any, **_: Any) -> CommandResult:
         self.shells.append(command)
         return show_command(sink, command, b"mine\n")
+
+    def jobs(self) -> Sequence[Job]:
+        return self.executor.jobs()
 
     def keep_draft(self, text: str) -> None:
         self.state.draft = text

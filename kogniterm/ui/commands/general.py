@@ -247,7 +247,8 @@ async def jobs(repl: Repl, argument: str) -> None:
     executor = repl.session.executor
     if word == "stop":
         job = await asyncio.to_thread(executor.stop_job, name)
-        repl.display.say(Phrase("Stopped: {id}  {command}", {"id": job.id, "command": job.command}))
+        command = repl.session.journal.redact_command(job.command)
+        repl.display.say(Phrase("Stopped: {id}  {command}", {"id": job.id, "command": command}))
     elif word == "keep":
         executor.keep_job(name)
         repl.display.say(Phrase("{id} will keep running after KogniTerm exits.", {"id": name}))
@@ -261,7 +262,7 @@ def _job_id(name: str) -> str:
 
 
 def _list_jobs(repl: Repl) -> None:
-    running = repl.session.executor.jobs()
+    running = repl.session.jobs()
     if not running:
         repl.display.say(Phrase("No background jobs."))
     for job in running:

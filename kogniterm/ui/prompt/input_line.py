@@ -226,7 +226,7 @@ class LineCompleter(Completer):
                 yield Completion(f"@{name} ", -len(typed) - 1, f"@{name}", one_line(about, 60))
 
     def _job_completions(self, typed: str) -> Iterable[Completion]:
-        jobs = self._repl.session.executor.jobs() if self._repl.opened else ()
+        jobs = self._repl.session.jobs() if self._repl.opened else ()
         if jobs and JOBS.startswith(typed):
             yield Completion(f"@{JOBS}", start_position=-len(typed) - 1)
         for job in jobs:

@@ -243,7 +243,7 @@ class _Task:
         if isinstance(event, events.CommandStarted):
             self._tell(f"$ {event.command}")
         elif isinstance(event, events.CommandEnded):
-            shown = redact(clean(event.result.command))
+            shown = clean(event.result.command)
             self._commands.append({"command": shown, "exit_code": event.result.exit_code})
         elif isinstance(event, events.ToolRan):
             self._tell(event.name)
