@@ -127,7 +127,7 @@ class EditorQuestions:
                 if session.policy.can_be_saved(report, offer, cwd):
                     offers[f"project_{number}"] = (offer, True)
             journal = session.journal
-            told = journal.shown_report(report), journal.shown_verdict(report, verdict)
+            told = journal.shown_judgement(report, verdict)
             shown = ActionFacts(journal.shown(request), *told, facts.preview)
             call = self._call_of(shown, cwd)
             while True:

@@ -71,7 +71,7 @@ class Gate:
         journal = self.journal
         journal.record(Requested(request, cwd, self.env_hash, states))
         journal.record(Judged(request.id, report, verdict))
-        shown = journal.shown_report(report), journal.shown_verdict(report, verdict)
+        shown = journal.shown_judgement(report, verdict)
         io.sink(events.ActionProposed(journal.shown(request), *shown, cwd))
         return judged
 

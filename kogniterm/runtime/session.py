@@ -45,7 +45,6 @@ from kogniterm.types import (
     Answer,
     ApprovalMode,
     CommandResult,
-    Job,
     LeftRunning,
     ModelInfo,
     Phrase,
@@ -285,11 +284,6 @@ class LiveSession:
         """Change when plans are made."""
         self.modes.planning = mode
         self.journal.record(Note.PLAN_MODE.record(mode))
-
-    def jobs(self) -> tuple[Job, ...]:
-        """Return the background jobs with their commands as they may be shown, oldest first."""
-        redact = self.journal.redact_command
-        return tuple(replace(one, command=redact(one.command)) for one in self.executor.jobs())
 
     def end_jobs(self) -> tuple[LeftRunning, ...]:
         """End what commands left running, unless it is to stay; return what became of each.

@@ -206,7 +206,7 @@ class TurnJournal:
             case Requested(request=request):
                 return replace(body, request=self.shown(request))
             case Judged(report=report, verdict=verdict):
-                shown = self.shown_report(report), self.shown_verdict(report, verdict)
+                shown = self.shown_judgement(report, verdict)
                 return replace(body, report=shown[0], verdict=shown[1])
             case Decided(decision=decision):
                 return replace(body, decision=self.shown_decision(body.request_id, decision))
@@ -354,12 +354,12 @@ class TurnJournal:
             digest=self.digest(text_of(request)),
         )
 
-    def shown_report(self, report: RiskReport) -> RiskReport:
-        """Return the facts about a request as they may be shown and kept."""
-        if not self._holds_secret(report):
-            return report
+    def shown_judgement(self, report: RiskReport, verdict: Verdict) -> tuple[RiskReport, Verdict]:
+        """Return the facts about a request, and its verdict, as they may be shown and kept."""
+        if self.redact_command(report.command) == report.command:
+            return report, verdict
         words, change = self.secrets.redact_runs, self._of_report
-        return replace(
+        shown = replace(
             report,
             command=self.redact_command(report.command),
             reasons=tuple(map(change, report.reasons)),
@@ -373,17 +373,8 @@ class TurnJournal:
                 for one in report.git_calls
             ),
         )
-
-    def shown_verdict(self, report: RiskReport, verdict: Verdict) -> Verdict:
-        """Return the verdict on what `report` is about as it may be shown and kept."""
-        if not self._holds_secret(report):
-            return verdict
-        reasons = tuple(map(self._of_report, verdict.reasons))
-        trace = tuple(replace(one, reason=self._of_report(one.reason)) for one in verdict.trace)
-        return replace(verdict, reasons=reasons, trace=trace)
-
-    def _holds_secret(self, report: RiskReport) -> bool:
-        return self.redact_command(report.command) != report.command
+        trace = tuple(replace(one, reason=change(one.reason)) for one in verdict.trace)
+        return shown, replace(verdict, reasons=tuple(map(change, verdict.reasons)), trace=trace)
 
     def _of_report(self, reason: Phrase) -> Phrase:
         def change(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What is judged is what runs: redaction changes what is shown and kept, and decides nothing."""
+"""Redaction changes what is shown and kept, and decides nothing: what is judged runs."""
 
 from __future__ import annotations
 

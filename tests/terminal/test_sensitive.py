@@ -66,7 +66,8 @@ def test_a_secret_in_an_edited_command_reaches_the_command_alone(
     say(terminal, "go")
     answer(terminal, "echo start", "e")
     terminal.send(f"; printf %s {token} | wc -c\r")
-    answer(terminal, "printf %s [secret:1] | wc -c", "y")
+    answer(terminal, "-1] | wc -c", "v")
+    answer(terminal, f"printf %s {token} | wc -c", "y")
     terminal.until(f"│ {len(token)}")
     terminal.until("All right.")
     say(terminal, f"!printf %s {token} | wc -c", "✓")
@@ -86,7 +87,7 @@ def test_a_secret_that_the_model_writes_is_in_no_file(
     model = scripted(terminal, script)
     open_prompt(terminal, f"kogniterm --model {model}")
     say(terminal, "go")
-    answer(terminal, "printf %s [secret:1] | wc -c", "y")
+    answer(terminal, "-1] | wc -c", "y")
     terminal.until(f"│ {len(token)}")
     terminal.until("It was ")
     assert leave(terminal) == 0

@@ -234,9 +234,6 @@ class PlayedSession:
         self.shells.append(command)
         return show_command(sink, command, b"mine\n")
 
-    def jobs(self) -> Sequence[Job]:
-        return self.executor.jobs()
-
     def keep_draft(self, text: str) -> None:
         self.state.draft = text
 

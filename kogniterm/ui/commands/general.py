@@ -262,12 +262,13 @@ def _job_id(name: str) -> str:
 
 
 def _list_jobs(repl: Repl) -> None:
-    running = repl.session.jobs()
+    running = repl.session.executor.jobs()
     if not running:
         repl.display.say(Phrase("No background jobs."))
     for job in running:
         state = Phrase("running") if job.state == "running" else Phrase("ended")
-        values = {"id": job.id, "state": state, "command": job.command}
+        command = repl.session.journal.redact_command(job.command)
+        values = {"id": job.id, "state": state, "command": command}
         repl.display.say(Phrase("{id}  {state}  {command}", values))
 
 

@@ -226,13 +226,13 @@ class LineCompleter(Completer):
                 yield Completion(f"@{name} ", -len(typed) - 1, f"@{name}", one_line(about, 60))
 
     def _job_completions(self, typed: str) -> Iterable[Completion]:
-        jobs = self._repl.session.jobs() if self._repl.opened else ()
+        jobs = self._repl.session.executor.jobs() if self._repl.opened else ()
         if jobs and JOBS.startswith(typed):
             yield Completion(f"@{JOBS}", start_position=-len(typed) - 1)
         for job in jobs:
             name = f"{JOB}{job.id}"
             if name.startswith(typed):
-                meta = one_line(job.command, 40)
+                meta = one_line(self._repl.session.journal.redact_command(job.command), 40)
                 yield Completion(f"@{name}", start_position=-len(typed) - 1, display_meta=meta)
 
     def _command_completions(self, before: str) -> Iterable[Completion]:

@@ -521,15 +521,16 @@ class ApprovalQuestion(Question[Approval]):
 
 def _masked(subject: Subject, journal: TurnJournal) -> Subject | None:
     """Return the subject with its secrets replaced; None where it has none to be shown."""
-    request, report = subject.request, subject.report
+    request = subject.request
     shown = replace(journal.shown(request), digest=request.digest)
     if shown == replace(request, arguments=dict(request.arguments)):
         return None
+    report, verdict = journal.shown_judgement(subject.report, subject.verdict)
     return replace(
         subject,
         request=shown,
-        report=journal.shown_report(report),
-        verdict=journal.shown_verdict(report, subject.verdict),
+        report=report,
+        verdict=verdict,
         original=None if subject.original is None else journal.redact_command(subject.original),
     )
 

@@ -282,7 +282,7 @@ class _FormApprover:
     ) -> Decision:
         """Ask about `request`: the whole command, why it is asked about, and where it would run."""
         journal, preview = self.session.journal, self.session.undo.preview(request, report)
-        told = journal.shown_report(report), journal.shown_verdict(report, verdict)
+        told = journal.shown_judgement(report, verdict)
         facts = ActionFacts(journal.shown(request), *told, preview)
         text = action_text(facts, self.session.executor.cwd, self.say)
         word = approving_word(request) if facts.dangerous else ""
