@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kogniterm.approval.analysis.analyser import classify, fills
+    from kogniterm.approval.analysis.analyser import classify, values_after
+    from kogniterm.approval.analysis.argument import ShellValues
     from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
     from kogniterm.approval.analysis.same_command import repeats, same_command
     from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
@@ -30,11 +31,11 @@ __all__ = [
     "RuleSet",
     "SandboxFailure",
     "Sanitizer",
+    "ShellValues",
     "Unattended",
     "classify",
     "disjoint",
     "explain",
-    "fills",
     "footprint",
     "grant",
     "judge",
@@ -49,11 +50,13 @@ __all__ = [
     "sandbox_failure",
     "sanitize",
     "unrender",
+    "values_after",
     "warnings",
 ]
 
 _NAMES = {
-    "kogniterm.approval.analysis.analyser": ("classify", "fills"),
+    "kogniterm.approval.analysis.analyser": ("classify", "values_after"),
+    "kogniterm.approval.analysis.argument": ("ShellValues",),
     "kogniterm.approval.analysis.footprint": ("Footprint", "disjoint", "footprint"),
     "kogniterm.approval.analysis.same_command": ("repeats", "same_command"),
     "kogniterm.approval.analysis.sandbox_failures": ("SandboxFailure", "sandbox_failure"),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
+from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument, ShellValues
 from kogniterm.approval.analysis.command_options import rules_for
 from kogniterm.approval.analysis.expansion import (
     Scope,
@@ -23,7 +23,9 @@ from kogniterm.approval.analysis.expansion import (
     expand,
     expand_single,
     matched,
+    only_numbers,
     said,
+    variable,
 )
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -64,8 +66,16 @@ from kogniterm.approval.programs import (
     scripts,
     wrappers,
 )
-from kogniterm.approval.programs.basic_rules import shows_variables
-from kogniterm.approval.programs.builtins import assigns, calculates, calculates_printed, sets
+from kogniterm.approval.programs.basic_rules import gives, shows_variables
+from kogniterm.approval.programs.builtins import (
+    DECLARING,
+    assigns,
+    calculates,
+    calculates_printed,
+    declares,
+    sets,
+    surely_declares,
+)
 from kogniterm.approval.programs.script_files import run_file, watch
 from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
 from kogniterm.approval.programs.word_patterns import apply_cases
@@ -83,12 +93,15 @@ MAX_COMMANDS = 200
 MAX_SHELL_DEPTH = 6
 _KEPT_NAMES = ("_", "command_not_found")
 """Beginnings of names of functions that the shell itself or KogniTerm may call."""
+_RUNS_HERE = frozenset({"eval", "source", "trap"})
+_ENDS_EARLY = frozenset({"exit", "return", "exec"})
 _ARITHMETIC_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
 MAX_TEXT = 100_000
 MAX_PIPES = 800
 """The parser needs quadratic time for an unfinished pipe."""
+_LONGEST_KEPT = 500
 _COMMANDS_KEPT = 32
 """Analyses that are kept, of the commands analysed last."""
 
@@ -140,12 +153,7 @@ class Analyser:
         if isinstance(node, Simple):
             self._simple(node, scope, piped=piped)
         elif isinstance(node, Sequence):
-            for op, item in node.items:
-                # What follows || may not have run.
-                inner = scope.branch() if op == "||" else scope
-                self.node(item, inner, piped=piped)
-                if inner is not scope:
-                    scope.merge([inner])
+            self._sequence(node, scope, piped=piped)
         elif isinstance(node, Pipeline):
             self._pipeline(node, scope)
         elif isinstance(node, Group):
@@ -164,9 +172,37 @@ class Analyser:
         else:
             self._give_up("Could not be parsed: {why}.", why=node.why)
 
+    def _sequence(self, node: Sequence, scope: Scope, *, piped: bool) -> None:
+        chains: list[list[tuple[str, Node]]] = []
+        for op, item in node.items:
+            if op not in {"&&", "||"} or not chains:
+                chains.append([])
+            chains[-1].append((op, item))
+        endings = [*(chain[0][0] for chain in chains[1:]), ""]
+        for chain, ending in zip(chains, endings, strict=False):
+            # What runs in the background changes a copy of the shell.
+            self._chain(chain, scope.branch() if ending == "&" else scope, piped=piped)
+
+    def _chain(self, chain: list[tuple[str, Node]], scope: Scope, *, piped: bool) -> None:
+        """Judge statements joined by && and ||: what follows these may not have run."""
+        left: list[Scope] = []
+        for op, item in chain:
+            if op == "||":
+                scope.merge(left, folders=False)
+                left = []
+                inner = scope.branch()
+                self.node(item, inner, piped=piped)
+                scope.merge([inner])
+                continue
+            if op == "&&":
+                left.append(scope.branch())
+            self.node(item, scope, piped=piped)
+        scope.merge(left, folders=False)
+
     def _pipeline(self, node: Pipeline, scope: Scope) -> None:
         upstream: tuple[str, ...] = ()
         items: Argument | None = None
+        inner = scope
         for index, part in enumerate(node.parts):
             inner = scope.branch()
             inner.upstream = upstream
@@ -178,6 +214,8 @@ class Analyser:
             started = self._findings.argvs[before:]
             upstream += tuple(argv[0].rpartition("/")[2] for argv in started if argv)
             items = piped_items(part, scope, items)
+        # With lastpipe the last one runs in this shell.
+        scope.merge([inner], folders=False)
 
     def _branch(self, node: Branch, scope: Scope, *, piped: bool) -> None:
         for word in node.words:
@@ -194,16 +232,14 @@ class Analyser:
         values = self._words(node.words, scope) if node.words is not None else [TAINTED]
         inner = scope.branch()
         # A variable that the body assigns may differ from round to round.
-        for name, counts in assigned_names(node.body).items():
-            before = inner.variables.get(name)
-            counts = counts and not (before is not None and before.tainted)
-            inner.variables[name] = Argument("0") if counts else TAINTED
+        for name, counts in assigned_names(node, scope).items():
+            counts = counts and variable(name, inner).counts
+            inner.variables[name] = NUMBER if counts else TAINTED
         if node.variable is not None:
             call = self._call("loop", (), inner)
             sets(call, node.variable)
             call.read_later(values)
-            same = matched(values[0]) if len(values) == 1 else any_of(values)
-            inner.variables[node.variable] = same
+            gives(call, node.variable, matched(values[0]) if len(values) == 1 else any_of(values))
         if node.head is not None:
             self.node(node.head, inner, piped=piped)
         self.node(node.body, inner, piped=piped)
@@ -217,9 +253,10 @@ class Analyser:
             self._findings.ask(
                 "Defines the function {name}, which later commands may run.", name=node.name
             )
+            scope.evaluating.add(node.name)
         scope.functions[node.name] = node
         # Another command that calls it is asked about: its name is not a known program.
-        self._call_function(node, scope.with_arguments(Argument(HOLE, split=True)))
+        self._call_function(node, scope.with_arguments(replace(NUMBER, split=True)))
 
     def _call_function(self, node: Function, scope: Scope) -> None:
         if node.name in self._active:
@@ -230,11 +267,15 @@ class Analyser:
         self._active.pop()
 
     def _test(self, node: Test, scope: Scope) -> None:
-        arguments = self._words(node.words, scope)
+        arguments = []
+        for word in node.words:
+            self._inside(word, scope)
+            arguments.append(expand_single(word, scope))
         texts = [argument.value for argument in arguments]
-        risky = any(a.tainted or "[" in a.value for a in arguments)
-        if node.extended and risky and (_ARITHMETIC_TESTS & set(texts)):
-            self._findings.ask("A numeric comparison in [[ ]] may run commands.")
+        for at, text in enumerate(texts if node.extended else ()):
+            given = arguments[max(at - 1, 0) : at + 2 : 2]
+            if text in _ARITHMETIC_TESTS and not only_numbers(given, scope):
+                self._findings.ask("A numeric comparison in [[ ]] may run commands.")
         if "-v" in texts or "-R" in texts:
             self._findings.ask("Testing whether a variable exists may run commands.")
 
@@ -268,13 +309,13 @@ class Analyser:
                     call.read_later([Argument(scope.roots.tilde(part.given))])
                 if part.digits:
                     call = self._call("calculation", (), scope)
-                    calculates(call, part.names, part.targets)
                     for nested in part.inner:
                         calculates_printed(call, nested)
+                    calculates(call, part.names, part.targets, part.settles)
                 elif part.assigns:
-                    sets(self._call("expansion", (), scope), part.assigns)
-                if part.assigns:
-                    scope.variables[part.assigns] = NUMBER if part.digits else TAINTED
+                    call = self._call("expansion", (), scope)
+                    sets(call, part.assigns)
+                    gives(call, part.assigns, TAINTED)
 
     def _simple(self, node: Simple, scope: Scope, *, piped: bool) -> None:
         self._count += 1
@@ -291,8 +332,8 @@ class Analyser:
             if any(r.op in {">", ">|", "&>"} for r in node.redirects):
                 self._findings.ask("Empties a file.")
             return
-        if name in {"export", "declare", "typeset", "local", "readonly"}:
-            self._assignments(node, scope)
+        if name in DECLARING:
+            self._assignments(node, scope, tuple(arguments))
             arguments.extend(Argument(assignment.name) for assignment in node.assignments)
         else:
             self._prefixes(node, scope, name)
@@ -303,8 +344,11 @@ class Analyser:
             self._findings.ask("Empties a file.")
         self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
 
-    def _assignments(self, node: Simple, scope: Scope) -> None:
-        call = self._call("assignment", (), scope)
+    def _assignments(
+        self, node: Simple, scope: Scope, declaring: tuple[Argument, ...] = ()
+    ) -> None:
+        call = self._call("assignment", declaring[1:], scope)
+        in_function = any(self._active)
         for assignment in node.assignments:
             values = []
             self._subscripts(assignment.computes, scope)
@@ -312,23 +356,33 @@ class Analyser:
                 self._inside(word, scope)
                 values.append(element(expand_single(word, scope)))
             value = assigned(assignment, values, scope)
+            if declaring:
+                declares(replace(call, name=declaring[0].value), assignment, value)
+            if declaring and (
+                not surely_declares(declaring) or (declaring[0].value == "local" and not in_function)
+            ):
+                value = replace(value, tainted=True, number=False)
+            if assignment.array or assignment.adds:
+                scope.arrays.add(assignment.name)
             assigns(call, assignment.name, value)
 
     def _prefixes(self, node: Simple, scope: Scope, name: str) -> None:
         for assignment in node.assignments:
             for word in assignment.values:
                 self._inside(word, scope)
-            variable = assignment.name
+            name_set = assignment.name
+            # A builtin sees it, and the value from before comes back.
+            scope.variables[name_set] = TAINTED
             given = [expand_single(word, scope).value for word in assignment.values]
-            if all(is_harmless(variable, one) for one in given or [""]) or (
-                variable == "IFS" and name == "read"
+            if all(is_harmless(name_set, one) for one in given or [""]) or (
+                name_set == "IFS" and name == "read"
             ):
                 continue
             call = self._call(name, (), scope.branch())
             for word in assignment.values[:1]:
-                assigns(call, variable, expand_single(word, scope))
-            self._findings.ask("Runs a program with the variable {name} changed.", name=variable)
-            self._findings.program((f"{variable}=…",))
+                assigns(call, name_set, expand_single(word, scope))
+            self._findings.ask("Runs a program with the variable {name} changed.", name=name_set)
+            self._findings.program((f"{name_set}=…",))
 
     def _redirects(self, redirects: tuple[Redirect, ...], scope: Scope, name: str) -> str | None:
         """Judge redirections; return the input that a heredoc or here-string gives, if known."""
@@ -416,10 +470,16 @@ class Analyser:
             inside.set_arguments(args[1:])
             self._call(name, (), scope).read_later(args[1:])
             self._call_function(scope.functions[name], inside)
+            for number in "@*123456789":
+                inside.variables[number] = variable(number, scope)
+            scope.merge([inside], folders=False)
             return
         call = self._call(name, args[1:], scope)
         watch(call)
-        rules = rules_for(name)
+        rules = rules_for(name) if name not in scope.evaluating else None
+        if rules is None or rules.base in _RUNS_HERE:
+            # It may be a function of an earlier command, or text that runs in this shell.
+            scope.variables.clear()
         if rules is None:
             findings.effect("execute", name)
             findings.ask("{program} is unknown to KogniTerm.", program=name)
@@ -439,30 +499,41 @@ def classify(
     *,
     cwd: str | None = None,
     workspace: str | None = None,
-    filled: Collection[str] = (),
+    values: ShellValues = ShellValues(),  # noqa: B008  (frozen)
 ) -> RiskReport:
     """Return the risk report of `command`, run in `cwd` with `workspace` (default: `cwd`).
 
-    `filled` names the shell's variables that earlier commands filled with data they read
-    (`fills`). Never raises, does no I/O, and takes time bounded by the text's length. Without
-    `cwd`, relative paths count as inside the workspace.
+    `values` is what earlier commands left in the shell (`values_after`): every other variable holds
+    data. Never raises, does no I/O, and takes time bounded by the text's length. Without `cwd`,
+    relative paths count as inside the workspace.
     """
-    return _judged(command, cwd, workspace or cwd, frozenset(filled))[0]
+    return _judged(command, cwd, workspace or cwd, values)[0]
 
 
-def fills(command: str, *, cwd: str | None = None, filled: Collection[str] = ()) -> frozenset[str]:
-    """Return the variables that hold unjudged data after `command` ran in a shell with `filled`."""
-    return _judged(command, cwd, cwd, frozenset(filled))[1]
+def values_after(
+    command: str,
+    *,
+    cwd: str | None = None,
+    values: ShellValues = ShellValues(),  # noqa: B008  (frozen)
+    completed: bool = True,
+) -> ShellValues:
+    """Return what is known of a shell with `values` after `command` ran in it.
+
+    One that was not `completed`, or may end early, may have left out any of its parts.
+    """
+    after = _judged(command, cwd, cwd, values)[1]
+    return after if completed else replace(after, literal=after.literal & values.literal)
 
 
 @lru_cache(maxsize=_COMMANDS_KEPT)
 def _judged(
-    command: str, cwd: str | None, workspace: str | None, filled: frozenset[str]
-) -> tuple[RiskReport, frozenset[str]]:
-    """Return what `classify` and `fills` do: a turn asks several times about its command."""
+    command: str, cwd: str | None, workspace: str | None, values: ShellValues
+) -> tuple[RiskReport, ShellValues]:
+    """Return what `classify` and `values_after` do: a turn asks several times about its command."""
     findings = Findings()
     roots = Roots.of(cwd, workspace)
-    scope = Scope(roots, cwd or roots.workspace, dict.fromkeys(filled, TAINTED))
+    known = {name: Argument(text, number=HOLE in text) for name, text in values.literal}
+    scope = Scope(roots, cwd or roots.workspace, known, evaluating=set(values.evaluating))
     hidden = hidden_characters(command)
     if hidden:
         names = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
@@ -472,9 +543,24 @@ def _judged(
         analyser.text(command, scope)
     except RecursionError:
         findings.ask("Too deeply nested to check.")
+        analyser.gave_up = True
     if analyser.gave_up:
         findings.scan(command, "Contains text that {what}.")
     if findings.has("secret") and findings.has("network"):
         findings.danger("Reads secrets and uses the network.")
-    tainted = frozenset(name for name, value in scope.variables.items() if value.tainted)
-    return findings.report(command), tainted
+    after = ShellValues(_literals(scope), frozenset(scope.evaluating))
+    if analyser.gave_up:
+        after = replace(after, literal=frozenset())
+    elif any(argv[:1] and argv[0] in _ENDS_EARLY for argv in findings.argvs):
+        after = replace(after, literal=after.literal & values.literal)
+    return findings.report(command), after
+
+
+def _literals(scope: Scope) -> frozenset[tuple[str, str]]:
+    """Return the variables whose text is known, or is a number."""
+    found = ((name, variable(name, scope)) for name in scope.variables if name.isidentifier())
+    return frozenset(
+        (name, value.value)
+        for name, value in found
+        if (value.known and not value.tainted and len(value.value) < _LONGEST_KEPT) or value.counts
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.paths_and_variables import HOLE
@@ -10,6 +11,8 @@ from kogniterm.lazy_dataclasses import dataclass
 if TYPE_CHECKING:
     from kogniterm.approval.parser.tree import Substitution
 
+_NUMBER = re.compile(r"-?[0-9]+\Z")
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -17,7 +20,8 @@ class Argument:
 
     `glob`: it has unquoted glob characters; `split`: it may become none or several words;
     `tainted`: its holes are filled with data the command reads, so they may be anything;
-    `names`: variables of the environment its holes are filled from.
+    `names`: variables of the environment its holes are filled from;
+    `number`: its holes are filled with digits.
     """
 
     value: str
@@ -26,11 +30,18 @@ class Argument:
     tainted: bool = False
     names: tuple[str, ...] = ()
     inner: tuple[Substitution, ...] = ()
+    number: bool = False
 
     @property
     def known(self) -> bool:
         """Return whether `value` is exactly what the program gets."""
         return HOLE not in self.value and not self.glob
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it is a number."""
+        filled = self.value.replace(HOLE, "0") if self.number else self.value
+        return not self.tainted and bool(_NUMBER.match(filled))
 
     @property
     def maybe_option(self) -> bool:
@@ -42,4 +53,26 @@ class Argument:
 
 
 TAINTED = Argument(HOLE, split=True, tainted=True)
-NUMBER = Argument("0")
+NUMBER = Argument(HOLE, number=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellValues:
+    """What is known of the shell's variables between two commands: all others hold data.
+
+    `literal` are names with the text they hold, a `HOLE` for digits; `evaluating` are variables
+    whose attributes make the shell evaluate, refuse or redirect what they get, and names of
+    programs that now mean something else.
+    """
+
+    literal: frozenset[tuple[str, str]] = frozenset()
+    evaluating: frozenset[str] = frozenset()
+
+    def both(self, other: ShellValues) -> ShellValues:
+        """Return what holds in either of two shells."""
+        return ShellValues(self.literal & other.literal, self.evaluating | other.evaluating)
+
+    def restored(self, before: ShellValues, after: ShellValues) -> ShellValues:
+        """Return what holds when the change of another shell from `before` to `after` came in."""
+        mixed = self.both(after)
+        return ShellValues(mixed.literal | (after.literal - before.literal), mixed.evaluating)

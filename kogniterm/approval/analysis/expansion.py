@@ -18,11 +18,12 @@ from kogniterm.approval.analysis.paths_and_variables import (
     names,
     within,
 )
-from kogniterm.approval.parser.lexer import PLAIN, decode_ansi
+from kogniterm.approval.parser.lexer import PLAIN, calculated_names, decode_ansi
 from kogniterm.approval.parser.tree import (
     Assignment,
     Function,
     Literal,
+    Loop,
     Node,
     Part,
     Pipeline,
@@ -31,11 +32,13 @@ from kogniterm.approval.parser.tree import (
     Unknown,
     Variable,
     Word,
+    parts_of,
     simple_commands,
 )
 from kogniterm.lazy_dataclasses import dataclass
 
 MAX_BRACES = 64
+_LONGEST = 500
 _CUT = "\x02"
 _BLANKS = re.compile(r"[ \t\n]+")
 
@@ -54,6 +57,10 @@ class Scope:
     """Programs earlier in the pipe."""
     links: dict[str, str] = field(default_factory=dict)
     """Links this command makes: a path below one leads elsewhere."""
+    evaluating: set[str] = field(default_factory=set)
+    """Variables whose attributes do something with what they get, and redefined programs."""
+    arrays: set[str] = field(default_factory=set)
+    """Variables that this command makes arrays."""
 
     def branch(self) -> Scope:
         """Return an independent copy, for commands that may not run."""
@@ -62,6 +69,8 @@ class Scope:
             variables=dict(self.variables),
             functions=dict(self.functions),
             links=dict(self.links),
+            evaluating=set(self.evaluating),
+            arrays=set(self.arrays),
         )
 
     def with_arguments(self, value: Argument) -> Scope:
@@ -91,18 +100,19 @@ class Scope:
                 return self.roots.resolve(beyond, self.cwd, glob=glob)
         return resolved
 
-    def merge(self, others: Iterable[Scope]) -> None:
-        """Forget what differs between this scope and `others`."""
+    def merge(self, others: Iterable[Scope], *, folders: bool = True) -> None:
+        """Forget what differs between this scope and `others`; `folders`: the folder, too."""
         for other in others:
-            if other.cwd != self.cwd:
+            if folders and other.cwd != self.cwd:
                 self.cwd = None
-            for name, value in other.variables.items():
-                mine = self.variables.get(name)
-                if mine != value:
-                    tainted = value.tainted or mine is None or mine.tainted
-                    self.variables[name] = Argument(HOLE, split=True, tainted=tainted)
+            for name in self.variables.keys() | other.variables.keys():
+                mine, theirs = variable(name, self), variable(name, other)
+                if mine != theirs:
+                    self.variables[name] = NUMBER if mine.counts and theirs.counts else TAINTED
             self.functions.update(other.functions)
             self.links.update(other.links)
+            self.evaluating |= other.evaluating
+            self.arrays |= other.arrays
 
 
 def _joined(text: str, values: Sequence[Argument]) -> Argument:
@@ -114,6 +124,7 @@ def _joined(text: str, values: Sequence[Argument]) -> Argument:
         any(value.tainted for value in values),
         tuple(name for value in values for name in value.names),
         tuple(nested for value in values for nested in value.inner),
+        bool(values) and all(value.counts for value in values),
     )
 
 
@@ -129,7 +140,13 @@ _KNOWN_VARIABLES = {
 }
 _NUMERIC = names("""
     ? # $ ! UID EUID PPID RANDOM SRANDOM SECONDS LINENO BASHPID SHLVL EPOCHSECONDS BASH_SUBSHELL
+    BASH_VERSINFO PIPESTATUS OPTIND HISTCMD
 """)
+"""The shell itself keeps numbers in these; what they are set to, it evaluates."""
+_CHANGING = re.compile(
+    r"(?:_|REPLY|MAPFILE|OPTARG|OLDPWD|DIRSTACK|GROUPS|FUNCNAME|COPROC|BASH_.*|(?:COMP|READLINE)_.*)\Z"
+)
+"""Variables that the shell sets by itself to what it reads."""
 _POSITIONAL = re.compile(r"[0-9@*]\Z|[1-9][0-9]+\Z")
 _GLOB = re.compile(r"[*?]|\[[^\]]")
 _BRACE = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
@@ -161,6 +178,7 @@ def expand_single(word: Word, scope: Scope) -> Argument:
 def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
     value: list[str] = []
     glob = split = tainted = False
+    number = True
     names: list[str] = []
     inner: list[Substitution] = []
     for index, part in enumerate(parts):
@@ -178,9 +196,13 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
             split = split or piece.split
             glob = glob or piece.glob
         tainted = tainted or piece.tainted
+        number = number and piece.counts
         names.extend(piece.names)
         inner.extend(piece.inner)
-    return Argument("".join(value), glob, split, tainted, tuple(names), tuple(inner))
+    text = "".join(value)
+    return Argument(
+        text, glob, split, tainted, tuple(names), tuple(inner), number and HOLE in text
+    )
 
 
 def said(part: Node, scope: Scope) -> str | None:
@@ -226,24 +248,27 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argume
         plainly = _printed(part.node, scope)
         if plainly is not None:
             return Argument(plainly, split=True, inner=(part,))
-        tainted = not prints_plainly(part.node)
-        return Argument(HOLE, split=True, tainted=tainted, inner=(part,))
+        number = prints_number(part.node, scope)
+        tainted = not (number or prints_plainly(part.node))
+        return Argument(HOLE, split=True, tainted=tainted, inner=(part,), number=number)
     if isinstance(part, Unknown):
         if part.digits:
             return NUMBER
-        tainted = any(variable(name, scope).tainted for name in part.names) or bool(part.inner)
+        values = [variable(name, scope) for name in part.names]
+        tainted = any(value.tainted for value in values) or bool(part.inner)
         unset = tuple(name for name in part.names if name not in scope.variables)
-        return Argument(HOLE, split=True, tainted=tainted, names=unset, inner=part.inner)
+        number = part.whole and all(value.counts for value in values)
+        return Argument(HOLE, False, True, tainted, unset, part.inner, number)
     return variable(part.name, scope)
 
 
 def variable(name: str, scope: Scope) -> Argument:
-    """Return the value of `$name`, as far as it is known."""
-    known = scope.variables.get(name)
-    if known is not None:
-        return known
+    """Return the value of `$name`, as far as it is known; what is not known is data."""
     if name in _NUMERIC:
         return NUMBER
+    known = scope.variables.get(name)
+    if known is not None and not _CHANGING.match(name) and name not in scope.evaluating:
+        return known
     if name == "PWD":
         return Argument(scope.cwd if scope.cwd is not None else "/" + HOLE)
     if name in _KNOWN_VARIABLES:
@@ -252,7 +277,30 @@ def variable(name: str, scope: Scope) -> Argument:
         return Argument(" \t\n")
     if _POSITIONAL.match(name):
         return TAINTED
-    return Argument(HOLE, split=True, names=(name,))
+    return Argument(HOLE, split=True, tainted=True, names=(name,))
+
+
+_CALCULATION = re.compile(r"[\w\s+\-*/%<>=!&|^~?:(),#]*\Z", re.ASCII)
+_ALONE = re.compile(rf"(?<!\w){HOLE}+(?!\w)", re.ASCII)
+
+
+def only_numbers(values: Iterable[Argument], scope: Scope) -> bool:
+    """Return whether the shell may evaluate `values`: they hold numbers, or names of such."""
+    waiting, seen = list(values), set[str]()
+    while waiting:
+        value = waiting.pop()
+        text = _ALONE.sub("0", value.value) if value.number else value.value
+        if value.tainted or len(text) > _LONGEST or not _CALCULATION.match(text):
+            return False
+        fresh = set(calculated_names(text)[0]) - seen
+        seen |= fresh
+        waiting.extend(variable(name, scope) for name in fresh)
+    return True
+
+
+def evaluates(name: str, scope: Scope) -> bool:
+    """Return whether the shell evaluates what the variable `name` is set to."""
+    return name in _NUMERIC or name in scope.evaluating
 
 
 def _braces(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
@@ -328,45 +376,43 @@ def _choices(inner: str) -> list[str] | None:
     return [chr(n) for n in range(low, high + 1)]
 
 
-_COUNTERS = frozenset({"date", "wc", "nproc"})
 _NAMERS = frozenset({"pwd", "whoami", "hostname", "id", "uname"})
-_PROGRAM_COUNTS = re.compile(
-    r"awk '\s*END\s*\{\s*print NR;?\s*\}'|sed -n '?\$='?|git rev-list (?:-\S+ )*--count "
+_FILE = r"(?!-)(?:[\w./@%+:~-]+|'[\w./@%+: ~-]+'|\"[\w./@%+: ~-]+\")"
+_COUNTING = re.compile(
+    rf"""
+    wc(?:\ -[lwcmL]+)? | nproc(?:\ --all)? | date\ [-u ]*['"]?\+(?:%-?[sYmdHMSNjuVIkle]|[-:. ])+['"]?
+    | stat(?:\ -L)?\ (?:-c\ ?|--format=)['"]?%[sbhiugXYZW]['"]?\ (?:{_FILE}|(?:--\ )?"\$\w+")
+    | awk\ '\s*END\s*\{{\s*print\ NR;?\s*\}}'(?:\ {_FILE})* | sed\ -n\ '?\$='?(?:\ {_FILE})*
+    | git\ rev-list\ (?:--no-merges\ |--all\ )*--count(?:\ [\w./@^~]+)*(?:\ --all)?
+    | grep(?:\ -[ivwxEFG]+)*\ -(?:-count|[ivwxEFG]*c[ivwxEFG]*)\ (?:{_FILE}|'[^'-][^']*'|"[^"$`\\-][^"$`\\]*")
+      (?:\ {_FILE})?
+    """,
+    re.VERBOSE | re.ASCII,
 )
-_GREP_COUNTS = re.compile(r"grep (?:-[a-zA-Z]* )*-(?:-count|[a-zA-Z]*c[a-zA-Z]*)(?: \S+){1,2}\Z")
-_STAT_NUMBER = re.compile(r"(?:-L )?(?:-c ?|--format=)['\"]?%[sbhiugaXYZW]['\"]? ")
+"""Calls that print a number, written out: what is not listed may print anything."""
 _PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
 
 
-def prints_number(node: Node) -> bool:
+def prints_number(node: Node, scope: Scope) -> bool:
     """Return whether what a substitution prints is a number or date the machine itself chose."""
     if isinstance(node, Pipeline):
         node = node.parts[-1]
-    if not isinstance(node, Simple) or not node.words:
+    if not isinstance(node, Simple) or not node.words or node.words[0].raw in scope.functions:
         return False
     first, *rest = node.words
+    if first.raw == "seq":
+        return all(one.counts for word in rest for one in expand(word, scope))
     text = " ".join(word.raw for word in node.words)
-    if first.raw == "stat":
-        return bool(_STAT_NUMBER.match(text.removeprefix("stat ")))
-    if _PROGRAM_COUNTS.match(text):
-        return True
-    if _GREP_COUNTS.match(text):
-        return not any(part for word in rest for part in word.parts if _several(part))
-    return first.raw in _COUNTERS and all(_PLAIN_ARGUMENT.match(w.raw) for w in rest)
-
-
-def _several(part: Part) -> bool:
-    """Return whether `part` of a word could make several words of it."""
-    if isinstance(part, Literal):
-        return not part.quoted and bool(_GLOB.search(part.text) or "{" in part.text)
-    return not part.quoted
+    # A name that may be an option could make it print its help.
+    named = (variable(name, scope).value[:1] for name in re.findall(r'[^-] "\$(\w+)"', text))
+    return bool(_COUNTING.fullmatch(text)) and all(first not in {"", "-", HOLE} for first in named)
 
 
 def prints_plainly(node: Node) -> bool:
-    """Return whether it prints a number, a date, or a name the machine itself chose."""
-    if isinstance(node, Simple) and node.words and node.words[0].raw in _NAMERS:
-        return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
-    return prints_number(node)
+    """Return whether it prints a date, or a name the machine itself chose."""
+    if not isinstance(node, Simple) or not node.words or node.words[0].raw not in {*_NAMERS, "date"}:
+        return False
+    return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
 
 
 def spoken_of(node: Node) -> list[str]:
@@ -388,28 +434,32 @@ def matched(pattern: Argument) -> Argument:
     return replace(pattern, value=value, glob=False, tainted=True)
 
 
-def any_of(values: list[Argument]) -> Argument:
+def any_of(values: Sequence[Argument]) -> Argument:
     """Return one argument that stands for any of `values`."""
     if not values:
         return Argument(HOLE, split=True)
     first = values[0]
     if all(value == first for value in values):
         return first
+    if all(value.counts for value in values):
+        return NUMBER
     tainted = any(v.maybe_option or v.tainted or v.value[:1] in {"-", HOLE} for v in values)
     harmless = all(v.value[:1] in "./" or v.value[:1].isalnum() for v in values) and not tainted
     joined = _joined("./" + HOLE if harmless else HOLE, values)
-    return replace(joined, glob=False, tainted=tainted)
+    return replace(joined, glob=False, tainted=tainted, number=False)
 
 
 def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Argument:
     """Return the value of a variable after `name=value`, `name+=value` or `name=(…)`."""
-    if not values and not assignment.array:
+    if not values and not assignment.array and not assignment.adds:
         return Argument("")
     value = values[0] if len(values) == 1 and not assignment.array else any_of(values)
-    if not assignment.appends:
+    if not assignment.adds:
         return value
     before = variable(assignment.name, scope)
-    return replace(value, value=before.value + value.value, tainted=True)
+    if before.counts and value.counts:
+        return NUMBER
+    return replace(value, value=before.value + value.value, tainted=True, number=False)
 
 
 def element(value: Argument) -> Argument:
@@ -418,12 +468,34 @@ def element(value: Argument) -> Argument:
     return value if bare == value.value else replace(value, value=bare, glob=False)
 
 
-def assigned_names(node: Node) -> dict[str, bool]:
-    """Return the names a statement may assign, each with whether only numbers."""
+_SETTERS = names("""
+    read mapfile readarray printf getopts let unset wait declare typeset local export readonly
+    command builtin eval
+""")
+
+
+def assigned_names(node: Node, scope: Scope) -> dict[str, bool]:
+    """Return the names a statement may assign, each with whether it keeps holding a number."""
     found: dict[str, bool] = {}
-    for assignment in (one for command in simple_commands(node) for one in command.assignments):
-        number = len(assignment.values) == 1 and _is_number(assignment.values[0])
-        found[assignment.name] = number and found.get(assignment.name, True)
+
+    def note(name: str, *, number: bool) -> None:
+        found[name] = number and found.get(name, True)
+
+    for part in parts_of(node, scope.functions.get):
+        if isinstance(part, Assignment):
+            plain = len(part.values) == 1 and not part.array
+            note(part.name, number=plain and _is_number(part.values[0]))
+        elif isinstance(part, Loop) and part.variable is not None:
+            note(part.variable, number=False)
+        elif isinstance(part, Unknown):
+            for name in part.targets:
+                note(name, number=True)
+            if part.assigns is not None:
+                note(part.assigns, number=False)
+        elif isinstance(part, Simple) and part.words and part.words[0].raw in _SETTERS:
+            counts = part.words[0].raw == "let"
+            for name in re.findall(r"[A-Za-z_]\w*", " ".join(w.raw for w in part.words[1:])):
+                note(name, number=counts)
     return found
 
 

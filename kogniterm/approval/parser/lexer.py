@@ -246,7 +246,12 @@ def _expansion(inner: str, nested: tuple[Substitution, ...], *, quoted: bool) ->
         return _opaque("code inside an expansion", quoted=quoted)
     if re.match(r":(?![-=+?])", rest) and not re.fullmatch(r"[: \w$-]*", rest):
         return _opaque("a substring expansion with computed bounds", quoted=quoted)
-    names = (match["name"], *re.findall(r"\$\{?([A-Za-z_]\w*)", rest))
+    names = (match["name"], *re.findall(r"\$\{?([A-Za-z_]\w*|[0-9@*])", rest))
+    bounds: tuple[str, ...] = ()
+    if re.match(r":(?![-=+?])", rest):
+        if _JOINED.search(rest):
+            return _opaque("a substring expansion with computed bounds", quoted=quoted)
+        bounds = calculated_names(rest.replace(":", ","))[0]
     if length and (match["index"] or "@").strip("[]") in {"@", "*"}:
         names = ()  # A length does not look at the value.
     return Unknown(
@@ -255,8 +260,9 @@ def _expansion(inner: str, nested: tuple[Substitution, ...], *, quoted: bool) ->
         digits=length and not rest,
         names=names,
         assigns=match["name"] if rest.lstrip(":").startswith("=") else None,
-        computes=tuple(filter(None, (match["key"], match["braced"]))),
+        computes=(*filter(None, (match["key"], match["braced"])), *bounds),
         given=rest.lstrip(":-=+").strip("'\"") if rest.lstrip(":")[:1] in "-=+" else "",
+        whole=not match["prefix"] and not rest,
     )
 
 
@@ -264,6 +270,8 @@ HIDDEN_CODE = re.compile(r"\$\(|`|[<>]\(|\$\[")
 """The beginnings of code inside a text that is otherwise read as a whole."""
 
 _ARITHMETIC = re.compile(r"[\w\s+\-*/%<>=!&|^~?:(),$#.{}]*\Z", re.ASCII)
+_JOINED = re.compile(r"[\w}]\$|\$\{#?\w+\}\w|\$[0-9]\w", re.ASCII)
+"""An expansion that becomes part of a name or a number."""
 
 
 def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = True) -> Unknown:
@@ -284,26 +292,38 @@ def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = 
         at = stop
     inner = "".join((*pieces, text[at:end])).replace(";", ",")
     plain = re.sub(r"\$\{#?\w+\}", "", inner)
-    if not _ARITHMETIC.match(inner) or HIDDEN_CODE.search(inner) or "{" in plain:
+    unclear = HIDDEN_CODE.search(inner) or _JOINED.search(inner) or "{" in plain
+    if unclear or not _ARITHMETIC.match(inner):
         return _opaque("arithmetic that may run commands (subscripts)", quoted=quoted)
-    names, targets = calculated_names(inner)
-    assigns = re.search(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--", inner, re.ASCII)
+    names, targets, settles = calculated_names(inner)
     return Unknown(
-        quoted,
-        tuple(nested),
-        digits=True,
-        names=names,
-        assigns=assigns[1] if assigns else None,
-        targets=targets,
+        quoted, tuple(nested), digits=True, names=names, targets=targets, settles=settles
     )
 
 
-def calculated_names(inner: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the variables whose value an arithmetic text takes, and those it first sets."""
+_ASSIGNED = re.compile(
+    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII
+)
+
+
+def calculated_names(inner: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the variables that arithmetic takes the value of, those it sets, and surely sets.
+
+    A value that was surely set before it is taken is a number: it is not among the first.
+    """
     text = re.sub(r"\b(?:0[xX][0-9a-fA-F]+|\d+#\w+)", "0", inner)
-    # Positional parameters have no names; they may be anything.
-    found: dict[str, bool] = {"@": True} if re.search(r"\$\{?[0-9@*]", text) else {}
-    for match in re.finditer(r"([A-Za-z_]\w*)(\s*=(?!=))?", text, re.ASCII):
-        found.setdefault(match[1], not match[2])
-    used = tuple(name for name, taken in found.items() if taken)
-    return used, tuple(name for name, taken in found.items() if not taken)
+    used = dict.fromkeys(re.findall(r"\$\{?([0-9@*])", text), True)
+    settled: dict[str, bool] = {}
+    surely = True
+    for piece in text.split(","):
+        given = re.match(r"\s*([A-Za-z_]\w*)\s*=(?!=)", piece, re.ASCII) if surely else None
+        taken = piece[given.end() :] if given else piece
+        for name in re.findall(r"[A-Za-z_]\w*", taken, re.ASCII):
+            if not settled.get(name):
+                used[name] = True
+        # What stands in brackets or behind a condition may come first, or not at all.
+        surely = surely and not re.search(r"[(?&|]", piece)
+        if given:
+            settled[given[1]] = surely
+    targets = dict.fromkeys(match[1] or match[2] for match in _ASSIGNED.finditer(text))
+    return tuple(used), tuple(targets), tuple(settled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
@@ -38,8 +38,9 @@ class Unknown:
     """An expansion whose value is not worked out; `opaque` says what could not be read at all.
 
     `digits` is true for arithmetic and lengths, `names` are the variables it looks at,
-    `targets` those that arithmetic only gives a value, `computes` those whose value is a subscript,
-    `given` is the text it may put in the value's place.
+    `targets` those that arithmetic gives a value, `settles` those it gives one in any case,
+    `computes` those whose value is a subscript or an offset, `given` is the text it may put in the
+    value's place; `whole` is true where it is the value itself, or an element of it.
     """
 
     quoted: bool
@@ -51,6 +52,8 @@ class Unknown:
     targets: tuple[str, ...] = ()
     computes: tuple[str, ...] = ()
     given: str = ""
+    settles: tuple[str, ...] = ()
+    whole: bool = False
 
 
 Part = Literal | Variable | Substitution | Unknown
@@ -80,13 +83,14 @@ class Assignment:
     """`name=value`; `values` are several words for an array.
 
     `computes` are the names in a subscript: one that is no map takes them for expressions.
+    `adds` says that something of the old value stays: with `+=`, or where it sets an element.
     """
 
     name: str
     values: tuple[Word, ...]
     array: bool = False
     computes: tuple[str, ...] = ()
-    appends: bool = False
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +182,50 @@ Node = Simple | Pipeline | Sequence | Group | Branch | Loop | Function | Test | 
 
 def simple_commands(node: Node) -> Iterator[Simple]:
     """Yield the simple commands in `node`, without those in functions, in no order."""
-    stack: list[Node] = [node]
+    return (part for part in parts_of(node) if isinstance(part, Simple))
+
+
+def parts_of(
+    node: Node, function_of: Callable[[str], Function | None] | None = None
+) -> Iterator[Node | Assignment | Unknown]:
+    """Yield statements, assignments and expansions in `node`, in no order.
+
+    What a substitution holds is left out, and bodies of functions, but for those called: these
+    `function_of` finds by the name of the program.
+    """
+    stack: list[Node | Assignment | Word] = [node]
+    called: set[str] = set()
     while stack:
         current = stack.pop()
-        if isinstance(current, Simple):
-            yield current
+        if isinstance(current, Word):
+            yield from (part for part in current.parts if isinstance(part, Unknown))
+            continue
+        yield current
+        if isinstance(current, Assignment):
+            stack.extend(current.values)
         elif isinstance(current, Pipeline):
             stack.extend(current.parts)
         elif isinstance(current, Sequence):
             stack.extend(item for _, item in current.items)
         elif isinstance(current, Branch):
-            stack.extend((current.always, *current.parts))
-        elif isinstance(current, Group | Loop):
+            stack.extend((current.always, *current.parts, *current.words))
+        elif isinstance(current, Loop):
+            stack.extend((current.body, *(current.words or ())))
+            stack.extend([current.head] if current.head is not None else [])
+        elif isinstance(current, Test):
+            stack.extend(current.words)
+        elif isinstance(current, Function) and function_of is not None:
             stack.append(current.body)
+        elif isinstance(current, Group):
+            stack.extend((current.body, *_given(current.redirects)))
+        elif isinstance(current, Simple):
+            stack.extend((*current.assignments, *current.words, *_given(current.redirects)))
+            name = current.words[0].raw if current.words else ""
+            found = function_of(name) if function_of is not None and name not in called else None
+            called.add(name)
+            stack.extend([found.body] if found is not None else [])
+
+
+def _given(redirects: tuple[Redirect, ...]) -> list[Word]:
+    given = (one.target or one.body for one in redirects)
+    return [word for word in given if word is not None]

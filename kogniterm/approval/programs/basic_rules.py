@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from kogniterm.approval.analysis.argument import Argument
+from kogniterm.approval.analysis.argument import TAINTED, Argument
 from kogniterm.approval.analysis.command_options import ANY_OTHER, Option, Parsed
+from kogniterm.approval.analysis.expansion import evaluates, only_numbers
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     holds_secret_folder,
@@ -258,7 +259,14 @@ def set_by_data(call: Call, name: str) -> None:
         return
     if steers(name):
         call.ask("Sets {name}, which changes how programs behave.", name=name)
-    call.scope.variables[name] = Argument(HOLE, split=True, tainted=True)
+    gives(call, name, TAINTED)
+
+
+def gives(call: Call, name: str, value: Argument) -> None:
+    """Give the variable `name` a value, which the shell evaluates for some."""
+    if evaluates(name, call.scope) and not only_numbers([value], call.scope):
+        call.ask("Setting {name} may run commands in its value.", name=name)
+    call.scope.variables[name] = value
 
 
 def shows_variables(call: Call, text: Argument) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.expansion import Scope, prints_number, variable
+from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
+from kogniterm.approval.analysis.expansion import (
+    evaluates,
+    only_numbers,
+    prints_number,
+    variable,
+)
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     hides_tracks,
@@ -19,8 +24,15 @@ from kogniterm.approval.analysis.paths_and_variables import (
 )
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.parser.lexer import calculated_names
-from kogniterm.approval.parser.tree import Substitution
-from kogniterm.approval.programs.basic_rules import set_by_data, shows_environment, shows_variables
+from kogniterm.approval.parser.tree import Assignment, Substitution
+from kogniterm.approval.programs.basic_rules import (
+    apply_options,
+    ask_unclear,
+    gives,
+    set_by_data,
+    shows_environment,
+    shows_variables,
+)
 
 
 def sets(call: Call, name: str) -> None:
@@ -57,7 +69,38 @@ def assigns(call: Call, name: str, value: Argument) -> None:
         for piece in value.value.split():
             if "/" in piece or piece.startswith("."):
                 call.read_later([replace(value, value=piece)])
-    call.scope.variables[name] = value
+    gives(call, name, value)
+
+
+DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
+"""Builtins that take assignments among their words."""
+
+
+def _flags(words: Iterable[Argument]) -> str:
+    return "".join(word.value[1:] for word in words if word.value.startswith(("-", "+")))
+
+
+def surely_declares(words: Sequence[Argument]) -> bool:
+    """Return whether a declaration with these words before its assignments makes them."""
+    return all(word.known for word in words) and set(_flags(words)) <= set("xrgaA")
+
+
+def declares(call: Call, assignment: Assignment, value: Argument) -> None:
+    """Judge an assignment of a declaration: of an array, a text in brackets runs like a command."""
+    name, flags = assignment.name, _flags(call.args)
+    opens = value.value[:1] in {"(", HOLE} and not value.counts and not assignment.array
+    if call.name in {"declare", "typeset", "local"} and not set(flags) & set("aA"):
+        # The variable may be an array already.
+        opens = opens and name in call.scope.arrays
+    elif not set(flags) & set("aA"):
+        opens = False
+    if opens:
+        call.ask("{program} takes the value of {name} for an array, which may run commands.",
+                 name=name)  # fmt: skip
+    if set(flags) & set("aA"):
+        call.scope.arrays.add(name)
+    if call.name == "readonly" or set(flags) & set("rinulc"):
+        call.scope.evaluating.add(name)
 
 
 def declare(call: Call) -> None:
@@ -68,6 +111,8 @@ def declare(call: Call) -> None:
     shows = not names and not set(flags) & set("fF") and call.name != "local"
     if shows:
         shows_environment(call)
+    if set(flags) & set("inulc"):
+        call.scope.evaluating.update(names)
     if set(flags) & set("inulc") or ("f" in flags and call.name == "export"):
         call.ask(
             "{program} {flags} gives variables attributes that may run commands.", flags="-" + flags
@@ -75,31 +120,27 @@ def declare(call: Call) -> None:
     for name in names:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             call.ask("{program} sets a variable with an unusual name.")
+        elif call.name == "readonly" or "r" in flags:
+            call.scope.evaluating.add(name)
         elif "p" in flags and is_secret_variable(name):
             call.ask("Shows the variable {name}, which may contain a secret.", name=name)
 
 
 def read_variable(call: Call) -> None:
-    """Judge read and mapfile, which fill variables with data."""
-    words = list(call.args)
-    valued = "dnNptui" if call.name == "read" else "dnOsuCc"
-    while words:
-        word = words.pop(0)
-        if re.fullmatch(rf"-[A-Za-z]*[{valued}]", word.value):
-            given = words.pop(0) if words else Argument("")
-            if word.value[-1] == "C":
-                call.ask("{program} -C runs a command.")
-                call.starts(given.value)
-        elif not word.value.startswith("-"):
-            set_by_data(call, word.value)
-            if call.stdin is not None:
-                call.read_later([Argument(call.stdin.strip())])
-    call.scope.variables["REPLY"] = Argument(HOLE, split=True, tainted=True)
+    """Judge read, mapfile and getopts, which fill variables with data."""
+    parsed = call.parse(operands_end=True)
+    apply_options(call, parsed)
+    named = parsed.operands[1:2] if call.name == "getopts" else parsed.operands
+    for operand in (*named, *parsed.values("a")):
+        set_by_data(call, operand.value)
+        if call.stdin is not None:
+            call.read_later([Argument(call.stdin.strip())])
 
 
 def cd(call: Call) -> None:
     """Follow cd, pushd and popd."""
     words = [arg for arg in call.args if not re.fullmatch(r"-[LPe@n]+|--", arg.value)]
+    call.scope.variables.pop("PWD", None)
     if call.name == "popd" or (call.name == "pushd" and not words):
         call.scope.cwd = None
     elif not words:
@@ -157,6 +198,8 @@ def shift(call: Call) -> None:
 def unset(call: Call) -> None:
     """Judge unset: subscripts can run commands, some variables affect other programs."""
     for arg in call.bare:
+        if evaluates(arg.value, call.scope):
+            call.ask("Removes {name}, which changes how programs behave.", name=arg.value)
         if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):
             call.ask("{program} is given an argument that is not a plain name.")
         elif hides_tracks(arg.value):
@@ -167,42 +210,32 @@ def unset(call: Call) -> None:
             call.scope.variables.pop(arg.value, None)
 
 
-def _reach_data(names: Iterable[str], scope: Scope) -> bool:
-    """Return whether a value of `names` is data, or an expression of a variable whose value is."""
-    waiting, seen = list(names), set(names)
-    while waiting:
-        value = variable(waiting.pop(), scope)
-        if value.tainted or re.search(r"\$\(|`", value.value):
-            return True
-        fresh = set(calculated_names(value.value)[0]) - seen if len(value.value) < 500 else {"@"}
-        seen |= fresh
-        waiting.extend(fresh)
-    return False
-
-
-def calculates(call: Call, variables: Iterable[str], targets: Iterable[str] = ()) -> None:
-    """Judge arithmetic: values of `variables` are expressions; these and `targets` may be set."""
-    variables = tuple(variables)
-    if _reach_data(variables, call.scope):
+def calculates(
+    call: Call, used: Iterable[str], targets: Iterable[str] = (), settles: Iterable[str] = ()
+) -> None:
+    """Judge arithmetic that takes the values of `used` and sets `targets`, some in any case."""
+    scope = call.scope
+    if not only_numbers([variable(name, scope) for name in used], scope):
         call.ask("Arithmetic on input data may run commands.")
-    for name in (*variables, *targets):
-        if name != "UID":
-            sets(call, name)
+    for name in targets:
+        sets(call, name)
+        counts = name in settles or variable(name, scope).counts
+        scope.variables[name] = NUMBER if counts else TAINTED
 
 
 def calculates_printed(call: Call, printed: Substitution) -> None:
     """Judge arithmetic with the output of a substitution."""
-    if not prints_number(printed.node):
+    if not prints_number(printed.node, call.scope):
         call.ask("Arithmetic on input data may run commands.")
 
 
 def let(call: Call) -> None:
     """Judge let: arithmetic on plain names."""
     for arg in call.args:
-        if not re.fullmatch(r"[\w\s+\-*/%<>=!&|^~?:(),]*", arg.value):
+        used, targets, settles = calculated_names(arg.value)
+        if not only_numbers([replace(arg, value=re.sub(r"[A-Za-z_]\w*", "0", arg.value))], scope=call.scope):
             call.ask("{program} evaluates an expression that may run commands.")
-        used, targets = calculated_names(arg.value)
-        calculates(call, used, targets)
+        calculates(call, used, targets, settles)
 
 
 def history(call: Call) -> None:
@@ -221,6 +254,7 @@ def alias(call: Call) -> None:
     """Judge alias: defining one changes later commands."""
     if any("=" in arg.value or HOLE in arg.value for arg in call.args):
         call.ask("{program} changes what later commands mean.")
+        call.scope.evaluating.update(arg.value.partition("=")[0] for arg in call.args)
     for arg in call.args:
         if "=" in arg.value:
             call.starts(arg.value.partition("=")[2])
@@ -228,10 +262,13 @@ def alias(call: Call) -> None:
 
 def echo(call: Call) -> None:
     """Judge echo and printf: the model sees their output, and a later program may read it."""
-    if call.name == "printf" and call.args and call.args[0].value.startswith("-v"):
-        target = call.args[1].value if len(call.args) > 1 else call.args[0].value[2:]
-        set_by_data(call, target)
-        call.read_later(call.args[1:])
+    if call.name == "printf":
+        parsed = call.parse(operands_end=True)
+        if parsed.unclear or parsed.has_unknown:
+            ask_unclear(call)
+        for target in parsed.values("v"):
+            set_by_data(call, target.value)
+            call.read_later(parsed.operands)
     for arg in call.args:
         shows_variables(call, arg)
         if arg.glob or ("/" in arg.value and HOLE not in arg.value and " " not in arg.value):
