@@ -357,7 +357,9 @@ class Analyser:
                 values.append(element(expand_single(word, scope)))
             value = assigned(assignment, values, scope)
             if declaring:
-                declares(replace(call, name=declaring[0].value), assignment, value)
+                declares(
+                    replace(call, name=declaring[0].value), assignment, value, in_function=in_function
+                )
             if declaring and (
                 not surely_declares(declaring) or (declaring[0].value == "local" and not in_function)
             ):

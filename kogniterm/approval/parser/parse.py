@@ -87,6 +87,8 @@ def _group(build: _Builder, node: TreeNode, depth: int) -> Node:
     if first.type == "((":
         inner = build.calculation(node, first.end_byte, last.start_byte, depth)
         return Test((inner,), extended=False)
+    if build.text.startswith("((", node.start_byte):
+        raise UnreadError("two opening brackets that may be arithmetic")
     body = build.sequence(node.children[1:-1], first.end_byte, last.start_byte, depth)
     return Group(body, subshell=first.type == "(")
 

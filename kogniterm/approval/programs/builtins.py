@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
@@ -85,16 +86,14 @@ def surely_declares(words: Sequence[Argument]) -> bool:
     return all(word.known for word in words) and set(_flags(words)) <= set("xrgaA")
 
 
-def declares(call: Call, assignment: Assignment, value: Argument) -> None:
+def declares(call: Call, assignment: Assignment, value: Argument, *, in_function: bool) -> None:
     """Judge an assignment of a declaration: of an array, a text in brackets runs like a command."""
     name, flags = assignment.name, _flags(call.args)
-    opens = value.value[:1] in {"(", HOLE} and not value.counts and not assignment.array
-    if call.name in {"declare", "typeset", "local"} and not set(flags) & set("aA"):
-        # The variable may be an array already.
-        opens = opens and name in call.scope.arrays
-    elif not set(flags) & set("aA"):
-        opens = False
-    if opens:
+    opens = (value.tainted or value.value[:1] in {"(", HOLE}) and not assignment.array
+    # The variable may be an array already, unless a function makes its own.
+    scalar = in_function or name in call.scope.variables
+    is_array = (name in call.scope.arrays or not scalar) and call.name not in {"export", "readonly"}
+    if opens and not value.counts and (is_array or set(flags) & set("aA")):
         call.ask("{program} takes the value of {name} for an array, which may run commands.",
                  name=name)  # fmt: skip
     if set(flags) & set("aA"):
@@ -117,6 +116,8 @@ def declare(call: Call) -> None:
         call.ask(
             "{program} {flags} gives variables attributes that may run commands.", flags="-" + flags
         )
+    if set(flags) & set("aA"):
+        call.scope.arrays.update(names)
     for name in names:
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             call.ask("{program} sets a variable with an unusual name.")
@@ -131,6 +132,8 @@ def read_variable(call: Call) -> None:
     parsed = call.parse(operands_end=True)
     apply_options(call, parsed)
     named = parsed.operands[1:2] if call.name == "getopts" else parsed.operands
+    if call.name != "getopts":
+        call.scope.arrays.update(operand.value for operand in (*named, *parsed.values("a")))
     for operand in (*named, *parsed.values("a")):
         set_by_data(call, operand.value)
         if call.stdin is not None:
@@ -238,6 +241,20 @@ def let(call: Call) -> None:
         calculates(call, used, targets, settles)
 
 
+def test(call: Call) -> None:
+    """Judge test and [: -v evaluates its operand, and data may be -v with an operand of its own."""
+    data = [arg.tainted and HOLE in arg.value for arg in call.args]
+    if any(
+        arg.value in {"-v", "-R"} or (arg.glob and fnmatchcase("-v", arg.value))
+        for arg in call.args
+    ):
+        call.ask("Testing whether a variable exists may run commands.")
+    if any(is_data and arg.split for is_data, arg in zip(data, call.args, strict=True)) or any(
+        one and other for one, other in pairwise(data)
+    ):
+        call.ask("{program} may take data for an operator; put it in quotes, beside a known one.")
+
+
 def history(call: Call) -> None:
     """Judge history: its entries may hold secrets, and clearing it hides earlier commands."""
     if any(re.match(r"-[a-z]*[cdw]", arg.value) for arg in call.args):
@@ -289,5 +306,5 @@ def printenv(call: Call) -> None:
 HANDLERS: Mapping[str, Callable[[Call], None]] = {
     "declare": declare, "readvar": read_variable, "cd": cd, "shopt": shopt, "set": set_,
     "unset": unset, "shift": shift, "let": let, "history": history, "alias": alias,
-    "echo": echo, "printenv": printenv,
+    "echo": echo, "printenv": printenv, "test": test,
 }  # fmt: skip

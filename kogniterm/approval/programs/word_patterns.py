@@ -180,10 +180,6 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
              "Shows the environment of processes, which may include secrets.",
              "secret=environment"),
     ),
-    "test": (
-        _ask("(?:.* )?(?:-v|-R)(?: .*)?",
-             "Testing whether a variable exists may run commands."),
-    ),
     # --- software ---
     "packages": _INSTALLS,
     "pacman": (_reads("-Q.*"), *_INSTALLS),

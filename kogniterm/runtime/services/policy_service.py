@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
-from kogniterm.approval import Circumstances, Lease, Offer, RuleSet
+from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, ShellValues
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
@@ -85,9 +85,9 @@ class PolicyService:
     session_leases: list[Lease] = field(default_factory=list)
     permissions: PermissionStore | None = None
     """The permissions of projects; None without a user's own files."""
-    filled: frozenset[str] = frozenset()
-    """Variables that commands outside a sandbox filled with data, which may turn out to be code."""
-    filled_inside: frozenset[str] = frozenset()
+    values: ShellValues = field(default_factory=ShellValues)
+    """What commands outside a sandbox left in the shell's variables; all others hold data."""
+    values_inside: ShellValues = field(default_factory=ShellValues)
     """The same for sandboxed commands, which get those of both sides."""
     git_variable: str = ""
     """A variable that git obeys and a command of the session exported."""
@@ -147,9 +147,9 @@ class PolicyService:
         if request.effect != "command":
             return self._assess_path(request, cwd)
         # Inside or outside the sandbox is not decided yet.
-        suspect = self.filled | self.filled_inside
+        values = self.values.both(self.values_inside)
         report = approval.classify(
-            request.command, cwd=cwd, workspace=self.workspace, filled=suspect
+            request.command, cwd=cwd, workspace=self.workspace, values=values
         )
         report = with_remotes(on_disk(report, self.workspace))
         if self.answered_from is not None:
@@ -392,18 +392,23 @@ class PolicyService:
         With `can_ask` the user can be asked to let it run again outside.
         """
         if box is None:
-            before, self.filled = self.filled, self._fills(command, self.filled)
+            before, self.values = self.values, self._values_after(command, self.values, result)
             # Its shell state is restored in the sandbox too.
-            self.filled_inside = (self.filled_inside - (before - self.filled)) | self.filled
+            self.values_inside = self.values_inside.restored(before, self.values)
         else:
-            self.filled_inside = self._fills(command, self.filled_inside)
+            self.values_inside = self._values_after(command, self.values_inside, result)
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if any(argv[0] in _EXPORTING for argv in ran.programs):
             self.git_variable = next(_git_variables(ran), self.git_variable)
         return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
 
-    def _fills(self, command: str, filled: frozenset[str]) -> frozenset[str]:
-        return approval.fills(command, cwd=self.workspace, filled=filled)
+    def _values_after(
+        self, command: str, values: ShellValues, result: CommandResult
+    ) -> ShellValues:
+        completed = result.exit_code == 0
+        return approval.values_after(
+            command, cwd=self.workspace, values=values, completed=completed
+        )
 
     def use_project_rules(self, texts: Mapping[str, str]) -> None:
         """Judge by the rules of a trusted project, text by file name, from now on.
