@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from kogniterm.approval.analysis.argument import Argument
-from kogniterm.approval.analysis.paths_and_variables import HOLE, table_lines
+from kogniterm.approval.analysis.paths_and_variables import HOLE, names, table_lines
 from kogniterm.lazy_dataclasses import dataclass
 
 HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder", "plain"})
@@ -19,6 +19,13 @@ HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "
 
 ANY_OTHER = "*"
 """The name of every option that a line of a table does not name."""
+
+READING = names("""
+    read list pattern text none media binutils pager uniq xxd jq yq fd xargs wrap env date readvar
+    sed printenv test verbs
+""")
+"""The bases of programs that only read with the options that their lines name."""
+_COMMON = frozenset({"help", "version"})
 
 VALUED = frozenset({"value", "write", "read", "run", "folder", "pattern", "text"})
 """Actions of options that take a value; with a trailing `=`, others do too."""
@@ -36,6 +43,12 @@ class Rules:
     def hazards(self) -> bool:
         """Return whether any option can do more than shape the output."""
         return not HARMLESS.issuperset(self.options.values())
+
+    def action(self, name: str) -> str:
+        """Return what the option `name` does; of a program that only reads, others are asked."""
+        default = "ask" if self.base in READING and name not in _COMMON else ""
+        default = "" if name.isdigit() or name == HOLE else self.options.get(ANY_OTHER, default)
+        return self.options.get(name, default).rstrip("=")
 
     def takes_value(self, name: str) -> bool:
         """Return whether the option `name` takes a value."""
@@ -146,18 +159,17 @@ def _value_follows(rest: list[Argument]) -> bool:
 
 
 def _completed(given: str, rules: Rules) -> str:
-    """Return the long option that `given` abbreviates, one that matters if there are several."""
+    """Return the long option that `given` abbreviates, if that one matters."""
     if len(given) < 2:
         return given
-    candidates = [name for name in rules.options if len(name) > 1 and name.startswith(given)]
-    candidates.sort(key=lambda name: rules.options[name] in {"value", "plain"})
-    return candidates[0] if candidates else given
+    candidates = (name for name in rules.options if len(name) > 1 and name.startswith(given))
+    return next((one for one in candidates if rules.options[one] not in {"value", "plain"}), given)
 
 
 def _short(arg: Argument, rules: Rules, rest: list[Argument]) -> Iterable[Option]:
     text = arg.value[1:]
     for index, letter in enumerate(text):
-        if letter == HOLE:
+        if letter == HOLE and not arg.number:
             yield Option(HOLE)
             return
         if not rules.takes_value(letter):
@@ -190,6 +202,8 @@ def rule_table(name: str) -> Mapping[str, Rules]:
         options: dict[str, str] = {}
         for clause in clauses:
             action, *given = clause.split()
+            if action == "letters":
+                action, given = "plain", list("".join(given))
             options.update(dict.fromkeys(given, action))
         table.update(dict.fromkeys(names.split(), Rules(base, detail.strip(), options)))
     return table

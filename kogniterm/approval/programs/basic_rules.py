@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kogniterm.approval.analysis.argument import TAINTED, Argument
-from kogniterm.approval.analysis.command_options import ANY_OTHER, Option, Parsed
+from kogniterm.approval.analysis.command_options import Option, Parsed
 from kogniterm.approval.analysis.expansion import evaluates, only_numbers
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -84,8 +84,7 @@ def apply_options(call: Call, parsed: Parsed) -> None:
     for option in parsed.options:
         if HOLE in option.name and rules.hazards:
             call.ask("An option of {program} is known only at run time.")
-        unnamed = rules.options.get(ANY_OTHER, "")
-        _apply(call, rules.options.get(option.name, unnamed).rstrip("="), option)
+        _apply(call, rules.action(option.name), option)
 
 
 def ask_unclear(call: Call) -> None:
@@ -180,8 +179,7 @@ def date(call: Call) -> None:
     for operand in parsed.operands:
         if not operand.value.startswith("+"):
             call.ask("{program} with this argument sets the system clock.")
-    if parsed.has_unknown or parsed.unclear:
-        call.ask("An argument of {program} is known only at run time.")
+    apply_options(call, parsed)
 
 
 def pattern(call: Call) -> None:

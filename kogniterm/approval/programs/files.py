@@ -254,7 +254,12 @@ def dd(call: Call) -> None:
 
 def uniq(call: Call) -> None:
     """Judge uniq and xxd, which write their second operand."""
-    parsed = call.parse()
+    if call.name == "xxd":
+        # Its options do not cluster.
+        shape = re.compile(r"-(?:[abCeEipruvd]|ps|plain|[clgso]\d+)")
+        args = tuple(arg for arg in call.args if not shape.fullmatch(arg.value))
+        call = replace(call, args=args)
+    parsed = options(call)
     for operand in parsed.operands[:1]:
         call.reads(operand)
         if (operand.split and HOLE in operand.value) or operand.glob:
@@ -370,7 +375,7 @@ def _tar_packs(call: Call, parsed: Parsed) -> None:
 
 def unzip(call: Call) -> None:
     """Judge unzip, which unpacks unless it lists (-l) or prints (-p)."""
-    parsed = call.parse()
+    parsed = options(call)
     for operand in parsed.operands[:1]:
         call.reads(operand)
     if parsed.unclear:

@@ -15,7 +15,7 @@ from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.expansion import programs_in, said
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.analysis.program_call import Call
-from kogniterm.approval.programs.basic_rules import ask_unclear, pattern
+from kogniterm.approval.programs.basic_rules import apply_options, ask_unclear, pattern
 
 MAX_SCRIPT = 3000
 _SED_ADDRESS = re.compile(
@@ -34,6 +34,7 @@ _SED_BLANK = re.compile(r"[\s;}]+")
 def sed(call: Call) -> None:
     """Judge sed: the script may hold w, W, e and s///e; -i writes in place."""
     parsed = replace(call, args=_without_suffix(call.args)).parse()
+    apply_options(call, parsed)
     if parsed.unclear:
         ask_unclear(call)
     scripts = list(parsed.values("e", "expression"))
@@ -73,7 +74,8 @@ def _backups(args: tuple[Argument, ...]) -> list[str]:
 def _without_suffix(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
     """Return `args` with -i as an option without a value: a suffix is never the next word."""
     in_place = Argument("--in-place")
-    return tuple(in_place if re.match(r"-[nErsuz]*i", arg.value) else arg for arg in args)
+    shape = re.compile(r"-[nErsuz]*i|--i[n-]*p?l?a?c?e?(?:=|\Z)")
+    return tuple(in_place if shape.match(arg.value) else arg for arg in args)
 
 
 def _sed_script(call: Call, script: str) -> bool:

@@ -68,6 +68,7 @@ def _watch(call: Call, inner: tuple[Argument, ...]) -> None:
 def env(call: Call) -> None:
     """Judge env: alone it shows all variables; else it changes those of another call."""
     parsed = call.parse(operands_end=True)
+    apply_options(call, parsed)
     if parsed.has("S", "split-string", "s"):
         call.ask("Option -S of {program} hides what it runs.")
         more = " ".join(operand.value for operand in parsed.operands)
