@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument, ShellValues
-from kogniterm.approval.analysis.command_options import rules_for
+from kogniterm.approval.analysis.command_options import Rules, rules_for
 from kogniterm.approval.analysis.expansion import (
     Scope,
     any_of,
@@ -34,6 +34,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     is_harmless,
     is_harmless_device,
     is_network_device,
+    names,
 )
 from kogniterm.approval.analysis.program_call import Call, Findings
 from kogniterm.approval.analysis.shared_findings import (
@@ -106,14 +107,22 @@ _COMMANDS_KEPT = 32
 """Analyses that are kept, of the commands analysed last."""
 
 
-# Version managers run instead of some of these and may download what a project file asks for;
-# Ansible reads the settings of the folder and makes folders in the home.
-_MORE_THAN_VERSION = frozenset({"cargo", "rustc", "rustfmt", "ansible", "ansible-playbook"})
+_ONLY_TELL = names("""
+    npm npx uv pipx deno bun make gmake ninja cmake meson just task eslint prettier tsc gdb lldb perf
+    strace ltrace
+""")
+"""Programs that run code, but for --version or --help neither code nor settings of the folder.
+
+Of the others, many first load a plugin, a launcher or a version that the folder names.
+"""
+_LOAD_FIRST = names("ansible ansible-playbook go rustc rustfmt ipython jupyter sbt iex groovy")
 
 
-def _tells_version(words: list[str]) -> bool:
+def _tells_version(words: list[str], rules: Rules) -> bool:
     """Return whether a command of these words only prints its version or its help."""
-    return words[0] not in _MORE_THAN_VERSION and words[1:] in (["--version"], ["--help"])
+    runs_code = (rules.base, rules.detail) == ("ask", "code") and words[0] not in _ONLY_TELL
+    loads = runs_code or words[0] in _LOAD_FIRST
+    return not loads and words[1:] in (["--version"], ["--help"])
 
 
 def _prints_nothing(words: list[str]) -> bool:
@@ -488,7 +497,7 @@ class Analyser:
             if name.startswith("mkfs"):
                 findings.danger(DESTROYS_DISK, program=name)
             return
-        if _tells_version([name, *(arg.value for arg in args[1:])]):
+        if _tells_version([name, *(arg.value for arg in args[1:])], rules):
             return
         call = replace(call, rules=rules, piped=piped, stdin=stdin)
         basic_rules.shows_arguments(call)
@@ -538,8 +547,8 @@ def _judged(
     scope = Scope(roots, cwd or roots.workspace, known, evaluating=set(values.evaluating))
     hidden = hidden_characters(command)
     if hidden:
-        names = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
-        findings.danger("Contains invisible characters: {names}.", names=names)
+        shown = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
+        findings.danger("Contains invisible characters: {names}.", names=shown)
     analyser = Analyser(findings)
     try:
         analyser.text(command, scope)

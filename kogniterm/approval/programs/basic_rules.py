@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kogniterm.approval.analysis.argument import TAINTED, Argument
-from kogniterm.approval.analysis.command_options import Option, Parsed
+from kogniterm.approval.analysis.command_options import ANY_OTHER, READING, Option, Parsed
 from kogniterm.approval.analysis.expansion import evaluates, only_numbers
 from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
@@ -85,6 +85,20 @@ def apply_options(call: Call, parsed: Parsed) -> None:
         if HOLE in option.name and rules.hazards:
             call.ask("An option of {program} is known only at run time.")
         _apply(call, rules.action(option.name), option)
+        lacks = option.value is None and rules.options.get(option.name) in _NEEDS_VALUE
+        if lacks and rules.base in READING and ANY_OTHER not in rules.options:
+            call.ask("An option of {program} lacks its value.")
+
+
+_NEEDS_VALUE = frozenset({"value", "pattern", "read", "folder"})
+"""Without a value the next word may be one after all, and the words behind it other than judged."""
+
+
+def ask_unlisted(call: Call, parsed: Parsed) -> None:
+    """Ask about options that the line of a program does not name, where it would only read."""
+    for option in parsed.options:
+        if option.name not in call.rules.options and option.name != HOLE:
+            _apply(call, "" if option.name.isdigit() else "ask", option)
 
 
 def ask_unclear(call: Call) -> None:

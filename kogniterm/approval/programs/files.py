@@ -25,6 +25,7 @@ from kogniterm.approval.analysis.shared_findings import (
 from kogniterm.approval.programs.basic_rules import (
     apply_options,
     ask_unclear,
+    ask_unlisted,
     options,
     reads_below,
 )
@@ -323,7 +324,9 @@ def tar(call: Call) -> None:
                 call.reads(archive)
         if creates:
             _tar_packs(call, parsed)
-        elif parsed.has("O", "to-stdout"):
+            return
+        ask_unlisted(call, parsed)
+        if parsed.has("O", "to-stdout"):
             call.mentions(parsed.operands)
         return
     _unpacks(call, parsed.values("C", "directory", "one-top-level"), parsed.operands)
@@ -376,6 +379,7 @@ def _tar_packs(call: Call, parsed: Parsed) -> None:
 def unzip(call: Call) -> None:
     """Judge unzip, which unpacks unless it lists (-l) or prints (-p)."""
     parsed = options(call)
+    ask_unlisted(call, parsed)
     for operand in parsed.operands[:1]:
         call.reads(operand)
     if parsed.unclear:
@@ -390,7 +394,10 @@ def sevenzip(call: Call) -> None:
     """Judge 7z, which asks for all but its reading commands."""
     for operand in call.args[1:2]:
         call.reads(operand)
-    if not call.args or call.args[0].value not in {"l", "t", "h", "i", "b"}:
+    plain = re.compile(r"-(?:slt|ba|bd|bb[0-3]|r|p.*)")
+    words = [arg.value for arg in call.args[1:] if arg.value.startswith(("-", "@", HOLE))]
+    reading = call.args and call.args[0].value in {"l", "t", "h", "i", "b"}
+    if not reading or not all(map(plain.fullmatch, words)):
         call.ask("{program} packs or unpacks files.")
 
 
@@ -435,6 +442,8 @@ def compress(call: Call) -> None:
     harmless = parsed.has("c", "stdout", "to-stdout", "t", "test", "V", "version", "h", "help")
     # With lz4, -l chooses a format.
     harmless = harmless or (call.name != "lz4" and parsed.has("l", "list"))
+    if harmless:
+        ask_unlisted(call, parsed)
     for operand in parsed.operands:
         call.reads(operand)
         if not harmless:

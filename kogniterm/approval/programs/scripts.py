@@ -387,8 +387,8 @@ def interpreter(call: Call) -> None:
     """Judge python, perl…: code is not parsed, only searched for dangerous patterns."""
     words, operands = call.words, call.bare
     version = {"--version", "-V", "-v", "-version", "--help", "-VV"}
-    unversioned = {"bc", "dc", "m4", "tclsh", "expect"}
-    if len(words) == 1 and words[0] in version and call.name not in unversioned:
+    unversioned = {"bc", "dc", "m4", "tclsh", "expect", "ipython", "jupyter", "groovy"}
+    if len(words) == 1 and words[0] in version - {"--version", "--help"} and call.name not in unversioned:
         return
     call.findings.effect("execute", call.name)
     call.ask("{program} runs code KogniTerm cannot inspect.")

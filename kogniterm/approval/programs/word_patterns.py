@@ -200,7 +200,10 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _ask(_ALL, "{program} installs, removes or updates software.", "privilege={program}"),
     ),
     "go": (
-        _reads(r"env(?= |\Z)(?!.* --?[wu]).*|(?:version|help)(?: .*)?"),
+        # For these, too, it may first load the version that go.mod names.
+        _ask(r"env(?= |\Z)(?!.* --?[wu]).*|version",
+             "{program} may load and run the version that the folder names.", stop=True),
+        _reads("help(?: .*)?"),
         _network("(?:get|install|mod)(?: .*)?"),
         _ask(_ALL, "{program} {verb} may install, change or run software.",
              "execute={program} {verb}"),
@@ -238,8 +241,12 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         _notes(_ALL, "mentions"),
         _network("(?:s_client|s_server|s_time|ocsp)(?: .*)?", "{words}", stop=True),
         _reads(r"(?:x509|dgst|version|md5|sha1|sha256|sha512|crl|asn1parse|verify|ciphers|list"
-               r"|base64)(?!.* -(?:out|writerand|engine|provider|config|sign|passin|key|signkey"
-               r"|CAserial|rand|CAkey|load))(?: .*)?", "operands"),
+               r"|base64)(?: (?:-(?:in|inform|noout|text|subject|issuer|dates|enddate|startdate"
+               r"|serial|fingerprint|sha(?:1|224|256|384|512)|md5|pubkey|purpose|email|nameopt|ext"
+               r"|checkend|hash|modulus|alias|ocsp_uri|binary|hex|r|c|d|e|A|a|v|V|s|tls1_[0-3]"
+               r"|CAfile|CApath|untrusted|show_chain|verbose|strparse|i|dump|crl_check|help"
+               r"|commands|digest-commands|cipher-commands|public-key-algorithms)|[^- ]\S*))*",
+               "operands"),
         _ask(_ALL, "{program} {verb} creates or uses keys, or writes files."),
     ),
     "secrets": (

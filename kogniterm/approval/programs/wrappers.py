@@ -407,16 +407,17 @@ def pager(call: Call) -> None:
         call.reads(operand)
 
 
-_MAN_RUNS = re.compile(
-    r"-\w*[PHlCMTXZRpo]|--(?:pager|html|local|config|preproc|troff|browser|recode|gx|dither|output"
-    r"|restore|dribble)"
+_MAN_PLAIN = re.compile(
+    r"-[kfawWIi]+|--(?:whatis|apropos|all|path|where|where-cat|ignore-case|match-case|regex|wildcard"
+    r"|names-only|help|version|usage|no-hyphenation|no-justification)|--?[sSLm](?:\w*)?"
+    r"|--(?:sections|locale|subnodes)(?:=\w+)?"
 )
 
 
 def man(call: Call) -> None:
-    """Judge man: options can name programs (-P, -H) and files (-l, -C)."""
+    """Judge man and info: options that are not listed can name programs (-P, -H) and files."""
     for arg in call.args:
-        if _MAN_RUNS.match(arg.value) or arg.maybe_option:
+        if (arg.value.startswith("-") and not _MAN_PLAIN.fullmatch(arg.value)) or arg.maybe_option:
             call.ask("An option of {program} can make it run another program.")
             call.starts(re.sub(r"-[PH]|--\w+=", "", arg.value, count=1))
         elif " " in arg.value:
