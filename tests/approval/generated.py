@@ -18,6 +18,7 @@ FILES = {
     "words": f"-v a[$(>{CANARY})]\n",
     "number": "5\n",
     "plain": "one two\nthree\n",
+    "g": f"#!/bin/sh\necho > {CANARY}\n",
 }
 """What lies in the folder of a command."""
 
@@ -122,6 +123,7 @@ HARMLESS = (
     "ls", "echo \"$n\"", "cat plain", "[ \"$n\" = x ]", "[[ $n == 5 ]]", "[[ -n $n ]]", "[ -n \"$n\" ]", "printf '%s\\n' \"$n\"", "echo ${n:-x}",
     "echo ${n^^}", "echo \"${n//a/b}\"", "grep -c . plain", "[ $# -gt 0 ]", "set -e", "set -u", "shopt -s lastpipe", "shopt -s nullglob", "true", "false",
     "read -r z < plain", "for f in *; do echo \"$f\"; done", "test -f plain", "cd .", "type ls", "command -v ls", "wait", "hash", "jobs", "times", "umask",
+    "g() { ls; }", "g() { ls; }; g", "g", "command g", "xargs g < number", "unset -f g", "g() { ls; } &", "f() { g() { ls; }; }", "timeout 1 g",
 )  # fmt: skip
 SOFT = (
     "[ $n ]", "[ -n $n ]", "[ $n = x ]", "[ $n -gt 5 ]", "[ \"$n\" -gt 5 ]", "[ \"$n\" \"$n\" ]", "test $n", "test \"$n\" = y -o \"$n\" = x", "printf \"$n\"", "printf \"$n\" x", "printf $n x",
@@ -138,3 +140,51 @@ FRAMES = (
     "f() { @; }; f", "@ | cat", "true | @", "x=$(@)", "echo \"$(@)\"", "case x in x) @;; esac", "until false; do @; break; done", "@ &", "! @",
     "cat number | while read -r k; do @; done", "time @", "{ @; } < number", "for k in 1 2; do @; n=$(cat data); m=5; done", "{ @; } 2>/dev/null",
 )  # fmt: skip
+
+PROGRAM_FILES = {
+    **FILES,
+    "run": f"#!/bin/sh\necho > {CANARY}\n",
+    "conftest.py": f"open('{CANARY}', 'w')\n",
+    "sitecustomize.py": f"open('{CANARY}', 'w')\n",
+    ".ripgreprc": "--pre=./run\n",
+    ".ackrc": "--pager=./run\n",
+    ".toprc": "x\n",
+    ".lesskey": "#command\nq shell ./run\\n\n",
+    ".jq": f"def f: \"{CANARY}\";\n",
+    ".inputrc": "set editing-mode vi\n",
+    ".gitattributes": "* diff=run\n",
+    "list.json": "{\"a\": [1, 2]}\n",
+    "table.csv": "a,b\n1,2\n",
+    "page.xml": "<a><b/></a>\n",
+}
+"""What lies in the folder of a program: settings that it could obey, and a program."""
+_LONG = (
+    "output", "output-file", "out", "exec", "exec-batch", "pre", "pager", "vcs", "compress-program", "use-compress-program", "filter",
+    "to-command", "info-script", "rsh-command", "checkpoint-action", "checkpoint", "diff-program", "config", "config-file", "lesskey-file",
+    "log-file", "files0-from", "hostname-bin", "plugin", "replace", "in-place", "null", "rm", "recursive", "report-file", "make", "init-file",
+    "create-rc", "write", "save", "dump", "trace", "append", "max-lines", "eof", "split-string", "debug", "lessopen", "type-add", "ignore-file",
+)  # fmt: skip
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012#@+"
+_VALUES = ("./run", "run", "out", f">{CANARY}", f"touch {CANARY}", "plain", "5", "=./run", "=out", "-", "exec=./run", "1,touch")
+
+
+def program_call(random: Random, program: str, longs: tuple[str, ...]) -> str:
+    """Return a call of `program` with options that it knows or that are dangerous elsewhere."""
+    words = [program]
+    for _ in range(random.randrange(1, 4)):
+        if random.random() < 0.5:
+            word = "-" + "".join(random.choices(_LETTERS, k=random.choice([1, 1, 2, 3])))
+            if random.random() < 0.4:
+                word += random.choice(_VALUES).lstrip("=")
+        else:
+            name = random.choice([*longs, *_LONG])
+            word = "--" + (name if random.random() < 0.7 else name[: random.randrange(1, len(name) + 1)])
+            if random.random() < 0.5:
+                word += "=" + random.choice(_VALUES).lstrip("=")
+        words.append(word)
+        if random.random() < 0.5:
+            words.append(random.choice(_VALUES))
+    operands = ["plain", "number", "list.json", "table.csv", "page.xml", ".", "x", "out", "run"]
+    words += random.choices(operands, k=random.randrange(0, 3))
+    quoted = [words[0], *(f"'{word}'" for word in words[1:])]
+    return " ".join(quoted) + random.choice(["", "", " < plain", " | cat"])

@@ -6,9 +6,14 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 
+from kogniterm.approval import ShellValues, classify, values_after
+from kogniterm.approval.analysis.command_options import READING, Rules, rule_table
 from kogniterm.execution.sandbox.confinement import Sandbox
-from tests.support.programs import require_sandbox
+from tests.approval.corpus import WORKSPACE
+from tests.approval.generated import composed, program_call
+from tests.support.programs import installed, require_sandbox
 
 _DRIVER = """
 number=0
@@ -51,6 +56,7 @@ class RealShell:
             for name, text in self._files.items():
                 (inside / name).parent.mkdir(parents=True, exist_ok=True)
                 (inside / name).write_text(text)
+                (inside / name).chmod(0o755)
             for place, command in enumerate(row):
                 (work / str(number) / f"command{place}").write_text(command)
         shell_files = str(self._folder / "files")
@@ -58,7 +64,7 @@ class RealShell:
             ["bash", "--norc", "--noprofile", "-c", _DRIVER],
             cwd=str(work), shell_files=shell_files, temporary=shell_files,
         )  # fmt: skip
-        environ = {"PATH": os.environ["PATH"], "HOME": str(self._folder / "home"), "LANG": "C.UTF-8"}
+        environ = {"PATH": os.environ["PATH"] + ":.", "HOME": str(self._folder / "home"), "LANG": "C.UTF-8"}
         subprocess.run(
             argv, cwd=work, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=True,
             start_new_session=True, timeout=60 + 6 * len(rows),
@@ -72,3 +78,42 @@ class RealShell:
             if path.is_file()
         }
         return found != dict(self._files)
+
+
+def read_only_rows(seed: int, count: int) -> list[tuple[str, ...]]:
+    """Return what is judged read-only of `count` generated rows of commands."""
+    random = Random(seed)
+    rows = dict.fromkeys(composed(random) for _ in range(count))
+    return [row for row in rows if _is_read_only(row)]
+
+
+def read_only_calls(seed: int, count: int) -> list[tuple[str, ...]]:
+    """Return `count` calls of installed programs that are judged read-only."""
+    random, table = Random(seed), rule_table("known_programs")
+    programs = [name for name, rules in table.items() if _reads(name, rules)]
+    found: dict[tuple[str, ...], None] = {}
+    while len(found) < count:
+        program = random.choice(programs)
+        longs = tuple(name for name in table[program].options if len(name) > 1)
+        row = (program_call(random, program, longs or ("version",)),)
+        if _is_read_only(row):
+            found[row] = None
+    return list(found)
+
+
+_ENDLESS = frozenset({"yes", "sleep", "top", "watch", "pip", "pip3", "apt-cache"})
+"""Programs that take long, or do not end."""
+_OTHERS = frozenset({"tar", "compress", "unzip", "sevenzip", "man", "awk", "patterns", "find", "echo"})
+
+
+def _reads(name: str, rules: Rules) -> bool:
+    return name not in _ENDLESS and rules.base in READING | _OTHERS and installed(name)
+
+
+def _is_read_only(row: tuple[str, ...]) -> bool:
+    values = ShellValues()
+    for command in row:
+        if classify(command, cwd=WORKSPACE, values=values).label != "safe_readonly":
+            return False
+        values = values_after(command, cwd=WORKSPACE, values=values)
+    return True

@@ -257,7 +257,8 @@ class Analyser:
             scope.variables[node.variable] = inner.variables.get(node.variable, TAINTED)
 
     def _function(self, node: Function, scope: Scope) -> None:
-        if rules_for(node.name) is not None or node.name.startswith(_KEPT_NAMES):
+        known = rules_for(node.name) is not None or "/" in node.name
+        if known or node.name.startswith(_KEPT_NAMES):
             # A later command is judged as if the name still meant the program.
             self._findings.ask(
                 "Defines the function {name}, which later commands may run.", name=node.name
@@ -447,7 +448,10 @@ class Analyser:
             self._give_up("Too deeply nested to check.")
             return
         self._active.append("")
-        self._run(args, scope, piped=piped, stdin=None)
+        # Another program starts programs only: a function of the same name does not count.
+        alone = replace(scope, functions={})
+        self._run(args, alone, piped=piped, stdin=None)
+        scope.cwd = alone.cwd
         self._active.pop()
 
     def _run(
@@ -487,7 +491,7 @@ class Analyser:
             return
         call = self._call(name, args[1:], scope)
         watch(call)
-        rules = rules_for(name) if name not in scope.evaluating else None
+        rules = None if {name, program.value} & scope.evaluating else rules_for(name)
         if rules is None or rules.base in _RUNS_HERE:
             # It may be a function of an earlier command, or text that runs in this shell.
             scope.variables.clear()

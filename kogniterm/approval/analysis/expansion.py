@@ -109,7 +109,10 @@ class Scope:
                 mine, theirs = variable(name, self), variable(name, other)
                 if mine != theirs:
                     self.variables[name] = NUMBER if mine.counts and theirs.counts else TAINTED
-            self.functions.update(other.functions)
+            for name in self.functions.keys() | other.functions.keys():
+                if self.functions.get(name) is not other.functions.get(name):
+                    self.functions.pop(name, None)
+                    self.evaluating.add(name)
             self.links.update(other.links)
             self.evaluating |= other.evaluating
             self.arrays |= other.arrays
@@ -193,7 +196,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
         piece = _part_value(part, scope)
         value.append(piece.value if part.quoted else _BLANKS.sub(_CUT, piece.value))
         if not part.quoted:
-            split = split or piece.split
+            split = split or piece.split or (HOLE in piece.value and not piece.number)
             glob = glob or piece.glob
         tainted = tainted or piece.tainted
         number = number and piece.counts

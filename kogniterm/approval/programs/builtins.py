@@ -201,6 +201,7 @@ def shift(call: Call) -> None:
 def unset(call: Call) -> None:
     """Judge unset: subscripts can run commands, some variables affect other programs."""
     for arg in call.bare:
+        call.scope.functions.pop(arg.value, None)
         if evaluates(arg.value, call.scope):
             call.ask("Removes {name}, which changes how programs behave.", name=arg.value)
         if not re.fullmatch(r"[A-Za-z_]\w*", arg.value):

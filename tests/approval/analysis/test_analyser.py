@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kogniterm.approval import classify, fills
+from kogniterm.approval import classify, values_after
 from kogniterm.types import RISK_LABELS
 from kogniterm.ui.locale import translate
 from tests.approval.corpus import WORKSPACE, commands, smuggled
@@ -194,16 +194,11 @@ def test_no_program_bash_would_start_is_missed(command: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("use", ["find $x", 'sort "$x"', "echo $((x))", "((x++))", "a[$x]=1"])
 @pytest.mark.parametrize("fill", ["read -r x < f", "x=$(cat f)", "mapfile x < f", "x=$1"])
 def test_what_one_command_reads_makes_the_next_one_ask(fill: str, use: str) -> None:
-    assert classify(fill, cwd=WORKSPACE).label == "safe_readonly"
-    filled = fills(fill, cwd=WORKSPACE)
-    assert "x" in filled
-    assert classify(use, cwd=WORKSPACE, filled=filled).label != "safe_readonly"
-
-
-def test_a_value_given_later_is_judged_by_itself() -> None:
-    assert fills("x=5", filled={"x"}) == frozenset()
-    assert fills("unset x", filled={"x", "y"}) == {"y"}
-    assert fills("n=$(wc -l < f); name=me") == frozenset()
+    known = values_after("x=5", cwd=WORKSPACE)
+    assert classify(use, cwd=WORKSPACE, values=known).label == "safe_readonly"
+    assert classify(fill, cwd=WORKSPACE, values=known).label == "safe_readonly"
+    values = values_after(fill, cwd=WORKSPACE, values=known)
+    assert classify(use, cwd=WORKSPACE, values=values).label != "safe_readonly"
 
 
 def test_an_argument_of_a_function_is_what_the_call_gives() -> None:
@@ -214,10 +209,10 @@ def test_an_argument_of_a_function_is_what_the_call_gives() -> None:
 
 def test_a_web_of_variables_is_followed_once() -> None:
     names = "+".join(f"a{{}}_{n}" for n in range(12))
-    web = [f'a{level}_{n}="{names.format(*[level - 1] * 12)}"' for level in range(1, 7)
-           for n in range(12)]  # fmt: skip
+    web = [*(f"a0_{n}=1" for n in range(12)), *(f'a{level}_{n}="{names.format(*[level - 1] * 12)}"' for level in range(1, 7)
+           for n in range(12))]  # fmt: skip
     assert classify("; ".join([*web, "echo $((a6_0))"])).label == "safe_readonly"
-    assert classify("; ".join(["read a0_3 < f", *web, "echo $((a6_0))"])).label == "needs_approval"
+    assert classify("; ".join([*web, "read a0_3 < f", "echo $((a6_0))"])).label == "needs_approval"
 
 
 @pytest.mark.parametrize(
