@@ -62,13 +62,25 @@ class RealShell:
         shell_files = str(self._folder / "files")
         argv = self._box.wrap(
             ["bash", "--norc", "--noprofile", "-c", _DRIVER],
-            cwd=str(work), shell_files=shell_files, temporary=shell_files,
-        )  # fmt: skip
-        environ = {"PATH": os.environ["PATH"] + ":.", "HOME": str(self._folder / "home"), "LANG": "C.UTF-8"}
+            cwd=str(work),
+            shell_files=shell_files,
+            temporary=shell_files,
+        )
+        environ = {
+            "PATH": os.environ["PATH"] + ":.",
+            "HOME": str(self._folder / "home"),
+            "LANG": "C.UTF-8",
+        }
         subprocess.run(
-            argv, cwd=work, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=True,
-            start_new_session=True, timeout=60 + 6 * len(rows),
-        )  # fmt: skip
+            argv,
+            cwd=work,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            start_new_session=True,
+            timeout=60 + 6 * len(rows),
+        )
         return [row for number, row in enumerate(rows) if self._changed(work / str(number) / "in")]
 
     def _changed(self, inside: Path) -> bool:
@@ -103,7 +115,9 @@ def read_only_calls(seed: int, count: int) -> list[tuple[str, ...]]:
 
 _ENDLESS = frozenset({"yes", "sleep", "top", "watch", "pip", "pip3", "apt-cache"})
 """Programs that take long, or do not end."""
-_OTHERS = frozenset({"tar", "compress", "unzip", "sevenzip", "man", "awk", "patterns", "find", "echo"})
+_OTHERS = frozenset(
+    {"tar", "compress", "unzip", "sevenzip", "man", "awk", "patterns", "find", "echo"}
+)
 
 
 def _reads(name: str, rules: Rules) -> bool:

@@ -17,9 +17,14 @@ pytestmark = needs("bash")
 
 def test_what_runs_code_of_a_file_is_found_out(tmp_path: Path) -> None:
     acting = [
-        ("read -r n < data; ((n))",), ("n=$(cat data)", "[[ n -gt 5 ]]"), ("declare -a a=\"$(cat list)\"",),
-        ("[ $(cat words) ]",), ("touch new",), ("rm data",), ("echo x >> plain",),
-    ]  # fmt: skip
+        ("read -r n < data; ((n))",),
+        ("n=$(cat data)", "[[ n -gt 5 ]]"),
+        ('declare -a a="$(cat list)"',),
+        ("[ $(cat words) ]",),
+        ("touch new",),
+        ("rm data",),
+        ("echo x >> plain",),
+    ]
     harmless = [("cat data",), ("n=5", "[[ n -gt 3 ]]"), ("exit 3",)]
     shell = RealShell(tmp_path, FILES)
     assert shell.changing([*acting[:3], *harmless, *acting[3:]]) == acting

@@ -108,8 +108,7 @@ _COMMANDS_KEPT = 32
 
 
 _ONLY_TELL = names("""
-    npm npx uv pipx deno bun make gmake ninja cmake meson just task eslint prettier tsc gdb lldb perf
-    strace ltrace
+    npm npx uv pipx deno bun make gmake ninja cmake meson just task eslint prettier tsc gdb perf
 """)
 """Programs that run code, but for --version or --help neither code nor settings of the folder.
 
@@ -368,10 +367,14 @@ class Analyser:
             value = assigned(assignment, values, scope)
             if declaring:
                 declares(
-                    replace(call, name=declaring[0].value), assignment, value, in_function=in_function
+                    replace(call, name=declaring[0].value),
+                    assignment,
+                    value,
+                    in_function=in_function,
                 )
             if declaring and (
-                not surely_declares(declaring) or (declaring[0].value == "local" and not in_function)
+                not surely_declares(declaring)
+                or (declaring[0].value == "local" and not in_function)
             ):
                 value = replace(value, tainted=True, number=False)
             if assignment.array or assignment.adds:

@@ -196,7 +196,7 @@ def rule_table(name: str) -> Mapping[str, Rules]:
     The comments at the head of the table describe its words.
     """
     table: dict[str, Rules] = {}
-    for names, line in table_lines(name).items():
+    for programs, line in table_lines(name).items():
         head, *clauses = line.split(";")
         base, _, detail = head.strip().partition(" ")
         options: dict[str, str] = {}
@@ -205,7 +205,7 @@ def rule_table(name: str) -> Mapping[str, Rules]:
             if action == "letters":
                 action, given = "plain", list("".join(given))
             options.update(dict.fromkeys(given, action))
-        table.update(dict.fromkeys(names.split(), Rules(base, detail.strip(), options)))
+        table.update(dict.fromkeys(programs.split(), Rules(base, detail.strip(), options)))
     return table
 
 

@@ -203,9 +203,7 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
         names.extend(piece.names)
         inner.extend(piece.inner)
     text = "".join(value)
-    return Argument(
-        text, glob, split, tainted, tuple(names), tuple(inner), number and HOLE in text
-    )
+    return Argument(text, glob, split, tainted, tuple(names), tuple(inner), number and HOLE in text)
 
 
 def said(part: Node, scope: Scope) -> str | None:
@@ -383,12 +381,13 @@ _NAMERS = frozenset({"pwd", "whoami", "hostname", "id", "uname"})
 _FILE = r"(?!-)(?:[\w./@%+:~-]+|'[\w./@%+: ~-]+'|\"[\w./@%+: ~-]+\")"
 _COUNTING = re.compile(
     rf"""
-    wc(?:\ -[lwcmL]+)? | nproc(?:\ --all)? | date\ [-u ]*['"]?\+(?:%-?[sYmdHMSNjuVIkle]|[-:. ])+['"]?
+    wc(?:\ -[lwcmL]+)? | nproc(?:\ --all)?
+    | date\ (?:-u\ )?['"]?\+(?:%-?[sYmdHMSNjuVIkle]|[-:. ])+['"]?
     | stat(?:\ -L)?\ (?:-c\ ?|--format=)['"]?%[sbhiugXYZW]['"]?\ (?:{_FILE}|(?:--\ )?"\$\w+")
     | awk\ '\s*END\s*\{{\s*print\ NR;?\s*\}}'(?:\ {_FILE})* | sed\ -n\ '?\$='?(?:\ {_FILE})*
     | git\ rev-list\ (?:--no-merges\ |--all\ )*--count(?:\ [\w./@^~]+)*(?:\ --all)?
-    | grep(?:\ -[ivwxEFG]+)*\ -(?:-count|[ivwxEFG]*c[ivwxEFG]*)\ (?:{_FILE}|'[^'-][^']*'|"[^"$`\\-][^"$`\\]*")
-      (?:\ {_FILE})?
+    | grep(?:\ -[ivwxEFG]+)*\ -(?:-count|[ivwxEFG]*c[ivwxEFG]*)
+      \ (?:{_FILE}|'[^'-][^']*'|"[^"$`\\-][^"$`\\]*")(?:\ {_FILE})?
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -413,7 +412,11 @@ def prints_number(node: Node, scope: Scope) -> bool:
 
 def prints_plainly(node: Node) -> bool:
     """Return whether it prints a date, or a name the machine itself chose."""
-    if not isinstance(node, Simple) or not node.words or node.words[0].raw not in {*_NAMERS, "date"}:
+    if (
+        not isinstance(node, Simple)
+        or not node.words
+        or node.words[0].raw not in {*_NAMERS, "date"}
+    ):
         return False
     return all(_PLAIN_ARGUMENT.match(word.raw) for word in node.words[1:])
 

@@ -302,7 +302,8 @@ def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = 
 
 
 _ASSIGNED = re.compile(
-    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)", re.ASCII
+    r"([A-Za-z_]\w*)\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--)\s*([A-Za-z_]\w*)",
+    re.ASCII,
 )
 
 

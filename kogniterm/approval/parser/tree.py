@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
@@ -187,45 +188,28 @@ def simple_commands(node: Node) -> Iterator[Simple]:
 
 def parts_of(
     node: Node, function_of: Callable[[str], Function | None] | None = None
-) -> Iterator[Node | Assignment | Unknown]:
-    """Yield statements, assignments and expansions in `node`, in no order.
+) -> Iterator[object]:
+    """Yield the nodes, assignments, words and expansions in `node`, in no order.
 
     What a substitution holds is left out, and bodies of functions, but for those called: these
     `function_of` finds by the name of the program.
     """
-    stack: list[Node | Assignment | Word] = [node]
+    stack: list[object] = [node]
     called: set[str] = set()
     while stack:
         current = stack.pop()
-        if isinstance(current, Word):
-            yield from (part for part in current.parts if isinstance(part, Unknown))
-            continue
-        yield current
-        if isinstance(current, Assignment):
-            stack.extend(current.values)
-        elif isinstance(current, Pipeline):
-            stack.extend(current.parts)
-        elif isinstance(current, Sequence):
-            stack.extend(item for _, item in current.items)
-        elif isinstance(current, Branch):
-            stack.extend((current.always, *current.parts, *current.words))
-        elif isinstance(current, Loop):
-            stack.extend((current.body, *(current.words or ())))
-            stack.extend([current.head] if current.head is not None else [])
-        elif isinstance(current, Test):
-            stack.extend(current.words)
-        elif isinstance(current, Function) and function_of is not None:
-            stack.append(current.body)
-        elif isinstance(current, Group):
-            stack.extend((current.body, *_given(current.redirects)))
-        elif isinstance(current, Simple):
-            stack.extend((*current.assignments, *current.words, *_given(current.redirects)))
-            name = current.words[0].raw if current.words else ""
-            found = function_of(name) if function_of is not None and name not in called else None
-            called.add(name)
-            stack.extend([found.body] if found is not None else [])
+        if isinstance(current, tuple):
+            stack.extend(current)
+        elif isinstance(current, _INNER) and (function_of or not isinstance(current, Function)):
+            yield current
+            stack.extend(getattr(current, field.name) for field in fields(current))
+            if isinstance(current, Simple) and current.words and function_of is not None:
+                name = current.words[0].raw
+                stack.append(function_of(name) if name not in called else None)
+                called.add(name)
 
 
-def _given(redirects: tuple[Redirect, ...]) -> list[Word]:
-    given = (one.target or one.body for one in redirects)
-    return [word for word in given if word is not None]
+_INNER = (
+    Simple, Pipeline, Sequence, Group, Branch, Loop, Function, Test, Redirect, Assignment, Word,
+    Unknown,
+)  # fmt: skip

@@ -237,7 +237,9 @@ def let(call: Call) -> None:
     """Judge let: arithmetic on plain names."""
     for arg in call.args:
         used, targets, settles = calculated_names(arg.value)
-        if not only_numbers([replace(arg, value=re.sub(r"[A-Za-z_]\w*", "0", arg.value))], scope=call.scope):
+        if not only_numbers(
+            [replace(arg, value=re.sub(r"[A-Za-z_]\w*", "0", arg.value))], scope=call.scope
+        ):
             call.ask("{program} evaluates an expression that may run commands.")
         calculates(call, used, targets, settles)
 

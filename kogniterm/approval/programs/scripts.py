@@ -388,7 +388,11 @@ def interpreter(call: Call) -> None:
     words, operands = call.words, call.bare
     version = {"--version", "-V", "-v", "-version", "--help", "-VV"}
     unversioned = {"bc", "dc", "m4", "tclsh", "expect", "ipython", "jupyter", "groovy"}
-    if len(words) == 1 and words[0] in version - {"--version", "--help"} and call.name not in unversioned:
+    if (
+        len(words) == 1
+        and words[0] in version - {"--version", "--help"}
+        and call.name not in unversioned
+    ):
         return
     call.findings.effect("execute", call.name)
     call.ask("{program} runs code KogniTerm cannot inspect.")

@@ -209,8 +209,9 @@ def test_an_argument_of_a_function_is_what_the_call_gives() -> None:
 
 def test_a_web_of_variables_is_followed_once() -> None:
     names = "+".join(f"a{{}}_{n}" for n in range(12))
-    web = [*(f"a0_{n}=1" for n in range(12)), *(f'a{level}_{n}="{names.format(*[level - 1] * 12)}"' for level in range(1, 7)
-           for n in range(12))]  # fmt: skip
+    web = [f"a0_{n}=1" for n in range(12)]
+    web += [f'a{level}_{n}="{names.format(*[level - 1] * 12)}"' for level in range(1, 7)
+            for n in range(12)]  # fmt: skip
     assert classify("; ".join([*web, "echo $((a6_0))"])).label == "safe_readonly"
     assert classify("; ".join([*web, "read a0_3 < f", "echo $((a6_0))"])).label == "needs_approval"
 
