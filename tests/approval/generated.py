@@ -20,7 +20,7 @@ FILES = {
     "plain": "one two\nthree\n",
     "g": f"#!/bin/sh\necho > {CANARY}\n",
 }
-"""What lies in the folder of a command."""
+"""Files in the folder of a command."""
 
 FILLS = (
     "{v}=$(cat {f})",
@@ -110,7 +110,7 @@ FLOWS = (
     "i=5; ((i++))",
     "n+=''",
 )
-"""What happens to the variable in between."""
+"""Uses of the variable in between."""
 
 USES = (
     "((n))",
@@ -452,7 +452,7 @@ PROGRAM_FILES = {
     "table.csv": "a,b\n1,2\n",
     "page.xml": "<a><b/></a>\n",
 }
-"""What lies in the folder of a program: settings that it could obey, and a program."""
+"""Files in the folder of a program: settings that it could obey, and a program."""
 _LONG = (
     "output",
     "output-file",

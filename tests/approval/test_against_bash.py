@@ -1,4 +1,4 @@
-"""What is judged read-only changes nothing when real bash runs it, whatever the files hold.
+"""Commands judged read-only change nothing when bash runs them, whatever the files hold.
 
 Generated commands are run in a sandbox that can write one folder and reach no network; without a
 sandbox nothing is run. `make faults` tries many more.

@@ -108,7 +108,8 @@ _COMMANDS_KEPT = 32
 
 
 _ONLY_TELL = names("""
-    npm npx uv pipx deno bun make gmake ninja cmake meson just task eslint prettier tsc gdb perf
+    npm npx uv pipx deno bun make gmake ninja cmake meson just task eslint prettier tsc gdb lldb
+    strace ltrace perf
 """)
 """Programs that run code, but for --version or --help neither code nor settings of the folder.
 

@@ -58,7 +58,7 @@ NUMBER = Argument(HOLE, number=True)
 
 @dataclass(frozen=True, slots=True)
 class ShellValues:
-    """What is known of the shell's variables between two commands: all others hold data.
+    """The shell's variables whose content is known between two commands: others hold data.
 
     `literal` are names with the text they hold, a `HOLE` for digits; `evaluating` are variables
     whose attributes make the shell evaluate, refuse or redirect what they get, and names of

@@ -399,9 +399,11 @@ def prints_number(node: Node, scope: Scope) -> bool:
     """Return whether what a substitution prints is a number or date the machine itself chose."""
     if isinstance(node, Pipeline):
         node = node.parts[-1]
-    if not isinstance(node, Simple) or not node.words or node.words[0].raw in scope.functions:
+    if not isinstance(node, Simple) or not node.words:
         return False
     first, *rest = node.words
+    if first.raw in scope.functions or first.raw in scope.evaluating:
+        return False
     if first.raw == "seq":
         return all(one.counts for word in rest for one in expand(word, scope))
     text = " ".join(word.raw for word in node.words)

@@ -291,6 +291,7 @@ def arithmetic(text: str, start: int, end: int, spans: Spans, *, quoted: bool = 
         nested.append(found)
         at = stop
     inner = "".join((*pieces, text[at:end])).replace(";", ",")
+    inner = re.sub(r"(?<![\w}])\$\{#\w+\}(?!\w)", "0", inner, flags=re.ASCII)
     plain = re.sub(r"\$\{#?\w+\}", "", inner)
     unclear = HIDDEN_CODE.search(inner) or _JOINED.search(inner) or "{" in plain
     if unclear or not _ARITHMETIC.match(inner):

@@ -86,7 +86,7 @@ class PolicyService:
     permissions: PermissionStore | None = None
     """The permissions of projects; None without a user's own files."""
     values: ShellValues = field(default_factory=ShellValues)
-    """What commands outside a sandbox left in the shell's variables; all others hold data."""
+    """Variables as commands outside a sandbox left them in the shell; all others hold data."""
     values_inside: ShellValues = field(default_factory=ShellValues)
     """The same for sandboxed commands, which get those of both sides."""
     git_variable: str = ""

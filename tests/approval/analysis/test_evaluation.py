@@ -1,4 +1,4 @@
-"""What the shell evaluates is never judged read-only: arithmetic, subscripts, arrays, names."""
+"""Text that the shell evaluates is never judged read-only: arithmetic, subscripts, arrays."""
 
 from __future__ import annotations
 
