@@ -21,6 +21,7 @@ def test_what_runs_code_of_a_file_is_found_out(tmp_path: Path) -> None:
         ("n=$(cat data)", "[[ n -gt 5 ]]"),
         ('declare -a a="$(cat list)"',),
         ("[ $(cat words) ]",),
+        ("n=$(cat output)", 'sort "$n" plain'),
         ("touch new",),
         ("rm data",),
         ("echo x >> plain",),

@@ -71,8 +71,3 @@ class ShellValues:
     def both(self, other: ShellValues) -> ShellValues:
         """Return what holds in either of two shells."""
         return ShellValues(self.literal & other.literal, self.evaluating | other.evaluating)
-
-    def restored(self, before: ShellValues, after: ShellValues) -> ShellValues:
-        """Return what holds when the change of another shell from `before` to `after` came in."""
-        mixed = self.both(after)
-        return ShellValues(mixed.literal | (after.literal - before.literal), mixed.evaluating)

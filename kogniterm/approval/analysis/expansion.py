@@ -194,6 +194,8 @@ def _assemble(parts: tuple[Part, ...], scope: Scope) -> Argument:
             value.append(text)
             continue
         piece = _part_value(part, scope)
+        if not part.quoted and "IFS" in scope.evaluating:
+            piece = replace(TAINTED, names=piece.names, inner=piece.inner)
         value.append(piece.value if part.quoted else _BLANKS.sub(_CUT, piece.value))
         if not part.quoted:
             split = split or piece.split or (HOLE in piece.value and not piece.number)
@@ -256,7 +258,7 @@ def _part_value(part: Variable | Substitution | Unknown, scope: Scope) -> Argume
         if part.digits:
             return NUMBER
         values = [variable(name, scope) for name in part.names]
-        tainted = any(value.tainted for value in values) or bool(part.inner)
+        tainted = not part.whole or any(value.tainted for value in values) or bool(part.inner)
         unset = tuple(name for name in part.names if name not in scope.variables)
         number = part.whole and all(value.counts for value in values)
         return Argument(HOLE, False, True, tainted, unset, part.inner, number)
@@ -392,7 +394,9 @@ _COUNTING = re.compile(
     re.VERBOSE | re.ASCII,
 )
 """Calls that print a number, written out: what is not listed may print anything."""
-_PLAIN_ARGUMENT = re.compile(r"['\"]?[-+][%\w:.+-]*['\"]?\Z")
+_PLAIN_ARGUMENT = re.compile(
+    r"-\w+\Z|['\"]?\+(?:%[a-mo-suv-zA-Z]|[0-9T])(?:[-:._T]|%[a-mo-suv-zA-Z])*['\"]?\Z"
+)
 
 
 def prints_number(node: Node, scope: Scope) -> bool:

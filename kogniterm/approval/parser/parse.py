@@ -582,7 +582,8 @@ def _subscript_names(element: str) -> tuple[str, ...]:
         return ("@",) if element.startswith("[") and "$" in element.partition("]")[0] else ()
     if "$(" in match[1] or "`" in match[1]:
         return ("@",)
-    return tuple(re.findall(r"[A-Za-z_]\w*", match[1], re.ASCII))
+    names = re.findall(r"[A-Za-z_]\w*|(?<=\$)[^\w{]|(?<=\$)\{?[0-9]", match[1], re.ASCII)
+    return tuple(name if name.isidentifier() else "@" for name in names)
 
 
 def _kind(node: TreeNode) -> str:

@@ -43,6 +43,7 @@ def sets(call: Call, name: str) -> None:
     elif hides_tracks(name):
         call.danger("Tampers with the shell history ({name}).", name=name)
     elif steers(name):
+        call.scope.evaluating.update({"IFS"} & {name})
         call.ask("Sets {name}, which changes how programs behave.", name=name)
         call.findings.program((f"{name}=…",))
 
@@ -246,14 +247,15 @@ def let(call: Call) -> None:
 
 def test(call: Call) -> None:
     """Judge test and [: -v evaluates its operand, and data may be -v with an operand of its own."""
-    data = [arg.tainted and HOLE in arg.value for arg in call.args]
+    data = [HOLE in arg.value and not arg.number for arg in call.args]
+    reached = [is_data or "[" in arg.value for is_data, arg in zip(data, call.args, strict=True)]
     if any(
         arg.value in {"-v", "-R"} or (arg.glob and fnmatchcase("-v", arg.value))
         for arg in call.args
     ):
         call.ask("Testing whether a variable exists may run commands.")
     if any(is_data and arg.split for is_data, arg in zip(data, call.args, strict=True)) or any(
-        one and other for one, other in pairwise(data)
+        one and other for one, other in zip(data, reached[1:], strict=False)
     ):
         call.ask("{program} may take data for an operator; put it in quotes, beside a known one.")
 

@@ -87,8 +87,8 @@ class PolicyService:
     """The permissions of projects; None without a user's own files."""
     values: ShellValues = field(default_factory=ShellValues)
     """Variables as commands outside a sandbox left them in the shell; all others hold data."""
-    values_inside: ShellValues = field(default_factory=ShellValues)
-    """The same for sandboxed commands, which get those of both sides."""
+    values_inside: ShellValues | None = None
+    """The same for sandboxed commands, which get those of both sides; None before the first."""
     git_variable: str = ""
     """A variable that git obeys and a command of the session exported."""
     executor: CommandExecutor | None = None
@@ -147,7 +147,7 @@ class PolicyService:
         if request.effect != "command":
             return self._assess_path(request, cwd)
         # Inside or outside the sandbox is not decided yet.
-        values = self.values.both(self.values_inside)
+        values = self.values.both(self.values_inside or self.values)
         report = approval.classify(
             request.command, cwd=cwd, workspace=self.workspace, values=values
         )
@@ -392,11 +392,13 @@ class PolicyService:
         With `can_ask` the user can be asked to let it run again outside.
         """
         if box is None:
-            before, self.values = self.values, self._values_after(command, self.values, result)
-            # Its shell state is restored in the sandbox too.
-            self.values_inside = self.values_inside.restored(before, self.values)
+            self.values = self._values_after(command, self.values, result)
+            if self.values_inside is not None:
+                # Only what it changed is restored in the sandbox too.
+                self.values_inside = self.values_inside.both(self.values)
         else:
-            self.values_inside = self._values_after(command, self.values_inside, result)
+            inside = self.values_inside or self.values
+            self.values_inside = self._values_after(command, inside, result)
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if any(argv[0] in _EXPORTING for argv in ran.programs):
             self.git_variable = next(_git_variables(ran), self.git_variable)

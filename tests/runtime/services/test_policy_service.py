@@ -35,6 +35,8 @@ def label(policy: PolicyService, command: str) -> str:
 def test_a_value_that_was_read_is_suspect_on_both_sides(
     policy: PolicyService, inside: bool
 ) -> None:
+    assert label(policy, "find $x") != "safe_readonly"
+    ran(policy, "x=5", inside=False)
     assert label(policy, "find $x") == "safe_readonly"
     ran(policy, "x=$(cat f)", inside=inside)
     assert label(policy, "find $x") != "safe_readonly"
@@ -52,6 +54,14 @@ def test_a_value_read_outside_is_not_made_harmless_by_one_inside(policy: PolicyS
     ran(policy, "x=$(cat f)", inside=False)
     ran(policy, "x=5", inside=True)
     assert label(policy, "find $x") != "safe_readonly"
+
+
+def test_a_command_that_failed_leaves_no_value(policy: PolicyService) -> None:
+    result = CommandResult("x=5; false", "exited", 1, "", 0.0, policy.workspace)
+    policy.after_run("x=5; false", result, None)
+    assert label(policy, "[[ x -gt 3 ]]") != "safe_readonly"
+    ran(policy, "x=5", inside=False)
+    assert label(policy, "[[ x -gt 3 ]]") == "safe_readonly"
 
 
 def test_a_value_given_outside_is_harmless_on_both_sides(policy: PolicyService) -> None:
