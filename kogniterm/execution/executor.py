@@ -323,6 +323,8 @@ class CommandExecutor:
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
+                if isinstance(files, SealedFiles):
+                    running.reports.inside = files.noted_status()
                 self._adopt(command, running, keeper, path, ending, wrapped=start.wrapped)
             else:
                 running.close()

@@ -197,5 +197,6 @@ def _effect(arguments: JobArguments) -> EffectClass:
 
 
 def _line(job: Job) -> str:
-    state = f"ended with {job.exit_code}" if job.state == "ended" else f"running, {job.fate_text}"
+    code = "exit status unknown" if job.exit_code is None else f"exit {job.exit_code}"
+    state = f"ended, {code}" if job.state == "ended" else f"running, {job.fate_text}"
     return f"{job.id} {state}: {job.command}"

@@ -32,7 +32,7 @@ replies:
     shown = "\n".join(flow.shown)
     fate = "ends with KogniTerm unless the jobs tool keeps it"
     assert f"j1 running, {fate}: (echo from-the-job" in shown
-    assert "j1 ended with 0" in shown
+    assert "j1 ended, exit 0" in shown
     assert "from-the-job\ndone" in shown
     assert len(flow.user.asked) == 2  # type: ignore[union-attr]  # a user is there
 

@@ -83,9 +83,9 @@ class BackgroundCommand:
         )
 
     def _exit_code(self) -> int | None:
-        """Return the detached shell's code, or that of the process that ended last."""
+        """Return the detached shell's code, or that of what the shell left; None if unknown."""
         reports = self.running.reports
-        status = reports.status if self.detached else reports.last_child
+        status = reports.status if self.detached else reports.left
         return None if status is None else exit_code(status)
 
     def wait(self, timeout: float | None) -> None:

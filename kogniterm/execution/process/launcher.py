@@ -87,18 +87,24 @@ class Launched:
 _A_WHILE = 1.0
 
 
+NOTED_STATUS = 8
+"""Bytes of a wait status that a sandbox notes."""
+
+
 class Reports:
     """Reads one leader's reports. Safe to use from several threads.
 
-    `status` is the shell's wait status once it has ended; `last_child` that of the orphan that
-    ended last; `gone` means that no process of the command is left.
+    `status` is the shell's wait status once it has ended; `left` that of what it left running, 0
+    only if all of it ended so; `gone` means that no process of the command is left. `inside` is
+    memory in which a sandbox notes what was left there, for the numbers here are of the sandbox.
     """
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.status: int | None = None
-        self.last_child: int | None = None
+        self.left: int | None = None
         self.gone = False
+        self.inside = -1
         self._partial = b""
         self._lock = threading.Lock()
 
@@ -120,9 +126,12 @@ class Reports:
                 if kind == ALL_ENDED:
                     self.gone = True
                 elif kind == SHELL_ENDED:
-                    self.status = int(status)
-                else:
-                    self.last_child = int(status)
+                    self.status, self.left = int(status), None
+                elif int(status) or self.left is None:
+                    self.left = int(status)
+            if self.gone and self.inside >= 0:
+                noted = os.pread(self.inside, NOTED_STATUS, 0).rstrip(b"\0")
+                self.left = int(noted) if noted.isdigit() and int(noted) < 1 << 16 else None
 
     def wait(self, timeout: float | None) -> None:
         """Wait a while for the next report, at most `timeout` seconds, and take it in.
@@ -140,9 +149,10 @@ class Reports:
         """Release the pipe, once; the command then counts as gone."""
         with self._lock:
             self.gone = True
-            fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
+            fds, self.fd, self.inside = (self.fd, self.inside), -1, -1
+        for fd in fds:
+            if fd >= 0:
+                os.close(fd)
 
 
 class Launcher:

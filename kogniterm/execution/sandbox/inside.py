@@ -27,6 +27,10 @@ _CLOSED_DEVICES = ("/dev/pts", "/dev/input")
 """Other terminals and keyboards: reading them would take what the user types elsewhere."""
 
 
+_LEFT = 96
+"""Memory of the executor for the status of what the shell leaves running (`shell_files`)."""
+
+
 class Confinement:
     """Instructions for confining the command, one list of values a name.
 
@@ -96,6 +100,11 @@ def _lead(argv: list[str], report: int) -> NoReturn:
     os.setsid()
     terminal = _take_terminal()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    noted = _LEFT
+    try:
+        os.set_inheritable(noted, False)
+    except OSError:
+        noted = -1
     shell = os.fork()
     if shell == 0:
         os.setpgid(0, 0)
@@ -107,12 +116,17 @@ def _lead(argv: list[str], report: int) -> NoReturn:
         os.execvp(argv[0], argv)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    left: int | None = None
     while True:
         try:
             pid, status = os.waitpid(-1, 0)
         except ChildProcessError:
             os._exit(0)
-        if pid == shell:
+        if shell == 0 and not left and noted >= 0:
+            left = status  # 0 stands only where all end with it
+            os.pwrite(noted, str(left).encode("ascii"), 0)
+        elif pid == shell:
+            shell = 0
             os.write(report, str(status).encode("ascii"))
             os.close(report)
             # The terminal's master must see its end when no other process holds it.

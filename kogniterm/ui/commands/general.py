@@ -266,7 +266,11 @@ def _list_jobs(repl: Repl) -> None:
     if not running:
         repl.display.say(Phrase("No background jobs."))
     for job in running:
-        state = Phrase("running") if job.state == "running" else Phrase("ended")
+        state = Phrase("running")
+        if job.state == "ended" and job.exit_code is None:
+            state = Phrase("ended, exit status unknown")
+        elif job.state == "ended":
+            state = Phrase("ended, exit {code}", {"code": job.exit_code})
         command = repl.session.journal.redact_command(job.command)
         values = {"id": job.id, "state": state, "command": command}
         repl.display.say(Phrase("{id}  {state}  {command}", values))

@@ -15,7 +15,7 @@ import pytest
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind, probe
-from tests.support.executing import KINDS, outside_tmp, sandbox_round, timed_out
+from tests.support.executing import KINDS, PATIENCE, outside_tmp, sandbox_round, timed_out
 
 LONG = 100_000 + os.getpid()
 """A number of seconds that no other process sleeps, so that the process can be found."""
@@ -132,6 +132,20 @@ def test_jobs_outlive_their_command_and_end_with_the_session(box: Sandbox) -> No
         assert result.text.strip() == "started"
         assert [job.state for job in executor.jobs()] == ["running"]
     assert f"sleep {LONG}" not in running()
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [("(WAIT; exit 7) &", 7), ("WAIT | true & true", 0), ("(WAIT; exit 7) | (WAIT; true) &", 7)],
+)
+def test_a_job_ends_with_the_exit_code_of_what_was_left(
+    shell: CommandExecutor, job: str, code: int
+) -> None:
+    wait = "while test ! -e go; do sleep 0.02; done"
+    started = shell.run(job.replace("WAIT", wait)).jobs[0]
+    shell.run("touch go")
+    ended = shell.wait_job(started.id, PATIENCE)
+    assert (ended.state, ended.exit_code) == ("ended", code)
 
 
 def test_secrets_are_hidden_by_bubblewrap(home: Path) -> None:
