@@ -43,6 +43,7 @@ from kogniterm.text.redact import redact
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, one_line, render, without_style
 from kogniterm.types import (
+    ENDINGS,
     ActionRequest,
     Answer,
     CommandResult,
@@ -309,18 +310,12 @@ class SessionUpdates:
 
     def _how(self, result: CommandResult) -> str:
         """Return how a command ended; nothing where it is what everybody expects."""
-        if result.exit_code == 0:
+        if result.exit_code == 0 and not result.pipe_told:
             return ""
+        how = ENDINGS.get(result.ended, Phrase("ended by {signal}", {"signal": result.signal}))
         if result.exit_code is not None:
-            return f"[{self._say(Phrase('exit {code}', {'code': result.exit_code}))}]"
-        words = {
-            "timeout": Phrase("timed out"),
-            "stopped": Phrase("stopped"),
-            "detached": Phrase("left running"),
-            "not_started": Phrase("not started"),
-        }
-        ended = Phrase("ended by {signal}", {"signal": result.signal or "?"})
-        return f"[{self._say(words.get(result.ended, ended))}]"
+            how = Phrase("exit {code}", {"code": result.exit_code})
+        return f"[{'; '.join(map(self._say, (how, *result.pipe_told)))}]"
 
     @staticmethod
     def _found(event: events.ActionEnded) -> list[Content] | None:

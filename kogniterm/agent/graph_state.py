@@ -14,6 +14,7 @@ from langchain_core.messages import (
 )
 
 from kogniterm.agent.compaction import Window
+from kogniterm.agent.plan.plan_parse import CheckProblem
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
@@ -188,5 +189,7 @@ class ThinkContext:
     """The paths that a sub-agent may edit, if its step declares them."""
     lookup: Callable[[str], str | None] = _nothing_known
     """Gives the value of a reference in a plan that is no step's; None where there is none."""
+    check_problem: CheckProblem | None = None
+    """Tells why a plan's check proves nothing."""
     at_once: int = 16
     """Calls of one reply that may run at the same time; 1: one after the other."""

@@ -158,6 +158,9 @@ def _tokens(block: ImageBlock) -> int:
     return max(tiles * TILE_TOKENS, LEAST_TOKENS)
 
 
+JOBS = "jobs"
+"""The tool whose good end says nothing of the programs that it tells of: it is no evidence."""
+
 Observed = ToolMessage
 """A request's outcome as the model sees it."""
 
@@ -298,7 +301,7 @@ def user_ran(command: str, observation: str) -> HumanMessage:
 def command_text(result: CommandResult) -> str:
     """Return a command's observation: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
-    lines.append(_ending(result))
+    lines.append(f"[{'; '.join((_ending(result), *map(str, result.pipe_told)))}]")
     if result.waiting is not None:
         lines.append(f"[{_diagnosis(result.waiting)}]")
     if result.omitted_bytes and result.output_path:
@@ -313,16 +316,16 @@ def command_text(result: CommandResult) -> str:
 def _ending(result: CommandResult) -> str:
     took = f" after {result.duration:.0f} s" if result.duration >= 1 else ""
     if result.ended == "exited":
-        return f"[exit {result.exit_code}{took}]"
+        return f"exit {result.exit_code}{took}"
     if result.ended == "signaled":
-        return f"[killed by {result.signal}, exit {result.exit_code}{took}]"
+        return f"killed by {result.signal}, exit {result.exit_code}{took}"
     if result.ended == "timeout":
-        return f"[stopped by its time limit{took}; outcome incomplete]"
+        return f"stopped by its time limit{took}; outcome incomplete"
     if result.ended == "detached":
-        return f"[still running{took}]"
+        return f"still running{took}"
     if result.ended == "not_started":
-        return "[not started]"
-    return f"[stopped{took}; outcome incomplete]"
+        return "not started"
+    return f"stopped{took}; outcome incomplete"
 
 
 _WAITS = {
@@ -360,6 +363,7 @@ def command_message(
         "command": result.command,
         "cwd": result.cwd,
         "output_path": result.output_path,
+        "masked": result.masked,
     }
     return answer(request, "\n".join(parts), artifact=artifact)
 
@@ -394,9 +398,15 @@ def action_message(
     *,
     failed: bool,
     images: Sequence[ImageBlock] = (),
+    masked: str = "",
 ) -> ToolMessage:
-    """Return the observation of an approved action that is not a command."""
-    artifact = None if failed else {"request_id": request.id, "exit_code": 0}
+    """Return the observation of an approved action that is not a command in this shell.
+
+    `masked` is why its good end is no evidence.
+    """
+    artifact = None
+    if not failed and request.tool != JOBS:
+        artifact = {"request_id": request.id, "exit_code": 0, "masked": masked}
     return answer(request, observation, failed=failed, artifact=artifact, images=images)
 
 

@@ -410,7 +410,7 @@ def _proof(messages: Sequence[BaseMessage]) -> Mapping[str, Any] | None:
     for message in (*(m for m in used if m.name in (*EDITING, *RUNNING)), *used):
         artifact = artifact_of(message)
         if artifact.get("request_id"):
-            kept = ("request_id", "exit_code", "command")
+            kept = ("request_id", "exit_code", "command", "masked")
             return {key: artifact[key] for key in kept if key in artifact}
     return None
 

@@ -21,6 +21,7 @@ from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     GIVEN_PLAN,
+    JOBS,
     NEVER_FILLED_IN,
     ONLY_A_PLAN,
     ImageBlock,
@@ -31,7 +32,7 @@ from kogniterm.agent.messages import (
 )
 from kogniterm.agent.plan.evaluate import check_command, complete, refuse_before_parts
 from kogniterm.agent.plan.judge import JUDGED, Judge
-from kogniterm.agent.plan.plan_parse import parse_plan
+from kogniterm.agent.plan.plan_parse import HiddenFailureError, parse_plan
 from kogniterm.agent.plan.plan_steps import (
     active_step,
     apart,
@@ -178,8 +179,14 @@ def before_run(
     try:
         request = as_request(call, plan, messages, context)
     except ToolError as error:
-        return AnsweredCall(plan, str(error), "malformed")
+        return _not_made(plan, error)
     return AnsweredCall(plan, "", pending=(request,)) if request is not None else None
+
+
+def _not_made(plan: Plan | None, error: ToolError) -> AnsweredCall:
+    """Return the end of a call that can never run; a plan whose checks hide failures is shown."""
+    hides = isinstance(error, HiddenFailureError)
+    return AnsweredCall(plan, str(error), "failed" if hides else "malformed")
 
 
 def _outside_step(
@@ -455,7 +462,7 @@ def _make_plan(
     try:
         made = _parsed(arguments, plan, messages, context)
     except ToolError as error:
-        return AnsweredCall(plan, str(error), "malformed")
+        return _not_made(plan, error)
     return AnsweredCall(made, accepted(made, messages, context.lookup))
 
 
@@ -468,7 +475,10 @@ def _parsed(
     tools = [spec.name for spec in known_tools(context) if spec.name not in PLAN_TOOLS]
     going_on, inside = _planned_this_turn(messages), bool(context.agent)
     agents = {name: agent.tools for name, agent in context.named.items()}
-    return parse_plan(arguments, plan, going_on=going_on, tools=tools, inside=inside, agents=agents)
+    return parse_plan(
+        arguments, plan, going_on=going_on, tools=tools, inside=inside, agents=agents,
+        check_problem=context.check_problem,
+    )  # fmt: skip
 
 
 def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
@@ -512,6 +522,8 @@ def _artifact(call: Call, ran: AnsweredCall) -> dict[str, Any] | None:
     if ran.status == "malformed":
         return {"malformed": True}
     if ran.status == "refused":
+        return None
+    if call["name"] == JOBS:
         return None
     if call["name"] in PLAN_TOOLS:
         return {JUDGED: dict(ran.judged)} if ran.judged is not None else None

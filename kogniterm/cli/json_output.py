@@ -196,6 +196,10 @@ class Summary:
             "output_path": result.output_path,
             "duration": round(result.duration, 3),
             "cwd": result.cwd,
+            "pipe": [
+                {"program": self._redact(one.program), "exit_code": one.code} for one in result.pipe
+            ],
+            "no_evidence": self._redact(result.masked) or None,
         }
 
 

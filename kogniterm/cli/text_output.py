@@ -11,7 +11,7 @@ from typing import TextIO
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import render, without_style
-from kogniterm.types import RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
+from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.tool_words import tool_label, tool_words
 from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
@@ -181,12 +181,8 @@ class TextSink:
         elif result.ended == "signaled":
             how = _("ended by {signal}").format(signal=result.signal or "?")
         else:
-            how = {
-                "timeout": _("timed out"),
-                "stopped": _("stopped"),
-                "detached": _("left running"),
-                "not_started": _("not started"),
-            }.get(result.ended, result.ended)
+            how = translate(ENDINGS[result.ended])
+        how = "; ".join((how, *map(translate, result.pipe_told)))
         self._line(f"[{how}, {result.duration:.1f} s]")
 
     def _hosts(self, event: events.HostsEnded) -> None:

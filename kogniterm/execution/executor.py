@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -42,13 +43,14 @@ from kogniterm.execution.shell.shell_state import (
     encode,
     exported,
     first_state,
+    meaning,
     only_inside,
 )
 from kogniterm.host.safe_files import umask
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.storage.folders import private_folder
-from kogniterm.types import CommandResult, Job, Keystrokes, LeftRunning
+from kogniterm.types import CommandResult, Job, Keystrokes, LeftRunning, PipeStatus
 
 if TYPE_CHECKING:  # a sandbox is made by the caller, or not at all
     from kogniterm.execution.sandbox.confinement import Sandbox
@@ -88,7 +90,7 @@ _TOO_LARGE = (
 class Lane:
     """One of several commands that run at once: its number, its output file and its sandbox.
 
-    `run` is called once, from a thread of its own. `left` is the state that its shell left.
+    `run` is called once. `left` is the state that its shell left.
     """
 
     executor: CommandExecutor
@@ -331,8 +333,9 @@ class CommandExecutor:
             notes = start.notes + running.notes + emulation.not_carried(command)
             if start.wrapped and jobs and emulation.mentions_processes(command):
                 notes.append(_OUT_OF_REACH)
+            before = self._lineages.state(wrapped=start.wrapped)
             missing = self._carry(lane, files, overlay, ending, notes, start)
-        return command_result(
+        result = command_result(
             command,
             ending,
             keeper,
@@ -343,6 +346,9 @@ class CommandExecutor:
             ours=files.traces(),
             not_outside=missing,
         )
+        left = lane.left or before.without_dump(0, "")
+        pipe = tuple(map(PipeStatus, left.pipe)) if len(left.pipe) > 1 else ()
+        return replace(result, pipe=pipe, shell=meaning(before, left, command))
 
     def _adopt(
         self,
@@ -373,8 +379,8 @@ class CommandExecutor:
         if not lane.alone:
             self._note_state(lane, files, overlay, ending, notes)
             return ()
-        left, missing = self._take_state(files, overlay, ending, notes, start)
-        if not left:
+        complete, missing = self._take_state(lane, files, overlay, ending, notes, start)
+        if not complete:
             notes += lane.descriptors.lost()
         elif not (start.wrapped or lane.descriptors.taken):
             lane.descriptors.close()  # the shell had none any more
@@ -515,6 +521,7 @@ class CommandExecutor:
 
     def _take_state(
         self,
+        lane: Lane,
         files: ShellFiles,
         overlay: Mapping[bytes, bytes],
         ending: Ending,
@@ -536,6 +543,7 @@ class CommandExecutor:
                 notes.append(
                     _NOT_LEFT if dump is None else _TOO_LARGE if start.wrapped else _LEFT_IN_PART
                 )
+        lane.left = left
         missing = self._take_over(left, notes, wrapped=start.wrapped)
         if not ending.left_running:
             files.tidy()

@@ -44,6 +44,7 @@ from kogniterm.agent.model_asking import ask
 from kogniterm.agent.replies import is_unusable
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.agent.tool_dispatch import offered_tools
+from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, UsageError, why
 from kogniterm.host.safe_files import look, open_file, resolved
@@ -269,6 +270,7 @@ class ContextService:
             },
             named=self.agents.named,
             lookup=self.journal.value_of,
+            check_problem=check_problem,
             skills=partial(_text_at, self.journal, state.instructions, SKILLS),
         )
 

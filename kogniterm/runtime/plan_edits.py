@@ -23,6 +23,7 @@ from kogniterm.agent.plan.plan_steps import (
     with_step,
 )
 from kogniterm.agent.plan.plan_tools import Lookup, nothing_known, where_we_are
+from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import ToolError, UsageError, why, yaml_fault
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
@@ -114,7 +115,9 @@ def plan_from_text(
         statuses[str(name)] = _status(item, name, known.get(str(name)), problems)
     plan = None
     try:
-        plan = parse_plan({**data, "reason": ""}, None, tools=tools, agents=agents)
+        plan = parse_plan(
+            {**data, "reason": ""}, None, tools=tools, agents=agents, check_problem=check_problem
+        )
     except ToolError as error:
         found = error.text.values["problems"]
         problems += found if isinstance(found, tuple) else ()

@@ -23,6 +23,7 @@ from kogniterm.agent.compaction import observation_limit
 from kogniterm.agent.messages import ImageBlock, observed_images
 from kogniterm.agent.plan import evaluate
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
+from kogniterm.approval.analysis.exit_status import masked_by, with_exit_facts
 from kogniterm.errors import (
     ExecutionError,
     KognitermError,
@@ -84,7 +85,7 @@ class Approved:
 class ToolEnd:
     """The end of a tool; `changed` says that it would now do something else than was approved.
 
-    Of a call that is `lost`, the outcome is unknown.
+    Of a call that is `lost`, the outcome is unknown. `masked` is why its end is no evidence.
     """
 
     text: str
@@ -93,6 +94,7 @@ class ToolEnd:
     failed: bool = False
     changed: Phrase | None = None
     lost: bool = False
+    masked: str = ""
 
 
 @dataclass(slots=True)
@@ -206,7 +208,9 @@ class Runner:
         end, cancelled = await hosts.act(request, asked, io.sink)
         count.commands += 1
         facts = hosts.facts(request)
-        await self.end_tool(request, ToolEnd(end.text, failed=end.failed, lost=end.lost), io, count)
+        masked = masked_by(run.decision.command)
+        ended = ToolEnd(end.text, failed=end.failed, lost=end.lost, masked=masked)
+        await self.end_tool(request, ended, io, count)
         if cancelled:
             raise asyncio.CancelledError
         await hosts.forget(asked, facts)
@@ -226,7 +230,7 @@ class Runner:
         With `can_ask` the user can be asked, where the sandbox stopped it.
         """
         journal, sink, request = self.journal, io.sink, run.request
-        result = self._redact_result(result)
+        result = self._redact_result(with_exit_facts(run.decision.command, result))
         ask = can_ask and request.refusal is None
         after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
         count.add_command(result)
@@ -391,7 +395,9 @@ class Runner:
                 self.journal.record(tool_ended_note(request.id, observation), durable=True)
             heard = await self.hooks.after_tool(request, response, io.sink)
         text = "\n".join(filter(None, (observation, heard.note)))
-        message = messages.action_message(request, text, failed=failure, images=end.images)
+        message = messages.action_message(
+            request, text, failed=failure, images=end.images, masked=end.masked
+        )
         status: OutcomeStatus = "failed" if failure else "finished"
         if end.lost:
             status = "unknown"
@@ -444,7 +450,7 @@ class Runner:
             journal.record(Outcome(request_id, "failed", messages.note(text)), durable=True)
             raise
         watcher.flush()
-        result = self._redact_result(result)
+        result = self._redact_result(with_exit_facts(command, result))
         message = messages.shell_message(result)
         await journal.record_outcome(Outcome(request_id, _status(result), message, result), sink)
         sink(events.CommandEnded(request_id, result))

@@ -33,12 +33,14 @@ from kogniterm.types.actions import (
     approval_mode,
 )
 from kogniterm.types.command_results import (
+    ENDINGS,
     CommandResult,
     Ended,
     Job,
     JobFate,
     Keystrokes,
     LeftRunning,
+    PipeStatus,
     Waiting,
     WaitKind,
 )
@@ -85,6 +87,7 @@ __all__ = [
     "APPROVAL_MODES",
     "CALL_TOOL",
     "CHANGING_KINDS",
+    "ENDINGS",
     "EXECUTE_COMMAND",
     "FIND_TOOLS",
     "MODE_NAMES",
@@ -126,6 +129,7 @@ __all__ = [
     "NodeUpdate",
     "Observation",
     "Phrase",
+    "PipeStatus",
     "Plan",
     "PlanApproval",
     "PlanMode",

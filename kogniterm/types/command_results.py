@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.types.localized import Phrase
 
 Ended = Literal["exited", "signaled", "timeout", "stopped", "detached", "not_started"]
 
@@ -81,6 +83,45 @@ class LeftRunning:
         return f"kill {' '.join(map(str, self.pids))}" if self.stays else None
 
 
+ENDINGS: Mapping[Ended, Phrase] = {
+    "timeout": Phrase("timed out"),
+    "stopped": Phrase("stopped"),
+    "detached": Phrase("left running"),
+    "not_started": Phrase("not started"),
+}
+"""The ends of commands without an exit status, in words."""
+
+
+ALWAYS_SUCCEEDS = "always succeeds"
+"""The end of the reason why an exit status, and the output too, prove nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipeStatus:
+    """The exit status of one program in the last pipeline, by name where the text tells it.
+
+    `cut`: it ended because what read its output had ended; `answers`: its 1 is no failure.
+    """
+
+    code: int
+    program: str = ""
+    cut: bool = False
+    answers: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it failed."""
+        return bool(self.code) and not (self.cut or self.answers)
+
+    @property
+    def told(self) -> Phrase:
+        """Return how it ended, in words."""
+        values = {"program": self.program or Phrase("a program"), "code": self.code}
+        if self.cut:
+            return Phrase("{program} in the pipe: output cut", values)
+        return Phrase("{program} in the pipe: exit {code}", values)
+
+
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """The result of a command.
@@ -89,6 +130,8 @@ class CommandResult:
     command that died of signal n by itself has 128+n and `signal` set. `text` is what the model
     sees: rendered as a screen would show it, clipped to head and tail. `duration` in seconds.
     `not_outside` names what sandboxed commands changed in the shell and this one, outside, lacked.
+    `pipe` are the statuses of the last pipeline, `shell` the options and the names with `()` that
+    change the meaning of the text, `masked` is why the exit status is no evidence of success.
     """
 
     command: str
@@ -105,6 +148,14 @@ class CommandResult:
     waiting: Waiting | None = None
     notes: tuple[str, ...] = ()
     not_outside: tuple[str, ...] = ()
+    pipe: tuple[PipeStatus, ...] = ()
+    shell: tuple[str, ...] = ()
+    masked: str = ""
+
+    @property
+    def pipe_told(self) -> tuple[Phrase, ...]:
+        """Return what its exit status does not tell of the programs in its last pipeline."""
+        return tuple(one.told for one in self.pipe[:-1] if one.code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -342,3 +343,92 @@ def test_plans_read_back_as_they_were_written() -> None:
     text = "{goal: g, steps: [{id: s1, what: 'a: b', check: {kind: pattern, value: '^x'}}]}"
     plan = plan_from_text(text)
     assert plan_from_text(plan_as_text(plan)) == plan
+
+
+def checked(command: str, check: str = "") -> str:
+    """Return a script that runs `command` for a step, closes it and says that all went well."""
+    value = f", check: {{kind: command, value: '{check}'}}" if check else ""
+    return f"""
+replies:
+  - plan: {{goal: Test it, steps: [{{id: s1, what: Test{value}}}]}}
+  - run: "{command}"
+  - calls: [{{tool: complete_step, arguments: {{step: s1}}}}]
+  - {{text: "Verified: all tests passed.", repeat: forever}}
+"""
+
+
+def failing_tests(flow: Flow) -> None:
+    (flow.folder / "pytest").write_text("#!/bin/sh\necho 1 failed\nexit 1\n", encoding="utf-8")
+    (flow.folder / "pytest").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("command", "observed", "why"),
+    [
+        ("./pytest | tail -3", "[exit 0; pytest in the pipe: exit 1]", "in the pipe ended with"),
+        ("./pytest; echo Verified", "[exit 0]", "a failure of pytest would not change it (; echo)"),
+        ("./pytest &", "[exit 0]", "a failure of pytest would not change it (&)"),
+    ],
+)
+async def test_a_masked_failure_verifies_no_step(
+    make_flow: MakeFlow, command: str, observed: str, why: str
+) -> None:
+    flow = make_flow(checked(command))
+    failing_tests(flow)
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code, answer.verified) == ("not_done", 1, ())
+    assert any(observed in text for text in flow.shown)
+    assert any("exit 0 is no evidence, because " in text and why in text for text in flow.shown)
+
+
+async def test_a_check_that_hides_failures_is_refused_when_the_plan_is_made(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(checked("./pytest", "pytest -q | tail -3"))
+    failing_tests(flow)
+    answer = await flow.run()
+    refused = next(text for text in flow.shown if text.startswith("Invalid plan"))
+    assert "check of s1 cannot be used: it passes even if pytest fails (| tail)" in refused
+    assert "without | tail" in refused
+    assert "set -o pipefail; pytest -q | tail -3" in refused
+    assert answer.verified == ()
+    plan = "{goal: g, steps: [{id: s1, what: a, check: {kind: command, value: npm test || true}}]}"
+    with pytest.raises(UsageError, match="join several with &&"):
+        plan_from_text(plan)
+
+
+async def test_a_check_counts_only_in_the_shell_that_it_was_written_for(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(checked("function pytest { true; }", "pytest -q"))
+    answer = await flow.run()
+    assert (answer.stop, answer.verified) == ("not_done", ())
+
+
+async def test_the_end_of_a_job_is_reported_and_verifies_no_step(make_flow: MakeFlow) -> None:
+    flow = make_flow("""
+replies:
+  - plan: {goal: Test it, steps: [{id: s1, what: Test}]}
+  - run: "(read line < gate; ./pytest) &"
+  - run: "echo go > gate"
+  - calls: [{tool: jobs, arguments: {action: wait, id: j1}}]
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - {text: "Verified: all tests passed.", repeat: forever}
+""")
+    failing_tests(flow)
+    os.mkfifo(flow.folder / "gate")
+    answer = await flow.run()
+    assert any(text.startswith("j1 ended, exit 1: ") for text in flow.shown)
+    assert (answer.stop, answer.verified) == ("not_done", ())
+
+
+async def test_printed_words_match_no_pattern(make_flow: MakeFlow) -> None:
+    flow = make_flow("""
+replies:
+  - plan: {goal: g, steps: [{id: s1, what: Test, check: {kind: pattern, value: "[0-9]+ passed"}}]}
+  - run: "echo 3 passed"
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - {text: "Verified: all tests passed.", repeat: forever}
+""")
+    answer = await flow.run()
+    assert (answer.stop, answer.verified) == ("not_done", ())

@@ -115,10 +115,14 @@ def test_a_plan_is_made_edited_and_given_back(open_terminal: OpenTerminal, user:
     result = result_of(terminal.folder / "out.json")
     assert len(result["verified"]) == 2, result["verified"]
     assert result["not_verified"] == []
-    put(terminal.folder, "wrong.yaml", kept.replace("what:", "waht:", 1))
+    at = kept.index("- id: s2")
+    hides = "- {id: s9, what: Build, check: {kind: command, value: make | tail}}"
+    wrong = f"{kept[:at]}{hides}\n{kept[kept.rindex(chr(10), 0, at) + 1 :]}"
+    put(terminal.folder, "wrong.yaml", wrong.replace("what:", "waht:", 1))
     status, shown = terminal.run(f"{run} --plan wrong.yaml")
     assert status == 2
     assert "waht" in shown, shown
+    assert "as: set -o pipefail; make | tail" in shown.replace("\n", ""), shown
     # In line mode the same is shown as text.
     terminal.start(f"kogniterm run --model {scripted(terminal, PLANNED)} 'greet Ann'")
     terminal.until(lambda: terminal.shown[-1].endswith(":"))

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 
 from kogniterm import prompts
-from kogniterm.agent.messages import GIVEN_PLAN, is_input
+from kogniterm.agent.messages import GIVEN_PLAN, artifact_of, is_input
 from kogniterm.agent.plan.judge import Judgement
 from kogniterm.agent.plan.plan_steps import (
     activate_next,
@@ -36,6 +36,7 @@ from kogniterm.agent.plan.plan_tools import (
 from kogniterm.errors import ToolError
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import Check, CommandResult, Evidence, Plan, PlanStep, StepStatus
+from kogniterm.types.command_results import ALWAYS_SUCCEEDS
 
 Judging = Callable[[Plan, PlanStep, Sequence[BaseMessage]], Awaitable[Judgement | None]]
 """Judge a step by its outputs alone; None without a judge."""
@@ -195,13 +196,18 @@ def _contradiction(check: Check | None, evidence: Evidence, message: ToolMessage
     expected = int(check.value) if check and check.kind == "exit_code" else 0
     if evidence.exit_code != expected and (check is None or check.kind != "pattern"):
         return f"the last command ended with exit {evidence.exit_code}, expected {expected}"
-    if check is None or check.kind != "pattern":
-        return None
+    masked = artifact_of(message).get("masked") or ""
+    if check is None or check.kind != "pattern" or masked.endswith(ALWAYS_SUCCEEDS):
+        return _no_evidence(evidence.exit_code, masked) if masked else None
     try:
         found = Pattern(check.value).search(message.text)
     except ToolError as error:
         return str(error).rstrip(".")
     return None if found else f"the output does not match /{check.value}/"
+
+
+def _no_evidence(exit_code: int | None, why: str) -> str:
+    return f"exit {exit_code} is no evidence, because {why}"
 
 
 def steps_left_open(plan: Plan | None, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
@@ -240,8 +246,9 @@ def settle_check(
     The command that did the step stays among its evidence, so that others can use its output.
     """
     step = find(plan, step_id)
-    if result.exit_code != 0:
+    if result.exit_code != 0 or result.masked:
         how = f"exit {result.exit_code}" if result.exit_code is not None else result.ended
+        how = _no_evidence(0, result.masked) if result.exit_code == 0 else how
         attempt = Evidence(request_id, result.exit_code, how)
         return _check_failed(plan, step, attempt, messages, lookup)
     work = fresh_evidence(plan, messages, step)

@@ -6,7 +6,7 @@ A plan that cannot be used is refused with all mistakes at once, so that one rep
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, get_args
 
@@ -19,6 +19,8 @@ from kogniterm.types import Check, CheckKind, DelegateKind, Phrase, Plan, PlanSt
 Agents = Mapping[str, Collection[str]]
 """The sub-agents with a name, and the tools of each."""
 NO_AGENTS: Agents = {}
+CheckProblem = Callable[[str], tuple[Phrase, str] | None]
+"""Give why the exit status of a command proves nothing, and what hides it; None if it does."""
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}\Z")
 CHECKS: tuple[CheckKind, ...] = get_args(CheckKind)
 KINDS: tuple[DelegateKind, ...] = get_args(DelegateKind)
@@ -41,6 +43,10 @@ _REFERENCE = re.compile(
 REFERENCES = "steps.ID.output, input.text, session.cwd or session.preferences.NAME"
 
 
+class HiddenFailureError(ToolError):
+    """A plan without other mistakes has checks that pass although something failed."""
+
+
 def parse_plan(
     arguments: Mapping[str, Any],
     previous: Plan | None,
@@ -49,6 +55,7 @@ def parse_plan(
     tools: Collection[str] | None = None,
     inside: bool = False,
     agents: Agents | None = NO_AGENTS,
+    check_problem: CheckProblem | None = None,
 ) -> Plan:
     """Return the plan in a `make_plan` call.
 
@@ -56,6 +63,7 @@ def parse_plan(
     one it is a new plan, unless a plan is `going_on` in this turn: then the reason is asked for.
     `tools` are the tools there are, and `agents` the sub-agents with a name; what is None is not
     checked. A plan made `inside` a sub-agent hands out nothing and is checked without commands.
+    `check_problem` is asked about each command that is a check.
     Raises `ToolError` naming everything that is wrong, so that one repair can mend it all.
     """
     problems: list[Phrase] = []
@@ -79,13 +87,15 @@ def parse_plan(
         problems.append(Phrase("a plan is in progress; state in reason why it changes"))
     changed = under_way if under_way is not None and reason else None
     kept = _finished(changed, raw_steps) if changed is not None else ()
-    reader = _Reader(problems, kept, changed, inside, agents)
+    reader = _Reader(problems, kept, changed, inside, agents, check_problem)
     steps = reader.steps(raw_steps[:MAX_STEPS])
     problems += tool_problems(steps, tools, agents)
     if not steps and not problems:
         problems.append(Phrase("all given steps are already done"))
     if problems:
-        raise _refused(problems)
+        raise _refused([*problems, *reader.hiding])
+    if reader.hiding:
+        raise HiddenFailureError("Invalid plan: {problems}.", problems=tuple(reader.hiding))
     revision = changed.revision + 1 if changed is not None else 1
     return activate_next(Plan(goal=goal, steps=(*kept, *steps), revision=revision, reason=reason))
 
@@ -167,7 +177,9 @@ class _Reader:
     changed: Plan | None
     inside: bool
     agents: Agents | None = None
+    check_problem: CheckProblem | None = None
     known: list[str] = field(default_factory=list)
+    hiding: list[Phrase] = field(default_factory=list)
 
     def steps(self, raw_steps: Sequence[Any]) -> list[PlanStep]:
         self.known += [one.id for step in self.kept for one in (step, *step.parts)]
@@ -333,7 +345,28 @@ class _Reader:
             self.problems.append(Phrase("check of {step} needs kind ({kinds}) and value", allowed))
             return None
         self.problems.extend(_wrong_value(kind, value, step_id))
+        if kind == "command" and self.check_problem is not None:
+            self.hiding.extend(_hides(value, step_id, self.check_problem))
         return Check(kind, value)
+
+
+def _hides(command: str, step_id: str, check_problem: CheckProblem) -> Iterable[Phrase]:
+    """Yield the problem with a check whose text hides failures, and what to write instead."""
+    if (found := check_problem(command)) is None:
+        return
+    values = {"step": step_id, "why": found[0], "end": found[1], "command": command}
+    if found[1].startswith("| "):
+        yield Phrase(
+            "check of {step} cannot be used: {why}; write it without {end} (long output is clipped "
+            "anyway), or as: set -o pipefail; {command}",
+            values,
+        )
+    else:
+        yield Phrase(
+            "check of {step} cannot be used: {why}; write one command that fails if the step is "
+            "not done, or join several with &&",
+            values,
+        )
 
 
 def _strings(

@@ -639,7 +639,9 @@ _READERS: dict[str, Callable[[_Builder, TreeNode, int], Node]] = {
     "variable_assignments": _Builder._assignments,
     "redirected_statement": _Builder._redirected,
     "pipeline": _Builder._pipeline,
-    "negated_command": lambda self, node, depth: self.statement(node.children[-1], depth),
+    "negated_command": lambda self, node, depth: Group(
+        self.statement(node.children[-1], depth), negated=True
+    ),
     "compound_statement": _group,
     "subshell": _group,
     "if_statement": _if_,

@@ -128,11 +128,12 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A subshell or a braced or redirected compound."""
+    """A subshell or a braced or redirected compound, or a statement `negated` by `!`."""
 
     body: Node
     subshell: bool = False
     redirects: tuple[Redirect, ...] = ()
+    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

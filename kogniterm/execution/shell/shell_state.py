@@ -197,12 +197,30 @@ class ShellState:
         return replace(
             self,
             status=status,
+            pipe=(),
             cwd=folder,
             ended=None,
             gone=False,
             held=False,
             overridden=frozenset(),
         )
+
+
+def meaning(before: ShellState, left: ShellState, command: str) -> tuple[str, ...]:
+    """Return what of the shell, as `command` found and left it, changes what its text means.
+
+    These are options, the names of functions and aliases in the text with `()`, `traps`, and
+    `unknown` for a shell that left no state.
+    """
+    states = (before, left)
+    names = {name for state in states for name in (*state.functions, *state.aliases)}
+    names.intersection_update(re.findall(rb"[^\s;&|()<>'\"`$]+", encode(command)))
+    return (
+        *(name for name in ("errexit", "pipefail") if encode(name) in before.options),
+        *(f"{decode(name)}()" for name in sorted(names)),
+        *(("traps",) if any(state.traps or state.exit_action for state in states) else ()),
+        *(() if left.pipe else ("unknown",)),
+    )
 
 
 def first_state(env: Mapping[str, str], cwd: str, umask: bytes = b"") -> ShellState:

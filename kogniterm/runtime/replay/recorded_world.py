@@ -26,6 +26,7 @@ from kogniterm.agent.messages import (
 from kogniterm.agent.plan.judge import JUDGED
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.approval import classify
+from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import (
     ExecutionError,
     KognitermError,
@@ -735,4 +736,5 @@ class RecordedContext:
             agents=state.agents,
             named=self.named,
             lookup=self.journal.value_of,
+            check_problem=check_problem,
         )

@@ -13,8 +13,8 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kogniterm.types import CommandResult, Waiting
-from kogniterm.ui.locale import _, duration, plural, size
+from kogniterm.types import ENDINGS, CommandResult, Waiting
+from kogniterm.ui.locale import _, duration, plural, size, translate
 from kogniterm.ui.screen.paint import Painter
 
 HEAD_BYTES = 16 * 1024
@@ -229,13 +229,12 @@ class CommandFrame:
     def footer(self, result: CommandResult, painter: Painter, rest: str = "") -> RenderableType:
         """Return how the command ended, in one line, and what shows the `rest` of its output."""
         good = result.ended == "exited" and result.exit_code == 0
+        warns = result.ended == "detached" or (good and any(one.failed for one in result.pipe))
         text = Text()
         text.append(f"{painter.symbol('bottom')} ", "frame")
-        sign = "done" if good else "active" if result.ended == "detached" else "failed"
-        text.append(
-            f"{painter.symbol(sign)} ", "good" if good else "warn" if sign == "active" else "bad"
-        )
-        parts = [ending(result), duration(result.duration)]
+        sign = "active" if warns else "done" if good else "failed"
+        text.append(f"{painter.symbol(sign)} ", "warn" if warns else "good" if good else "bad")
+        parts = [ending(result), *map(translate, result.pipe_told), duration(result.duration)]
         if result.output_bytes >= 10_000:
             parts.append(size(result.output_bytes))
         if result.jobs:
@@ -335,13 +334,7 @@ def ending(result: CommandResult) -> str:
         return _("exit {code}").format(code=result.exit_code)
     if result.ended == "signaled":
         return _("ended by {signal}").format(signal=result.signal or "?")
-    words = {
-        "timeout": _("timed out"),
-        "stopped": _("stopped"),
-        "detached": _("left running"),
-        "not_started": _("not started"),
-    }
-    return words[result.ended]
+    return translate(ENDINGS[result.ended])
 
 
 def command_lines(

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from kogniterm.text.visible import without_style
-from kogniterm.types import CommandResult, Job, Waiting
+from kogniterm.types import CommandResult, Job, PipeStatus, Waiting
 from kogniterm.ui.screen.command_frame import (
     HEAD_BYTES,
     TAIL_BYTES,
@@ -38,6 +38,15 @@ def result(output: bytes = b"", **changes: object) -> CommandResult:
 def test_a_short_output_is_shown_whole() -> None:
     drawn = frame(output=b"one\ntwo\n").ended(result(), PLAIN, 16, 60, 1)
     assert drawn == "╭ $ make\n│ one\n│ two\n╰ ✓ exit 0 · 1.2 s\n\n"
+
+
+def test_a_failure_in_the_pipe_is_shown_beside_the_exit_status() -> None:
+    failed = (PipeStatus(1, "pytest"), PipeStatus(0, "tail"))
+    drawn = frame().ended(result(pipe=failed), PLAIN, 16, 60, 1)
+    assert drawn.splitlines()[-2] == "╰ ▸ exit 0 · pytest in the pipe: exit 1 · 1.2 s"
+    cut = (PipeStatus(141, "seq", cut=True), PipeStatus(0, "head"))
+    drawn = frame().ended(result(pipe=cut), PLAIN, 16, 60, 1)
+    assert drawn.splitlines()[-2] == "╰ ✓ exit 0 · seq in the pipe: output cut · 1.2 s"
 
 
 def test_a_long_output_is_folded_towards_its_end() -> None:
