@@ -196,9 +196,9 @@ PLANS = """
       steps:
         - {id: s1, what: Say hello}
         - {id: s2, what: Say bye}
-  - {run: "echo hello"}
+  - {run: touch hello}
   - calls: [{tool: complete_step, arguments: {step: s1}}]
-  - {run: "echo bye"}
+  - {run: touch bye}
   - calls: [{tool: complete_step, arguments: {step: s2}}]
 """
 

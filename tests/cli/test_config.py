@@ -153,7 +153,7 @@ def test_a_replay_uses_the_prompts_of_the_record(shell: Shell) -> None:
         "replies:\n"
         "  - expect: {last_contains: First of all}\n"
         "    plan: {goal: g, steps: [look]}\n"
-        "  - run: 'true'\n"
+        "  - run: ls\n"
         "  - calls: [{tool: complete_step, arguments: {step: s1}}]\n"
         "  - done\n"
     )

@@ -23,6 +23,7 @@ from kogniterm.types import (
     CommandResult,
     Decision,
     Phrase,
+    PipeStatus,
     Plan,
     PlanStep,
     RiskReport,
@@ -32,7 +33,10 @@ from kogniterm.types import (
 from kogniterm.types import events as ev
 
 REQUEST = ActionRequest("r1", "c1", "execute_command", "echo hi", purpose="greet")
-RESULT = CommandResult("echo hi", "exited", 0, "hi\n", 0.01234, "/p", output_bytes=4)
+RESULT = CommandResult(
+    "echo hi", "exited", 0, "hi\n", 0.01234, "/p", output_bytes=4,
+    pipe=(PipeStatus(1, "hi"), PipeStatus(0, "wc")), masked="hi in the pipe ended with exit 1",
+)  # fmt: skip
 PLAN = Plan("greet", (PlanStep("1", "say hi"),))
 
 
@@ -129,6 +133,8 @@ def test_json_is_one_object_with_everything() -> None:
                 "output_path": None,
                 "duration": 0.012,
                 "cwd": "/p",
+                "pipe": [{"program": "hi", "exit_code": 1}, {"program": "wc", "exit_code": 0}],
+                "no_evidence": "hi in the pipe ended with exit 1",
             }
         ],
         "actions": [],

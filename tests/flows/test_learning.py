@@ -60,7 +60,7 @@ async def test_a_secret_never_becomes_an_example(make_flow: MakeFlow, tmp_path: 
 SHIP = """
 replies:
   - plan: {goal: Ship it, steps: [{id: s1, what: Build the shop}, {id: s2, what: Upload it}]}
-  - run: 'true'
+  - run: ls
   - calls: [{tool: complete_step, arguments: {step: s1}}]
   - plan:
       goal: Ship it

@@ -105,7 +105,7 @@ replies:{PLAN}
   - calls: [{{tool: complete_step, arguments: {{step: s1}}}}]
   - plan: {{goal: Make it, reason: to be sure, steps: [{{id: s2, what: Look}}]}}
   - plan: {{goal: Make it, reason: no need, steps: [{{id: s3, what: Rest}}]}}
-  - run: 'true'
+  - run: ls
   - calls: [{{tool: complete_step, arguments: {{step: s3}}}}]
   - text: Done.
 """

@@ -19,7 +19,7 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 PLAN = f"""
 goal: Log in with {SECRET}
 steps:
-  - {{id: s1, what: Use {SECRET}, check: {{kind: command, value: "echo {SECRET} | wc -c"}}}}
+  - {{id: s1, what: Use {SECRET}, check: {{kind: command, value: "test -n {SECRET}"}}}}
 """
 PLANNED = """
   - plan: {goal: Make it, steps: [{id: s1, what: Create}]}
@@ -142,7 +142,7 @@ async def what_the_model_wrote(make_flow: MakeFlow) -> Flow:
     - tool: make_plan
       arguments:
         goal: Use {SECRET}
-        steps: [{{what: Use {SECRET}, check: {{kind: command, value: "echo {SECRET} | wc -c"}}}}]
+        steps: [{{what: Use {SECRET}, check: {{kind: command, value: "test -n {SECRET}"}}}}]
   - {{text: "I use {SECRET}.", run: "printf {SECRET} | wc -c"}}
   - {{text: "It is {SECRET}.", repeat: forever}}
 """,

@@ -35,7 +35,7 @@ SCRIPT = """replies:
   - {{when: {{last_contains: "Plan accepted"}}, run: "touch made"}}
   - when: {{last_contains: "[exit 0"}}
     calls: [{{tool: complete_step, arguments: {{step: s1}}}}]
-  - {{when: {{last_contains: "s2"}}, run: "echo reported"}}
+  - {{when: {{last_contains: "s2"}}, run: "touch reported && ls reported"}}
   - when: {{last_contains: "reported"}}
     calls: [{{tool: complete_step, arguments: {{step: s2}}}}]
   - {{text: "All done.", repeat: forever}}
