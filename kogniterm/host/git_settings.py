@@ -1,55 +1,156 @@
-"""git's settings whose value is a program, or an option that starts one (git-config(1)). Pure."""
+"""git's settings that only shape what it does (git-config(1)). Pure.
+
+The harmless ones are listed. Every other counts as one whose value is a program or leads to one,
+also if only a later git knows it. Names are as `git config --list` prints them.
+"""
 
 from __future__ import annotations
 
 import re
 
-_READING = (
-    r"core\.(?:fsmonitor|sshcommand|alternaterefscommand|gitproxy)|diff\.external"
-    r"|diff\..+\.(?:command|textconv)|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program"
-    r"|gpg\.ssh\.defaultkeycommand|remote\..+\.(?:uploadpack|vcs)|includeif\..+\.path"
-)
-_CHANGING = (
-    r"core\.(?:editor|askpass)|sequence\.editor|merge\..+\.driver|credential\.(?:.+\.)?helper"
-    r"|interactive\.difffilter|trailer\..+\.(?:cmd|command)|submodule\..+\.update"
-    r"|remote\..+\.receivepack|tar\..+\.command|init\.templatedir|protocol\.(?:.+\.)?allow"
-    r"|web\.browser|core\.pager"
-)
-_OF_A_VERB = re.compile(
-    r"(?:alias|pager)\.(?P<named>.+)"
-    r"|(?P<verb>difftool|mergetool|sendemail|instaweb|browser|man)\..+"
-)
-_STEERING = (
-    r"core\.(?:hookspath|attributesfile)|include\.path|safe\..*|url\..*insteadof"
-    r"|uploadpack\..*|gpg\..*|filter\..*|protocol\..*|includeif\..*|guitool\..*"
-)
+_LISTED = """
+add advice am apply author blame branch checkout clean clone color column commit commitgraph: *
+committer extensions feature fetch fsck fsmonitor grep i18n index lsrefs mailinfo mailmap: *
+maintenance notes pack pretty push rebase receive repack rerere revert safe showbranch sparse: *
+splitindex stash tag transfer user versionsort worktree cola gerrit gitflow gitk gitlab gitweb: *
+format github gui hub magit stgit svn svn-remote: *
+core: abbrev attributesfile autocrlf bare bigfilethreshold checkroundtripencoding checkstat
+    commentchar commentstring commitgraph compression createobject deltabasecachelimit eol
+    excludesfile filemode filesreflocktimeout fsmonitorhookversion fsync fsyncmethod
+    fsyncobjectfiles hidedotfiles hookspath ignorecase ignorestat logallrefupdates longpaths
+    loosecompression maxtreedepth multipackindex notesref packedgitlimit packedgitwindowsize
+    packedrefstimeout precomposeunicode prefersymlinkrefs preloadindex protecthfs protectntfs
+    quotepath repositoryformatversion restrictinheritedhandles safecrlf sharedrepository
+    sparsecheckout sparsecheckoutcone splitindex symlinks trustctime untrackedcache usereplacerefs
+    warnambiguousrefs whitespace
+credential: protectprotocol sanitizeprompt usehttppath username *.usehttppath *.username
+diff: algorithm autorefreshindex colormoved colormovedws context dirstat dstprefix ignoresubmodules
+    indentheuristic interhunkcontext mnemonicprefix noprefix orderfile relative renamelimit renames
+    srcprefix statgraphwidth statnamewidth suppressblankempty wordregex wserrorhighlight
+    *.algorithm *.binary *.cachetextconv *.funcname *.wordregex *.xfuncname
+filter: *.required
+gc: aggressivedepth aggressivewindow auto autodetach autopacklimit bigpackthreshold cruftpacks
+    logexpiry maxcruftsize packrefs pruneexpire reflogexpire reflogexpireunreachable rerereresolved
+    rerereunresolved worktreepruneexpire writecommitgraph
+gpg: format mintrustlevel *.allowedsignersfile *.revocationfile
+http: lowspeedlimit lowspeedtime maxrequests postbuffer useragent version
+include: path
+init: defaultbranch
+interactive: singlekey
+lfs: concurrenttransfers fetchexclude fetchinclude locksverify pushurl repositoryformatversion url
+    *.access *.locksverify
+log: abbrevcommit date decorate excludedecoration follow graphcolors initialdecorationset mailmap
+    showroot showsignature
+merge: autostash branchdesc conflictstyle directoryrenames ff log renamelimit renames renormalize
+    stat verbosity verifysignatures *.name *.recursive
+protocol: version
+pull: ff rebase
+remote: pushdefault *.fetch *.followremotehead *.gh-resolved *.lfsurl *.mirror *.promisor *.prune
+    *.partialclonefilter *.prunetags *.push *.skipdefaultupdate *.skipfetchall *.tagopt
+status: aheadbehind branch displaycommentprefix relativepaths renamelimit renames short showstash
+    showuntrackedfiles
+submodule: active alternateerrorstrategy alternatelocation fetchjobs propagatebranches recurse
+    *.active *.branch *.fetchrecursesubmodules *.ignore *.path *.shallow *.url
+trailer: ifexists ifmissing separators where *.ifexists *.ifmissing *.key *.where
+"""
+"""Sections and their harmless settings; `*` is all of them, and `*.` any subsection. The settings
+of an included file are listed with those of the file that includes it."""
+_HARMLESS = {
+    section: frozenset(settings.split())
+    for line in _LISTED.replace("\n    ", " ").strip().splitlines()
+    for sections, _, settings in [line.partition(": ")]
+    for section in sections.split()
+}
+_SWITCH = "true|false|yes|no|on|off|[0-9]+|"
+_PAGER = r"cat|more|delta|less(?: -[FRSXMiQ]+)*|" + _SWITCH
+_EDITOR = "vi|vim|nvim|nano|emacs|true|false|:|code --wait"
+_HELPER = r"(?:store|cache(?: --timeout[= ]\d+)?|libsecret|osxkeychain|manager)?"
+_ADDRESS = r"(?:https?|ssh|git)://[^\s:]+(?::[\d/][^\s:]*)?|(?:[\w.+-]+@)?[\w.-]+:(?!:)[\w./~+-]+"
+_CRYPT = '|"?(?:/usr/bin/|/usr/local/bin/)?git-crypt"? '
+_OF_VALUE = {
+    "core.editor": _EDITOR,
+    "core.fsmonitor": _SWITCH,
+    "core.pager": _PAGER,
+    "core.worktree": r"(?:\.\./){3,}.+",  # as git writes it for a submodule
+    "credential.*.helper": _HELPER,
+    "credential.helper": _HELPER,
+    "diff.*.textconv": f"cat{_CRYPT}diff",
+    "diff.submodule": "short|log",
+    "filter.*.clean": f"cat|git-lfs clean -- %f{_CRYPT}clean",
+    "filter.*.process": r"|git-lfs filter-process(?: --skip)?",
+    "filter.*.smudge": f"cat|git-lfs smudge(?: --skip)? -- %f{_CRYPT}smudge",
+    "log.diffmerges": "off|none|first-parent|1|separate|m|combined|c|dense-combined|cc",
+    "merge.*.driver": "true|:",
+    "pager.*": _PAGER,
+    "remote.*.pushurl": _ADDRESS,
+    "remote.*.url": _ADDRESS,
+    "sequence.editor": _EDITOR,
+    "status.submodulesummary": "false|no|off|0",
+    "submodule.*.update": "checkout|rebase|merge|none",
+}
+"""Settings of which these values are harmless: git's own, and programs that its users install."""
+_OF_CHANGES = frozenset("""
+    branch.*.mergeoptions core.editor diff.guitool diff.tool difftool guitool imap init.templatedir
+    instaweb interactive.difffilter merge.*.driver merge.guitool merge.tool mergetool pull.octopus
+    pull.twohead sendemail sequence.editor submodule.*.update tar trailer
+""".split())  # fmt: skip
+"""Settings and sections that git does not use where it only reads."""
+_OF_CONNECTIONS = frozenset("""
+    core.alternaterefscommand core.askpass core.gitproxy core.sshcommand credential http protocol
+    remote ssh url
+""".split())  # fmt: skip
+"""The same, except that it gets missing objects of a partial clone so."""
+_FETCHING = ("remote.*.promisor", "remote.*.partialclonefilter", "extensions.partialclone")
+_LEADING = ("include.path", "core.hookspath")
+"""Settings that lead to others, or to hooks: harmless where these are looked at too."""
+_NAMED = _OF_CHANGES | _OF_CONNECTIONS | _HARMLESS.keys() | frozenset("""
+    alias browser help hook includeif man pager sequence web
+""".split())  # fmt: skip
 
-_FOR_READERS = re.compile(_READING)
-_FOR_ALL = re.compile(f"{_READING}|{_CHANGING}")
-_SET_BY_COMMANDS = re.compile(rf"(?i)(?:{_READING}|{_CHANGING}|{_OF_A_VERB.pattern}|{_STEERING})\Z")
-_HARMLESS = re.compile(
-    r"(?i)(?:true|false|yes|no|on|off|0|1|git-lfs [\w %-]*|auto|always|never|user|cat|less"
-    r"|checkout|rebase|merge|none|cache(?: --timeout=\d+)?|store|vi|vim|nano|emacs|code --wait"
-    r"|libsecret|osxkeychain"
-    r"|manager(?:-core)?|https?://[\w.:/@-]*|git@[\w.:/-]*)?"
-)
-"""Values that name no program of the repository's: switches, and what git or its user brings."""
+
+def _form(name: str) -> tuple[str, str]:
+    """Return the section of a setting, and its name with `*` for what users choose of it."""
+    section, _, rest = name.lower().partition(".")
+    subsection, _, variable = rest.rpartition(".")
+    if subsection:
+        return section, f"{section}.*.{variable}"
+    return section, "pager.*" if section == "pager" else f"{section}.{variable}"
 
 
-def names_program(name: str) -> bool:
-    """Return whether setting `name` (in any case) makes git start or trust something."""
-    return bool(_SET_BY_COMMANDS.match(name))
+def is_harmless(name: str, value: str) -> bool:
+    """Return whether a setting, in any case, makes git start nothing that is not git's own."""
+    section, form = _form(name)
+    if form in _OF_VALUE:
+        return bool(re.fullmatch(_OF_VALUE[form], value))
+    return form not in _OF_CHANGES and not _HARMLESS.get(section, frozenset()).isdisjoint(
+        ("*", form.partition(".")[2])
+    )
 
 
-def runs_program(name: str, value: str, *, reading: bool, verbs: frozenset[str]) -> bool:
-    """Return whether git, asked for `verbs`, may start what a repository's setting names.
+def names_program(name: str, value: str) -> bool:
+    """Return whether a setting of git's, in any case, can make it start or trust something."""
+    section, form = _form(name)
+    return form in _LEADING or (section in _NAMED and not is_harmless(name, value))
 
-    `name` is as `git config --list` prints it. `reading` is whether the verbs only read.
+
+def fetches_when_read(name: str) -> bool:
+    """Return whether with this setting git gets missing objects from a remote to read them."""
+    return _form(name)[1] in _FETCHING
+
+
+def runs_program(
+    name: str, value: str, *, reading: bool, fetching: bool, verbs: frozenset[str]
+) -> bool:
+    """Return whether git, asked for `verbs`, may start what a repository's setting leads to.
+
+    `reading` is whether the verbs only read, and `fetching` whether that gets missing objects.
     """
-    special = _OF_A_VERB.fullmatch(name)
-    if special is not None:
-        if name.startswith("alias."):
-            return special["named"] in verbs
-        return (special["named"] or special["verb"]) in verbs and not _HARMLESS.fullmatch(value)
-    known = _FOR_READERS if reading else _FOR_ALL
-    return bool(known.fullmatch(name)) and not _HARMLESS.fullmatch(value)
+    section, form = _form(name)
+    if section == "alias":
+        named = name.partition(".")[2].removesuffix(".command")
+        return named.lower() in {verb.lower() for verb in verbs}
+    if is_harmless(name, value):
+        return False
+    if reading and _OF_CONNECTIONS & {section, form}:
+        return fetching
+    return not (reading and _OF_CHANGES & {section, form})

@@ -19,11 +19,11 @@ import os
 import re
 import stat
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
-from kogniterm.host.git_settings import runs_program
+from kogniterm.host.git_settings import fetches_when_read, runs_program
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import working_folder
 from kogniterm.lazy_dataclasses import dataclass
@@ -49,6 +49,7 @@ _OFF = (
     "protocol.allow=never",
     # Nothing is started for a repository of another owner either, so that it may be listed.
     "safe.directory=*",
+    "safe.bareRepository=all",
 )
 _ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -78,6 +79,8 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
     program = find_program("git")
     if program is None:
         return None
+    if _waits_for_writer(folder):
+        raise GitTooSlowError(str(folder))
     off = [word for setting in _OFF for word in ("-c", setting)]
     try:
         done = subprocess.run(
@@ -94,6 +97,28 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+_READ_FIRST = ("HEAD", "commondir", "config", "config.worktree", "index", "packed-refs")
+"""Files that git opens whatever it is asked; a pipe in place of one would have it wait."""
+
+
+def _waits_for_writer(folder: Path | str) -> bool:
+    """Return whether git would wait in `folder` for a file that is none."""
+    start = Path(folder).resolve()
+    for place in (start, *start.parents):
+        for inner in (place / ".git", place):
+            if os.path.lexists(inner / "HEAD") or os.path.lexists(inner / "config"):
+                modes = (_mode(inner / name) for name in _READ_FIRST)
+                return any(mode and not stat.S_ISREG(mode) for mode in modes)
+    return False
+
+
+def _mode(file: Path) -> int:
+    try:
+        return file.stat().st_mode
+    except OSError:
+        return 0
 
 
 def files_known_to_git(folder: int, seconds: float = SECONDS) -> list[str] | None:
@@ -119,16 +144,19 @@ def commit_subjects(folder: Path, most: int) -> list[str]:
 _UNKNOWN = "?"
 _UNTOLD = "…"
 _USER = re.compile(r"^(https?://)[^/@]*@")
-_MOST_MODULES = 50
+_MOST_REPOSITORIES = 300
+_JUDGING_SECONDS = 5.0
 _OWN = ("local", "worktree")
 _OURS = "command"
 """The scope of what `host_git` switches off."""
-_LINK_MODE = "160000"
-"""The mode of a submodule in git's index."""
+_LINK = re.compile(rb"(?:\A|\0)160000 [^\t]*\t([^\0]+)")
+"""A submodule in git's index."""
 _HOOKS_OF_READERS = frozenset({"post-index-change"})
 """githooks(5): `git status` renews the index, and that is a change."""
 _LATER = ("init", "clone")
 """Verbs that make a new repository, from nothing or over the network."""
+_COMPARING = frozenset({"log", "show", "diff", "whatchanged", "stash", "reflog", "diff-tree"})
+"""Verbs that may show the changes of submodules of any commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,36 +167,82 @@ class GitRun:
     verbs: frozenset[str] = frozenset()
 
 
-def settings_that_run(runs: Iterable[GitRun], *, reading: bool) -> tuple[str, ...]:
-    """Return the settings of these folders' repositories that make git run a program.
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The programs that repositories make git start, by their settings and hooks."""
 
-    Only a repository's own settings count, those of its submodules and other worktrees too; those
-    of the user do not. It is `?` alone when git did not list them in time.
+    settings: tuple[str, ...] = ()
+    """`?` alone when git did not list them in time, or could not."""
+    hooks: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """The files that hold the repositories' settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    scope: str
+    file: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    top: Path
+    common: Path
+    """git's own folder, which other worktrees share."""
+    settings: tuple[_Setting, ...]
+
+
+class _UnknownSettingsError(Exception):
+    """There is a repository whose settings git did not list."""
+
+
+def started_by(runs: Iterable[GitRun], *, reading: bool, workspace: str) -> Started:
+    """Return the programs that the repositories of these folders make git start.
+
+    Those of submodules and other worktrees count too; those of the user do not, unless they are
+    in `workspace`, where commands write. `reading` is whether git is only asked to read.
     """
-    found: dict[str, None] = {}
+    settings: dict[str, None] = {}
+    hooks: dict[str, None] = {}
+    files: dict[str, None] = {}
+    until = time.monotonic() + _JUDGING_SECONDS
     try:
         for run in dict.fromkeys(runs):
-            for name, value in _settings(run.folder):
-                if runs_program(name, value, reading=reading, verbs=run.verbs):
-                    found[name] = None
-    except GitTooSlowError:
-        return (_UNKNOWN,)
-    return tuple(found)
+            for entered in _entered(_existing(run.folder), until):
+                fetching = any(fetches_when_read(one.name) for one in entered.settings)
+                for one in entered.settings:
+                    if not _is_foreign(one, workspace, run.verbs):
+                        continue
+                    files[one.file] = None
+                    if runs_program(
+                        one.name, one.value, reading=reading, fetching=fetching, verbs=run.verbs
+                    ):
+                        settings[one.name] = None
+                hooks.update(dict.fromkeys(_hooks(entered)))
+    except (GitTooSlowError, _UnknownSettingsError):
+        return Started((_UNKNOWN,))
+    names = (name for name in hooks if not reading or name in _HOOKS_OF_READERS)
+    return Started(tuple(settings), tuple(names), tuple(files))
 
 
-def hooks_that_run(runs: Iterable[GitRun], *, reading: bool) -> tuple[str, ...]:
-    """Return the hooks of these folders' repositories that git may run, reading or changing.
+def _existing(folder: Path) -> Path:
+    """Return `folder`, or where it is missing the nearest one above it, of the same repository."""
+    return next((one for one in (folder, *folder.parents) if one.is_dir()), folder)
 
-    Those in a folder of the user's own, for all their repositories, do not count. It is `?`
-    alone when git did not answer in time.
-    """
-    found: dict[str, None] = {}
-    try:
-        for folder in dict.fromkeys(run.folder for run in runs):
-            found.update(dict.fromkeys(_hooks(folder)))
-    except GitTooSlowError:
-        return (_UNKNOWN,)
-    return tuple(name for name in found if not reading or name in _HOOKS_OF_READERS)
+
+def _is_foreign(setting: _Setting, workspace: str, verbs: frozenset[str]) -> bool:
+    """Return whether a setting may be of somebody else than the user."""
+    if setting.scope in _OWN:
+        return True
+    if (setting.name, setting.value) == ("diff.submodule", "diff"):
+        return not _COMPARING.isdisjoint(verbs)
+    if setting.scope == _OURS:
+        return False
+    file, home, written = map(os.path.realpath, (setting.file, Path.home(), workspace))
+    hidden = file.startswith(f"{home}/.") and f"{home}/".startswith(f"{written.rstrip('/')}/")
+    return file.startswith(f"{written.rstrip('/')}/") and not hidden
 
 
 def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
@@ -192,79 +266,97 @@ def is_made_by(run: GitRun) -> bool:
     return not run.folder.is_dir() and not run.verbs <= set(_LATER)
 
 
-def _hooks(folder: Path) -> Iterator[str]:
-    inner = _one(folder, "rev-parse", "--git-common-dir")
-    if not inner:
-        return
-    configured = [
-        (scope, value)
-        for scope, name, value in _listed(folder, "config", "--list", "--show-scope", "-z")
-        if name == "core.hookspath" and scope != _OURS
-    ]
-    places = [modules / "hooks" for modules in _modules(folder)]
-    if not configured:
-        places.append(Path(folder, inner, "hooks"))
-    elif configured[-1][0] in _OWN or not configured[-1][1].startswith(("/", "~")):
-        # A relative folder of the user's own choice is one in every repository.
-        top = _one(folder, "rev-parse", "--show-toplevel") or str(folder)
-        places.append(named(top, configured[-1][1]))
-    for place in places:
-        try:
-            entries = sorted(os.scandir(place), key=lambda entry: entry.name)
-        except OSError:
+def _entered(folder: Path, until: float) -> Iterator[_Repository]:
+    """Yield the repositories that git enters from `folder`: its own, and all submodules below.
+
+    Raises `GitTooSlowError` after `until`, and `_UnknownSettingsError`.
+    """
+    waiting, seen = [folder], set[Path]()
+    for place in waiting:
+        inner = _one(place, "rev-parse", "--git-common-dir", until=until)
+        if not inner:
+            if any(map(_may_be_repository, (place, *place.parents))):
+                raise _UnknownSettingsError
             continue
-        for entry in entries:
-            if not entry.name.endswith(".sample") and _is_program(entry):
-                yield entry.name
+        common = Path(place, inner).resolve()
+        seen.add(common)
+        top = Path(_one(place, "rev-parse", "--show-toplevel", until=until) or place)
+        yield _Repository(top, common, _listed(top, place, until=until))
+        staged = host_git(top, "ls-files", "--stage", "-z", seconds=until - time.monotonic())
+        if staged is None or len(waiting) > _MOST_REPOSITORIES:
+            raise _UnknownSettingsError
+        linked = (top / os.fsdecode(name) for name in _LINK.findall(staged))
+        waiting += [one for one in linked if os.path.lexists(one / ".git")]
+    for inner_folder in tuple(seen):
+        for module in _modules(inner_folder, until):
+            files = [module / name for name in ("config", "config.worktree")]
+            for file in files if module not in seen else ():
+                if file.exists():
+                    found = _listed(module, module, "--includes", "--file", str(file), until=until)
+                    yield _Repository(module, module, found)
 
 
-def _is_program(entry: os.DirEntry[str]) -> bool:
+def _may_be_repository(folder: Path) -> bool:
+    """Return whether another git than ours may take `folder` for a repository."""
+    parts = ("HEAD", "objects", "refs")
+    return os.path.lexists(folder / ".git") or all(os.path.lexists(folder / one) for one in parts)
+
+
+def _modules(inner: Path, until: float) -> Iterator[Path]:
+    """Yield git's own folders of submodules, which are in that of the repository around them."""
+    waiting = [inner / "modules"]
+    for folder in waiting:
+        if time.monotonic() > until:
+            raise GitTooSlowError(str(folder))
+        head = folder / "HEAD"
+        if head.is_file() or head.is_symlink() or (folder / "config").is_file():
+            yield folder.resolve()
+            waiting.append(folder / "modules")
+        elif folder.is_dir():
+            waiting += [one for one in folder.iterdir() if one.is_dir()]
+
+
+def _listed(top: Path, place: Path, *file: str, until: float) -> tuple[_Setting, ...]:
+    """Return all settings of the repository at `place`, or those of `--file NAME`."""
+    listing = ("config", *file, "--list", "--show-scope", "--show-origin", "-z")
+    told = host_git(place, *listing, seconds=until - time.monotonic())
+    if told is None:
+        raise _UnknownSettingsError
+    fields = iter(os.fsdecode(told).split("\0"))
+    found: list[_Setting] = []
+    for scope, origin, setting in zip(fields, fields, fields, strict=False):
+        name, _, value = setting.partition("\n")
+        kind, _, origin_file = origin.partition(":")
+        path = os.path.realpath(named(top, origin_file)) if kind == "file" else ""
+        found.append(_Setting(_OWN[0] if file else scope, path, name, value))
+    return tuple(found)
+
+
+def _hooks(entered: _Repository) -> Iterator[str]:
+    """Yield the hooks of a repository; those of a folder of the user's own choice are theirs."""
+    chosen = [one for one in entered.settings if one.name == "core.hookspath"]
+    chosen = [one for one in chosen if one.scope != _OURS]
+    place = entered.common / "hooks"
+    if chosen:
+        # A relative folder of the user's own choice is one in every repository.
+        if chosen[-1].scope not in _OWN and chosen[-1].value.startswith(("/", "~")):
+            return
+        place = named(entered.top, chosen[-1].value)
     try:
-        mode = entry.stat().st_mode
+        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
     except OSError:
-        return False
+        return
+    for entry in entries:
+        if not entry.name.endswith(".sample") and _is_program(entry.path):
+            yield entry.name
+
+
+def _is_program(file: str) -> bool:
+    mode = _mode(Path(file))
     return stat.S_ISREG(mode) and bool(mode & 0o111)
 
 
-def _settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the repository's own settings, by name and value."""
-    for scope, name, value in _listed(folder, "config", "--list", "--show-scope", "-z"):
-        if scope in _OWN:
-            yield name, value
-    for inner in _modules(folder):
-        file = str(inner / "config")
-        for _, name, value in _listed(
-            folder, "config", "--file", file, "--includes", "--list", "--show-scope", "-z"
-        ):
-            yield name, value
-
-
-def _modules(folder: Path) -> Iterator[Path]:
-    """Yield the inner folders of the repository's submodules, wherever these keep them."""
-    inner = _one(folder, "rev-parse", "--git-common-dir")
-    if not inner:
-        return
-    found = Path(folder, inner, "modules").glob("**/config")
-    yield from (file.parent for file in islice(found, _MOST_MODULES))
-    top = _one(folder, "rev-parse", "--show-toplevel")
-    staged = host_git(top, "ls-files", "--stage", "-z") if top else None
-    linked = [
-        entry for entry in os.fsdecode(staged or b"").split("\0") if entry.startswith(_LINK_MODE)
-    ]
-    for entry in linked[:_MOST_MODULES]:
-        within = Path(top, entry.partition("\t")[2], ".git")
-        if within.is_dir():
-            yield within
-
-
-def _listed(folder: Path, *arguments: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (scope, name, value) of what `git config --list --show-scope -z` prints."""
-    fields = iter((host_git(folder, *arguments) or b"").decode("utf-8", "replace").split("\0"))
-    for scope in fields:
-        name, _, value = next(fields, "").partition("\n")
-        yield scope, name, value
-
-
-def _one(folder: Path, *arguments: str) -> str:
+def _one(folder: Path, *arguments: str, until: float | None = None) -> str:
     """Return the one line that git prints, or nothing."""
-    return os.fsdecode(host_git(folder, *arguments) or b"").rstrip("\n")
+    seconds = SECONDS if until is None else until - time.monotonic()
+    return os.fsdecode(host_git(folder, *arguments, seconds=seconds) or b"").removesuffix("\n")

@@ -13,7 +13,7 @@ from kogniterm.approval import Circumstances, RuleSet, classify, load_rules
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.host.safe_git import GitRun, settings_that_run
+from kogniterm.host.safe_git import GitRun, started_by
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
@@ -33,7 +33,8 @@ pytestmark = needs("git")
 
 
 def reading(*folders: Path) -> tuple[str, ...]:
-    return settings_that_run([GitRun(folder) for folder in folders], reading=True)
+    runs = [GitRun(folder) for folder in folders]
+    return started_by(runs, reading=True, workspace=str(folders[0])).settings
 
 
 def git(folder: Path, *arguments: str) -> None:

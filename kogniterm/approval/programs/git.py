@@ -1,10 +1,10 @@
 """git: readers are judged safe, with a stated reason; everything else asks.
 
 A repository's own config can name programs (pager, fsmonitor, textconv, external diff). Reads
-are still called safe because (1) `.git/config` is not written without approval (it is a
-steering file, and read-only in the sandbox), (2) git refuses repositories of other owners, and
-(3) commands run with GIT_PAGER=cat. What a command line itself could add to that (`-c`,
-`--exec-path`, `--ext-diff`, `--textconv`, `--output`, aliases) is never safe.
+are still called safe because the session looks at the settings of every repository that git
+enters, and asks where one is not known to be harmless (`host.safe_git`). Options are listed too:
+what a command line itself could add (`-c`, `--exec-path`, `--ext-diff`, `--textconv`, `--output`,
+`--remerge-diff`, aliases) is never safe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Parsed, rules_for
@@ -54,28 +54,31 @@ def _config_reads(parsed: Parsed, first: str) -> bool:
     return _only(parsed, _OF_CONFIG) and (asks or named)
 
 
-def _plain_diff(parsed: Parsed) -> bool:
-    return not parsed.has("textconv", "ext-diff", "output", "show-signature")
+_REFLOG_READS = re.compile(r"(?:show|list|exists|HEAD|.*[@/^~].*)?")
+"""What `git reflog` only reads: these subcommands, and a revision in place of one."""
 
 
 _READS: Mapping[str, _Form] = {
     "branch": lambda parsed, first: _lists(parsed, first, _OF_BRANCH),
     "tag": lambda parsed, first: _lists(parsed, first, _OF_TAG),
-    "stash": lambda parsed, first: first in {"list", "show"} and _plain_diff(parsed),
+    "stash": lambda _, first: first in {"list", "show"},
     "remote": lambda parsed, first: (
-        first == "get-url" or (not first and _only(parsed, "v verbose"))
+        (first == "get-url" and _only(parsed, "all push"))
+        or (not first and _only(parsed, "v verbose"))
     ),
-    "reflog": lambda parsed, first: (
-        first not in {"expire", "delete", "drop"} and _plain_diff(parsed)
+    "reflog": lambda _, first: bool(_REFLOG_READS.fullmatch(first)),
+    "worktree": lambda parsed, first: first == "list" and _only(parsed, "porcelain v verbose z"),
+    "notes": lambda parsed, first: first in {"", "list", "show"} and _only(parsed, "ref"),
+    "bisect": lambda parsed, first: first == "log" and not parsed.names,
+    "submodule": lambda parsed, first: (
+        first in {"", "status"} and _only(parsed, "cached q quiet recursive")
     ),
-    "worktree": lambda _, first: first == "list",
-    "notes": lambda _, first: first in {"", "list", "show"},
-    "bisect": lambda _, first: first in {"log", "view"},
-    "submodule": lambda _, first: first in {"", "status"},
     "config": _config_reads,
     "var": lambda _, first: first.endswith("_IDENT") or first == "GIT_DEFAULT_BRANCH",
     "symbolic-ref": lambda parsed, _: len(parsed.operands) == 1 and _only(parsed, "q quiet short"),
-    "help": lambda parsed, _: parsed.has("a", "all", "g", "guides"),
+    "help": lambda parsed, first: (
+        not first and _only(parsed, "a all g guides") and bool(parsed.names)
+    ),
 }
 """The forms of verbs that only read."""
 _DESTROYS: Mapping[str, _Form] = {
@@ -120,7 +123,7 @@ _REMOTE = names("""
     submodule
 """)
 _IRREVERSIBLE = names("filter-branch filter-repo prune update-ref replace fast-import")
-_SHOWS_CONTENT = names("show diff blame annotate cat-file log grep")
+_SHOWS_CONTENT = names("show diff blame annotate cat-file log grep stash reflog")
 
 # --- git's own options --------------------------------------------------------------------------
 
@@ -131,7 +134,7 @@ _SAFE_CONFIG = re.compile(
 )
 _HARMLESS_GLOBAL = names("""
     --no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --glob-pathspecs
-    --icase-pathspecs --no-lazy-fetch --bare
+    --icase-pathspecs --no-lazy-fetch
 """)
 _GLOBAL_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
 _ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path", "--info-path"})
@@ -160,7 +163,7 @@ def git(call: Call) -> None:
             if not _SAFE_CONFIG.match(value):
                 call.ask("Option -c of {program} can make it run other programs.")
                 _setting(call, value.partition("=")[2])
-        elif word in _ENDS:
+        elif word in _ENDS and not args:
             return
         elif word not in _HARMLESS_GLOBAL:
             name, attached, value = word.partition("=")
@@ -191,12 +194,17 @@ _SIGNATURE = re.compile(r"%G|%\(signature")
 
 
 def _verb(call: Call, verb: str) -> None:
-    if [arg.value for arg in call.args] == ["--help"]:
+    if [arg.value for arg in call.args] in (["--help"], ["-h"]):
         return  # git itself turns this into `git help`.
     for arg, follows in pairwise((*call.args, Argument(""))):
         if _FORMAT.match(arg.value) and _SIGNATURE.search(f"{arg.value} {follows.value}"):
             call.ask("A format with %G makes {program} run another program.")
     parsed = call.parse()
+    first = parsed.operands[0].value if parsed.operands else ""
+    if verb in {"stash", "reflog"} and _READS[verb](parsed, first):
+        # These show commits as `git log` does, with its options.
+        call = replace(call, rules=rules_for("git:log") or call.rules)
+        parsed = call.parse()
     if call.rules.base == "read":
         if parsed.unclear:
             ask_unclear(call)
@@ -206,11 +214,9 @@ def _verb(call: Call, verb: str) -> None:
         for operand in parsed.operands if parsed.has("no-index") or verb == "grep" else ():
             call.reads(operand)
         return
-    first = parsed.operands[0].value if parsed.operands else ""
     if verb in _READS and _READS[verb](parsed, first):
-        if verb in {"stash", "reflog"}:
-            call.mentions(parsed.operands)
-    elif verb in _DESTROYS and _DESTROYS[verb](parsed, first):
+        return
+    if verb in _DESTROYS and _DESTROYS[verb](parsed, first):
         call.danger("git {verb} in this form loses work that cannot be restored.", verb=verb)
         if verb == "push":
             call.network("git")
@@ -229,7 +235,8 @@ def _setting(call: Call, value: str) -> None:
 
 def _starts(call: Call, verb: str, parsed: Parsed, first: str) -> None:
     """Judge the programs that the arguments of a verb make git run, now or later."""
-    if verb == "config" and any(names_program(o.value) for o in parsed.operands):
+    words = [operand.value for operand in parsed.operands]
+    if verb == "config" and any(starmap(names_program, pairwise((*words, "")))):
         call.danger("Makes git run a program later ({name}).", name=first)
     for value in parsed.values("exec", "x", "upload-pack", "receive-pack"):
         call.starts(value.value)

@@ -30,10 +30,9 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
 from kogniterm.host.safe_git import (
     GitRun,
-    hooks_that_run,
     is_made_by,
     remote_addresses,
-    settings_that_run,
+    started_by,
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
@@ -43,7 +42,7 @@ from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxS
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
-from kogniterm.storage.folders import named, private_folder
+from kogniterm.storage.folders import named, private_folder, seen_from
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import (
     CHANGING_KINDS,
@@ -155,7 +154,7 @@ class PolicyService:
         if self.answered_from is not None:
             told = Phrase("Nothing runs: {file} answers.", {"file": self.answered_from.name})
             report = replace(report, reasons=(told, *report.reasons))
-        return _with_repository(report, self.git_variable)
+        return _with_repository(report, self.git_variable, self.workspace)
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""
@@ -635,20 +634,23 @@ def project_rules_of(texts: Mapping[str, str]) -> RuleSet:
     return rules
 
 
-def _with_repository(report: RiskReport, exported: str) -> RiskReport:
+def _with_repository(report: RiskReport, exported: str, workspace: str) -> RiskReport:
     """Return `report`, asking where a repository's settings or hooks make git run something.
 
-    `exported` is a variable that git obeys and an earlier command set, or empty.
+    `exported` is a variable that git obeys and an earlier command set, or empty. The files of the
+    settings decide what runs.
     """
     if not report.git_calls or report.label == "dangerous":
         return report
     known = [call for call in report.git_calls if call.folder]
     runs = [GitRun(_folder(call.folder), frozenset({call.verb})) for call in known]
-    reading = report.label == "safe_readonly"
+    started = started_by(runs, reading=report.label == "safe_readonly", workspace=workspace)
+    files = (seen_from(os.path.realpath(workspace), file) for file in started.files)
+    report = replace(report, deciding=tuple(dict.fromkeys((*report.deciding, *files))))
     unknown = "…" if len(runs) < len(report.git_calls) else _not_there(report, runs)
     found = [
-        (SETTINGS_RUN, "name", ", ".join(settings_that_run(runs, reading=reading)[:5])),
-        (HOOKS_RUN, "name", ", ".join(hooks_that_run(runs, reading=reading)[:5])),
+        (SETTINGS_RUN, "name", ", ".join(started.settings[:5])),
+        (HOOKS_RUN, "name", ", ".join(started.hooks[:5])),
         (UNKNOWN_REPOSITORY, "path", unknown),
         (VARIABLES_STEER, "name", exported or next(iter(_git_variables(report)), "")),
     ]
