@@ -153,18 +153,8 @@ _LINK = re.compile(rb"(?:\A|\0)160000 [^\t]*\t([^\0]+)")
 """A submodule in git's index."""
 _HOOKS_OF_READERS = frozenset({"post-index-change"})
 """githooks(5): `git status` renews the index, and that is a change."""
-_LATER = ("init", "clone")
-"""Verbs that make a new repository, from nothing or over the network."""
 _COMPARING = frozenset({"log", "show", "diff", "whatchanged", "stash", "reflog", "diff-tree"})
 """Verbs that may show the changes of submodules of any commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class GitRun:
-    """A run of git: in which folder, and which verbs a command asks of it there."""
-
-    folder: Path
-    verbs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +188,10 @@ class _UnknownSettingsError(Exception):
     """There is a repository whose settings git did not list."""
 
 
-def started_by(runs: Iterable[GitRun], *, reading: bool, workspace: str) -> Started:
-    """Return the programs that the repositories of these folders make git start.
+def started_by(
+    folders: Iterable[Path], verbs: frozenset[str], *, reading: bool, workspace: str
+) -> Started:
+    """Return the programs that the repositories of `folders` make git start for `verbs`.
 
     Those of submodules and other worktrees count too; those of the user do not, unless they are
     in `workspace`, where commands write. `reading` is whether git is only asked to read.
@@ -209,18 +201,17 @@ def started_by(runs: Iterable[GitRun], *, reading: bool, workspace: str) -> Star
     files: dict[str, None] = {}
     until = time.monotonic() + _JUDGING_SECONDS
     try:
-        for run in dict.fromkeys(runs):
-            for entered in _entered(_existing(run.folder), until):
-                fetching = any(fetches_when_read(one.name) for one in entered.settings)
-                for one in entered.settings:
-                    if not _is_foreign(one, workspace, run.verbs):
-                        continue
-                    files[one.file] = None
-                    if runs_program(
-                        one.name, one.value, reading=reading, fetching=fetching, verbs=run.verbs
-                    ):
-                        settings[one.name] = None
-                hooks.update(dict.fromkeys(_hooks(entered)))
+        for entered in _repositories([_existing(folder) for folder in folders], until):
+            fetching = any(fetches_when_read(one.name) for one in entered.settings)
+            for one in entered.settings:
+                if not _is_foreign(one, workspace, verbs):
+                    continue
+                files[one.file] = None
+                if runs_program(
+                    one.name, one.value, reading=reading, fetching=fetching, verbs=verbs
+                ):
+                    settings[one.name] = None
+            hooks.update(dict.fromkeys(_hooks(entered)))
     except (GitTooSlowError, _UnknownSettingsError):
         return Started((_UNKNOWN,))
     names = (name for name in hooks if not reading or name in _HOOKS_OF_READERS)
@@ -261,17 +252,12 @@ def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_USER.sub(r"\1", address) for address in found))
 
 
-def is_made_by(run: GitRun) -> bool:
-    """Return whether the folder of `run` is missing, and its verbs do more than create it."""
-    return not run.folder.is_dir() and not run.verbs <= set(_LATER)
-
-
-def _entered(folder: Path, until: float) -> Iterator[_Repository]:
-    """Yield the repositories that git enters from `folder`: its own, and all submodules below.
+def _repositories(waiting: list[Path], until: float) -> Iterator[_Repository]:
+    """Yield the repositories that git enters from these folders: theirs, and submodules below.
 
     Raises `GitTooSlowError` after `until`, and `_UnknownSettingsError`.
     """
-    waiting, seen = [folder], set[Path]()
+    seen: dict[Path, set[Path]] = {}
     for place in waiting:
         inner = _one(place, "rev-parse", "--git-common-dir", until=until)
         if not inner:
@@ -279,16 +265,18 @@ def _entered(folder: Path, until: float) -> Iterator[_Repository]:
                 raise _UnknownSettingsError
             continue
         common = Path(place, inner).resolve()
-        seen.add(common)
         top = Path(_one(place, "rev-parse", "--show-toplevel", until=until) or place)
+        if top in seen.setdefault(common, set()):
+            continue
+        seen[common].add(top)
         yield _Repository(top, common, _listed(top, place, until=until))
         staged = host_git(top, "ls-files", "--stage", "-z", seconds=until - time.monotonic())
         if staged is None or len(waiting) > _MOST_REPOSITORIES:
             raise _UnknownSettingsError
         linked = (top / os.fsdecode(name) for name in _LINK.findall(staged))
         waiting += [one for one in linked if os.path.lexists(one / ".git")]
-    for inner_folder in tuple(seen):
-        for module in _modules(inner_folder, until):
+    for common in tuple(seen):
+        for module in _modules(common, until):
             files = [module / name for name in ("config", "config.worktree")]
             for file in files if module not in seen else ():
                 if file.exists():

@@ -195,11 +195,13 @@ class Effect:
 class GitCall:
     """A call of git in a command: its folder, empty where it is not known, and its verb and words.
 
-    The folder is absolute; one in the home begins with the mark that stands for the home.
+    The folder is absolute; one in the home begins with the mark that stands for the home. `entered`
+    are the folders that the command changes to, as written: each of them may fail, or be a link.
     """
 
     folder: str
     words: tuple[str, ...]
+    entered: tuple[str, ...] = ()
 
     @property
     def verb(self) -> str:

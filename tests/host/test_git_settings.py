@@ -320,7 +320,9 @@ def settings_of_the_user_linked(attacked: Attacked) -> None:
 
 
 def unusual_text(attacked: Attacked) -> None:
-    text = f'[user] name = "a\\nb" ; \\\n[CORE]FSMonitor="{attacked.evil[:5]}"\\\n{attacked.evil[5:]}'
+    text = (
+        f'[user] name = "a\\nb" ; \\\n[CORE]FSMonitor="{attacked.evil[:5]}"\\\n{attacked.evil[5:]}'
+    )
     (attacked.workspace / ".git" / "config").write_text("\ufeff[core]\n\tbare = false\n" + text)
 
 

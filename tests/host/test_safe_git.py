@@ -13,7 +13,7 @@ from kogniterm.approval import Circumstances, RuleSet, classify, load_rules
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.host.safe_git import GitRun, started_by
+from kogniterm.host.safe_git import started_by
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
@@ -33,8 +33,8 @@ pytestmark = needs("git")
 
 
 def reading(*folders: Path) -> tuple[str, ...]:
-    runs = [GitRun(folder) for folder in folders]
-    return started_by(runs, reading=True, workspace=str(folders[0])).settings
+    found = started_by(folders, frozenset(), reading=True, workspace=str(folders[0]))
+    return found.settings
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -200,8 +200,8 @@ RUNS = [
     ("filter.ev.clean", READERS),
     ("diff.ev.textconv", READERS),
     ("gpg.program", READERS),
-    ("core.sshCommand", ("git status",)),
-    ("remote.x.uploadpack", ("git status",)),
+    ("core.sshCommand", ("git fetch",)),
+    ("remote.x.uploadpack", ("git fetch",)),
     ("core.editor", ("git commit", "git add . && git commit -m x")),
     ("sequence.editor", ("git rebase -i HEAD~2",)),
     ("merge.ev.driver", ("git merge b",)),

@@ -30,7 +30,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
-from kogniterm.host.safe_git import GitRun, started_by
+from kogniterm.host.safe_git import started_by
 from tests.support.executing import private_folder_of
 
 LAYOUTS = ("project", "home", "temporary")
@@ -276,7 +276,7 @@ def _try(
 def _host_looks(found: World, command: str) -> None:
     """Inspect effects and the repository's settings, as the host does besides running commands."""
     preview(classify(f"rm -r {found.workspace}/sub; {command}"), str(found.workspace))
-    started_by([GitRun(found.workspace)], reading=False, workspace=str(found.workspace))
+    started_by([found.workspace], frozenset(), reading=False, workspace=str(found.workspace))
 
 
 def _reached(found: World) -> list[str]:

@@ -224,7 +224,11 @@ def said(part: Node, scope: Scope) -> str | None:
     spoken = " ".join(texts)
     if words[0].value == "echo" and "e" not in option:
         return spoken
-    return decode_ansi(spoken).replace("%s", " ").replace("%b", " ")
+    spoken = re.split(r"(?<!\\)\\c", spoken)[0]
+    if words[0].value == "echo":
+        spoken = re.sub(r"\\0([0-7]{1,3})", r"\\\1", spoken)
+    decoded = "\0".join(map(decode_ansi, re.split(r"\\0(?![0-7])", spoken)))
+    return decoded.replace("%s", " ").replace("%b", " ")
 
 
 def _printed(node: Node, scope: Scope) -> str | None:

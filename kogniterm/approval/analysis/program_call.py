@@ -60,6 +60,7 @@ class Findings:
         self._deciding: dict[str, None] = {}
         self._runs_input = False
         self._git_calls: dict[GitCall, None] = {}
+        self._entered: list[str] = []
 
     def note(self, label: RiskLabel, template: str, **values: object) -> None:
         """Raise the label to at least `label`, because of what the template says."""
@@ -117,6 +118,11 @@ class Findings:
             folder = ""
         self._git_calls[GitCall(folder, words)] = None
 
+    def enters(self, folder: str) -> None:
+        """Record a folder, as written, in which later programs may work."""
+        if HOLE not in folder:
+            self._entered.append(folder)
+
     def unread(self) -> None:
         """Record that something unjudged runs: no rule or lease may cover it."""
         self.program(UNREAD)
@@ -138,7 +144,9 @@ class Findings:
             tuple(self._effects),
             tuple(self.argvs),
             tuple(name for name in deciding if "…" not in name),
-            git_calls=tuple(self._git_calls),
+            git_calls=tuple(
+                replace(call, entered=tuple(self._entered)) for call in self._git_calls
+            ),
         )
 
 

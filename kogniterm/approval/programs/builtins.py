@@ -153,6 +153,7 @@ def cd(call: Call) -> None:
         call.scope.cwd = None
     else:
         call.scope.cwd = call.resolve(words[0]).path
+        call.findings.enters(words[0].value)
 
 
 _SAFE_SHOPT = names("nullglob globstar failglob nocasematch lastpipe inherit_errexit checkwinsize")

@@ -157,6 +157,7 @@ def git(call: Call) -> None:
     while args and args[0].value.startswith("-"):
         word = args.pop(0).value
         if word == "-C" and args:
+            call.findings.enters(args[0].value)
             scope.cwd = call.resolve(args.pop(0)).path
         elif word.startswith("-c") or word == "--config-env":
             value = args.pop(0).value if word in {"-c", "--config-env"} and args else word[2:]

@@ -88,6 +88,7 @@ def env(call: Call) -> None:
     for folder in parsed.values("C", "chdir"):
         scope = scope.branch()
         scope.cwd = call.scope.roots.resolve(folder.value, call.scope.cwd).path
+        call.findings.enters(folder.value)
     replace(call, scope=scope).inner(tuple(operands), piped=call.piped)
 
 
@@ -213,6 +214,8 @@ def _find_term(
         if word == "-fprintf" and args:
             args.pop(0)
     elif word in {"-exec", "-execdir", "-ok", "-okdir"}:
+        if word.endswith("dir"):  # It runs in the folder of each file that is found.
+            call = replace(call, scope=replace(call.scope.branch(), cwd=None))
         _find_exec(call, args, roots, wanted)
     elif word == "-delete":
         _find_delete(call, roots, narrowed=bool(wanted))

@@ -29,8 +29,6 @@ from kogniterm.execution.effect_preview import on_disk, plain_paths
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox, probe
 from kogniterm.host.safe_git import (
-    GitRun,
-    is_made_by,
     remote_addresses,
     started_by,
 )
@@ -154,7 +152,7 @@ class PolicyService:
         if self.answered_from is not None:
             told = Phrase("Nothing runs: {file} answers.", {"file": self.answered_from.name})
             report = replace(report, reasons=(told, *report.reasons))
-        return _with_repository(report, self.git_variable, self.workspace)
+        return _with_repository(report, self.git_variable, self.workspace, cwd)
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""
@@ -634,7 +632,7 @@ def project_rules_of(texts: Mapping[str, str]) -> RuleSet:
     return rules
 
 
-def _with_repository(report: RiskReport, exported: str, workspace: str) -> RiskReport:
+def _with_repository(report: RiskReport, exported: str, workspace: str, cwd: str) -> RiskReport:
     """Return `report`, asking where a repository's settings or hooks make git run something.
 
     `exported` is a variable that git obeys and an earlier command set, or empty. The files of the
@@ -643,11 +641,14 @@ def _with_repository(report: RiskReport, exported: str, workspace: str) -> RiskR
     if not report.git_calls or report.label == "dangerous":
         return report
     known = [call for call in report.git_calls if call.folder]
-    runs = [GitRun(_folder(call.folder), frozenset({call.verb})) for call in known]
-    started = started_by(runs, reading=report.label == "safe_readonly", workspace=workspace)
+    folders = [*(_folder(call.folder) for call in known), *_entered(report, cwd)]
+    verbs = frozenset(call.verb for call in report.git_calls)
+    reading = report.label == "safe_readonly"
+    started = started_by(folders, verbs, reading=reading, workspace=workspace)
     files = (seen_from(os.path.realpath(workspace), file) for file in started.files)
     report = replace(report, deciding=tuple(dict.fromkeys((*report.deciding, *files))))
-    unknown = "…" if len(runs) < len(report.git_calls) else _not_there(report, runs)
+    is_known = len(known) == len(report.git_calls) and len(folders) < _MOST_FOLDERS
+    unknown = _not_there(report, verbs) if is_known else "…"
     found = [
         (SETTINGS_RUN, "name", ", ".join(started.settings[:5])),
         (HOOKS_RUN, "name", ", ".join(started.hooks[:5])),
@@ -728,13 +729,33 @@ def _folder(name: str) -> Path:
 _MAKE_NO_REPOSITORY = frozenset(
     {"cd", "pushd", "mkdir", "git", "echo", "printf", "touch", "true", "ls", "cat", "pwd", "test"}
 )
+_MAKE_FOLDERS = frozenset({"init", "clone", "submodule", "worktree"})
+_MOST_FOLDERS = 64
 
 
-def _not_there(report: RiskReport, runs: Sequence[GitRun]) -> str:
-    """Return a repository folder that another program of the command would make first, or ''."""
-    if all(argv[0] in _MAKE_NO_REPOSITORY for argv in report.programs):
+def _entered(report: RiskReport, cwd: str) -> Sequence[Path]:
+    """Return the folders in which git may work, if changes of the folder fail or follow links."""
+    found = {cwd: None}
+    for step in report.git_calls[0].entered:
+        name = str(_folder(step)) if step.startswith(HOME) else step
+        for path in [os.path.join(folder, name) for folder in found]:  # noqa: PTH118 - keeps `..`
+            for place in (os.path.normpath(path), os.path.realpath(path)):
+                if os.path.isdir(place) and len(found) < _MOST_FOLDERS:  # noqa: PTH112 - a string
+                    found[place] = None
+    return [Path(folder) for folder in found]
+
+
+def _not_there(report: RiskReport, verbs: frozenset[str]) -> str:
+    """Return a missing folder that neither mkdir nor git makes, or in which others may put files.
+
+    It is empty where there is none. A change to a missing folder fails, and git works elsewhere.
+    """
+    programs = {argv[0] for argv in report.programs}
+    if programs <= _MAKE_NO_REPOSITORY and ("mkdir" in programs or verbs & _MAKE_FOLDERS):
         return ""
-    return next((str(run.folder) for run in runs if is_made_by(run)), "")
+    using = (call for call in report.git_calls if call.verb not in ("init", "clone"))
+    missing = (folder for folder in map(_folder, (call.folder for call in using)))
+    return next((str(folder) for folder in missing if not folder.is_dir()), "")
 
 
 def _git_variables(report: RiskReport) -> Iterator[str]:
