@@ -7,22 +7,21 @@ also if only a later git knows it. Names are as `git config --list` prints them.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 _LISTED = """
 add advice am apply author blame branch checkout clean clone color column commit commitgraph: *
 committer extensions feature fetch fsck fsmonitor grep i18n index lsrefs mailinfo mailmap: *
-maintenance notes pack pretty push rebase receive repack rerere revert safe showbranch sparse: *
-splitindex stash tag transfer user versionsort worktree cola gerrit gitflow gitk gitlab gitweb: *
-format github gui hub magit stgit svn svn-remote: *
+maintenance notes pack pretty push rebase receive repack rerere reset revert safe showbranch: *
+sparse splitindex stash tag transfer user versionsort worktree format gui: *
 core: abbrev attributesfile autocrlf bare bigfilethreshold checkroundtripencoding checkstat
-    commentchar commentstring commitgraph compression createobject deltabasecachelimit eol
-    excludesfile filemode filesreflocktimeout fsmonitorhookversion fsync fsyncmethod
-    fsyncobjectfiles hidedotfiles hookspath ignorecase ignorestat logallrefupdates longpaths
-    loosecompression maxtreedepth multipackindex notesref packedgitlimit packedgitwindowsize
-    packedrefstimeout precomposeunicode prefersymlinkrefs preloadindex protecthfs protectntfs
-    quotepath repositoryformatversion restrictinheritedhandles safecrlf sharedrepository
-    sparsecheckout sparsecheckoutcone splitindex symlinks trustctime untrackedcache usereplacerefs
-    warnambiguousrefs whitespace
+    commentchar commentstring commitgraph compression configwritelocktimeoutms deltabasecachelimit
+    eol excludesfile filemode fscache fsmonitorhookversion fsync fsyncmethod fsyncobjectfiles
+    hidedotfiles hookspath ignorecase ignorestat logallrefupdates longpaths loosecompression
+    multipackindex notesref packedgitlimit packedgitwindowsize precomposeunicode preloadindex
+    protecthfs protectntfs quotepath repositoryformatversion safecrlf sharedrepository splitindex
+    sparsecheckout sparsecheckoutcone symlinks trustctime untrackedcache warnambiguousrefs
+    whitespace
 credential: protectprotocol sanitizeprompt usehttppath username *.usehttppath *.username
 diff: algorithm autorefreshindex colormoved colormovedws context dirstat dstprefix ignoresubmodules
     indentheuristic interhunkcontext mnemonicprefix noprefix orderfile relative renamelimit renames
@@ -52,6 +51,8 @@ status: aheadbehind branch displaycommentprefix relativepaths renamelimit rename
 submodule: active alternateerrorstrategy alternatelocation fetchjobs propagatebranches recurse
     *.active *.branch *.fetchrecursesubmodules *.ignore *.path *.shallow *.url
 trailer: ifexists ifmissing separators where *.ifexists *.ifmissing *.key *.where
+uploadpack: allowanysha1inwant allowfilter allowreachablesha1inwant allowrefinwant
+    allowtipsha1inwant hiderefs
 """
 """Sections and their harmless settings; `*` is all of them, and `*.` any subsection. The settings
 of an included file are listed with those of the file that includes it."""
@@ -89,23 +90,24 @@ _OF_VALUE = {
     "submodule.*.update": "checkout|rebase|merge|none",
 }
 """Settings of which these values are harmless: git's own, and programs that its users install."""
-_OF_CHANGES = frozenset("""
-    branch.*.mergeoptions core.editor diff.guitool diff.tool difftool guitool imap init.templatedir
-    instaweb interactive.difffilter merge.*.driver merge.guitool merge.tool mergetool pull.octopus
-    pull.twohead sendemail sequence.editor submodule.*.update tar trailer
-""".split())  # fmt: skip
+_OF_CHANGES = frozenset((
+    "branch.*.mergeoptions", "core.editor", "diff.guitool", "diff.tool", "difftool", "guitool",
+    "imap", "init.templatedir", "instaweb", "interactive.difffilter", "merge.*.driver",
+    "merge.guitool", "merge.tool", "mergetool", "pull.octopus", "pull.twohead", "sendemail",
+    "sequence.editor", "submodule.*.update", "tar", "trailer",
+))  # fmt: skip
 """Settings and sections that git does not use where it only reads."""
-_OF_CONNECTIONS = frozenset("""
-    core.alternaterefscommand core.askpass core.gitproxy core.sshcommand credential http protocol
-    remote ssh url
-""".split())  # fmt: skip
+_OF_CONNECTIONS = frozenset((
+    "core.alternaterefscommand", "core.askpass", "core.gitproxy", "core.sshcommand", "credential",
+    "http", "protocol", "remote", "ssh", "url",
+))  # fmt: skip
 """The same, except that it gets missing objects of a partial clone so."""
 _FETCHING = ("remote.*.promisor", "remote.*.partialclonefilter", "extensions.partialclone")
 _LEADING = ("include.path", "core.hookspath")
 """Settings that lead to others, or to hooks: harmless where these are looked at too."""
-_NAMED = _OF_CHANGES | _OF_CONNECTIONS | _HARMLESS.keys() | frozenset("""
-    alias browser help hook includeif man pager sequence web
-""".split())  # fmt: skip
+_SECTIONS = _OF_CHANGES | _OF_CONNECTIONS | _HARMLESS.keys() | {
+    "alias", "browser", "help", "hook", "includeif", "man", "pager", "sequence", "web",
+}  # fmt: skip
 
 
 def _form(name: str) -> tuple[str, str]:
@@ -129,8 +131,13 @@ def is_harmless(name: str, value: str) -> bool:
 
 def names_program(name: str, value: str) -> bool:
     """Return whether a setting of git's, in any case, can make it start or trust something."""
-    section, form = _form(name)
-    return form in _LEADING or (section in _NAMED and not is_harmless(name, value))
+    _, form = _form(name)
+    return form in _LEADING or (is_of_git(name) and not is_harmless(name, value))
+
+
+def is_of_git(name: str, sections: Collection[str] = ()) -> bool:
+    """Return whether git reads a setting, and not only other programs; it names its `sections`."""
+    return _form(name)[0] in _SECTIONS.union(sections)
 
 
 def fetches_when_read(name: str) -> bool:

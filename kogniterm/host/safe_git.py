@@ -15,15 +15,16 @@ bring its own, but an unpacked archive can. Listing them runs nothing.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kogniterm.host.git_settings import fetches_when_read, runs_program
+from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
 from kogniterm.host.programs import find_program, host_environment
 from kogniterm.host.safe_files import working_folder
 from kogniterm.lazy_dataclasses import dataclass
@@ -145,8 +146,8 @@ _UNKNOWN = "?"
 _UNTOLD = "…"
 _USER = re.compile(r"^(https?://)[^/@]*@")
 _MOST_REPOSITORIES = 300
-_JUDGING_SECONDS = 5.0
-_OWN = ("local", "worktree")
+_JUDGING_SECONDS = 3.0
+_USERS_OWN = ("system", "global")
 _OURS = "command"
 """The scope of what `host_git` switches off."""
 _LINK = re.compile(rb"(?:\A|\0)160000 [^\t]*\t([^\0]+)")
@@ -176,14 +177,6 @@ class _Setting:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Repository:
-    top: Path
-    common: Path
-    """git's own folder, which other worktrees share."""
-    settings: tuple[_Setting, ...]
-
-
 class _UnknownSettingsError(Exception):
     """There is a repository whose settings git did not list."""
 
@@ -199,41 +192,122 @@ def started_by(
     settings: dict[str, None] = {}
     hooks: dict[str, None] = {}
     files: dict[str, None] = {}
-    until = time.monotonic() + _JUDGING_SECONDS
     try:
-        for entered in _repositories([_existing(folder) for folder in folders], until):
-            fetching = any(fetches_when_read(one.name) for one in entered.settings)
-            for one in entered.settings:
+        for top, common, listed in _repositories(folders):
+            fetching = any(fetches_when_read(one.name) for one in listed)
+            for one in listed:
                 if not _is_foreign(one, workspace, verbs):
                     continue
                 files[one.file] = None
                 if runs_program(
                     one.name, one.value, reading=reading, fetching=fetching, verbs=verbs
-                ):
+                ) and is_of_git(one.name, _sections() or (one.name.partition(".")[0],)):
                     settings[one.name] = None
-            hooks.update(dict.fromkeys(_hooks(entered)))
+            hooks.update(dict.fromkeys(_hooks(top, common, listed)))
     except (GitTooSlowError, _UnknownSettingsError):
         return Started((_UNKNOWN,))
     names = (name for name in hooks if not reading or name in _HOOKS_OF_READERS)
     return Started(tuple(settings), tuple(names), tuple(files))
 
 
-def _existing(folder: Path) -> Path:
-    """Return `folder`, or where it is missing the nearest one above it, of the same repository."""
-    return next((one for one in (folder, *folder.parents) if one.is_dir()), folder)
+@functools.cache
+def _sections() -> tuple[str, ...]:
+    """Return the sections of settings that git itself reads; none where it does not list them."""
+    told = host_git("/", "help", "--config-sections-for-completion")
+    return tuple((told or b"").decode().lower().split())
 
 
 def _is_foreign(setting: _Setting, workspace: str, verbs: frozenset[str]) -> bool:
     """Return whether a setting may be of somebody else than the user."""
-    if setting.scope in _OWN:
-        return True
+    if setting.scope not in _USERS_OWN:
+        return setting.scope != _OURS
     if (setting.name, setting.value) == ("diff.submodule", "diff"):
         return not _COMPARING.isdisjoint(verbs)
-    if setting.scope == _OURS:
-        return False
     file, home, written = map(os.path.realpath, (setting.file, Path.home(), workspace))
-    hidden = file.startswith(f"{home}/.") and f"{home}/".startswith(f"{written.rstrip('/')}/")
-    return file.startswith(f"{written.rstrip('/')}/") and not hidden
+    below = f"{written.rstrip('/')}/"
+    # A sandbox does not let commands write the hidden files of a home.
+    return file.startswith(below) and not (
+        f"{home}/".startswith(below) and file.startswith(f"{home}/.")
+    )
+
+
+def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequence[_Setting]]]:
+    """Yield the top, git's own folder and the settings of each repository that git enters.
+
+    These are the repositories of `folders` (or of what exists above them), and all submodules
+    below. Raises `GitTooSlowError` and `_UnknownSettingsError`.
+    """
+    until = time.monotonic() + _JUDGING_SECONDS
+    waiting = [next((a for a in (one, *one.parents) if a.is_dir()), one) for one in folders]
+    seen: dict[Path, set[Path]] = {}
+    for place in waiting:
+        inner = _one(place, "rev-parse", "--git-common-dir")
+        common = Path(place, inner).resolve()
+        top = Path(_one(place, "rev-parse", "--show-toplevel") or place)
+        if not inner and any(map(_may_be_repository, (place, *place.parents))):
+            raise _UnknownSettingsError
+        if not inner or top in seen.setdefault(common, set()):
+            continue
+        seen[common].add(top)
+        yield top, common, _listed(top, place)
+        staged = _told(top, "ls-files", "--stage", "-z")
+        linked = (top / os.fsdecode(name) for name in _LINK.findall(staged))
+        waiting += [one for one in linked if os.path.lexists(one / ".git")]
+        if len(waiting) > _MOST_REPOSITORIES or time.monotonic() > until:
+            raise _UnknownSettingsError
+    for module in (one for common in seen for one in _modules(common, until)):
+        for file in (module / "config", module / "config.worktree"):
+            if module not in seen and file.exists():
+                yield module, module, _listed(module, module, "--includes", "--file", str(file))
+
+
+def _may_be_repository(folder: Path) -> bool:
+    """Return whether another git than ours may take `folder` for a repository."""
+    parts = ("HEAD", "objects", "refs")
+    return os.path.lexists(folder / ".git") or all(os.path.lexists(folder / one) for one in parts)
+
+
+def _modules(inner: Path, until: float) -> Iterator[Path]:
+    """Yield git's own folders of submodules, which are in that of the repository around them."""
+    waiting = [inner / "modules"]
+    for folder in waiting:
+        if time.monotonic() > until:
+            raise _UnknownSettingsError
+        head = folder / "HEAD"
+        if head.is_file() or head.is_symlink() or (folder / "config").is_file():
+            yield folder.resolve()
+            waiting.append(folder / "modules")
+        elif folder.is_dir():
+            waiting += [one for one in folder.iterdir() if one.is_dir()]
+
+
+def _listed(top: Path, place: Path, *file: str) -> Sequence[_Setting]:
+    """Return all settings of the repository at `place`, or those of `--file NAME`."""
+    told = _told(place, "config", *file, "--list", "--show-scope", "--show-origin", "-z")
+    fields = iter(os.fsdecode(told).split("\0"))
+    found: list[_Setting] = []
+    for scope, origin, setting in zip(fields, fields, fields, strict=False):
+        name, _, value = setting.partition("\n")
+        path = os.path.realpath(named(top, origin.removeprefix("file:")))
+        found.append(_Setting("local" if file else scope, path, name, value))
+    return found
+
+
+def _hooks(top: Path, common: Path, listed: Sequence[_Setting]) -> Iterator[str]:
+    """Yield the hooks of a repository; those of a folder of the user's own choice are theirs."""
+    chosen = [one for one in listed if one.name == "core.hookspath" and one.scope != _OURS][-1:]
+    place = named(top, chosen[0].value) if chosen else common / "hooks"
+    # A relative folder of the user's own choice is one in every repository.
+    if chosen and chosen[0].scope in _USERS_OWN and chosen[0].value.startswith(("/", "~")):
+        return
+    try:
+        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        mode = _mode(Path(entry.path))
+        if stat.S_ISREG(mode) and mode & 0o111 and not entry.name.endswith(".sample"):
+            yield entry.name
 
 
 def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
@@ -252,99 +326,15 @@ def remote_addresses(folder: Path, remote: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_USER.sub(r"\1", address) for address in found))
 
 
-def _repositories(waiting: list[Path], until: float) -> Iterator[_Repository]:
-    """Yield the repositories that git enters from these folders: theirs, and submodules below.
-
-    Raises `GitTooSlowError` after `until`, and `_UnknownSettingsError`.
-    """
-    seen: dict[Path, set[Path]] = {}
-    for place in waiting:
-        inner = _one(place, "rev-parse", "--git-common-dir", until=until)
-        if not inner:
-            if any(map(_may_be_repository, (place, *place.parents))):
-                raise _UnknownSettingsError
-            continue
-        common = Path(place, inner).resolve()
-        top = Path(_one(place, "rev-parse", "--show-toplevel", until=until) or place)
-        if top in seen.setdefault(common, set()):
-            continue
-        seen[common].add(top)
-        yield _Repository(top, common, _listed(top, place, until=until))
-        staged = host_git(top, "ls-files", "--stage", "-z", seconds=until - time.monotonic())
-        if staged is None or len(waiting) > _MOST_REPOSITORIES:
-            raise _UnknownSettingsError
-        linked = (top / os.fsdecode(name) for name in _LINK.findall(staged))
-        waiting += [one for one in linked if os.path.lexists(one / ".git")]
-    for common in tuple(seen):
-        for module in _modules(common, until):
-            files = [module / name for name in ("config", "config.worktree")]
-            for file in files if module not in seen else ():
-                if file.exists():
-                    found = _listed(module, module, "--includes", "--file", str(file), until=until)
-                    yield _Repository(module, module, found)
-
-
-def _may_be_repository(folder: Path) -> bool:
-    """Return whether another git than ours may take `folder` for a repository."""
-    parts = ("HEAD", "objects", "refs")
-    return os.path.lexists(folder / ".git") or all(os.path.lexists(folder / one) for one in parts)
-
-
-def _modules(inner: Path, until: float) -> Iterator[Path]:
-    """Yield git's own folders of submodules, which are in that of the repository around them."""
-    waiting = [inner / "modules"]
-    for folder in waiting:
-        if time.monotonic() > until:
-            raise GitTooSlowError(str(folder))
-        head = folder / "HEAD"
-        if head.is_file() or head.is_symlink() or (folder / "config").is_file():
-            yield folder.resolve()
-            waiting.append(folder / "modules")
-        elif folder.is_dir():
-            waiting += [one for one in folder.iterdir() if one.is_dir()]
-
-
-def _listed(top: Path, place: Path, *file: str, until: float) -> tuple[_Setting, ...]:
-    """Return all settings of the repository at `place`, or those of `--file NAME`."""
-    listing = ("config", *file, "--list", "--show-scope", "--show-origin", "-z")
-    told = host_git(place, *listing, seconds=until - time.monotonic())
+def _told(folder: Path, *arguments: str) -> bytes:
+    """Return what git prints. Raises `GitTooSlowError`, and `_UnknownSettingsError` if it fails."""
+    told = host_git(folder, *arguments, seconds=_JUDGING_SECONDS)
     if told is None:
         raise _UnknownSettingsError
-    fields = iter(os.fsdecode(told).split("\0"))
-    found: list[_Setting] = []
-    for scope, origin, setting in zip(fields, fields, fields, strict=False):
-        name, _, value = setting.partition("\n")
-        kind, _, origin_file = origin.partition(":")
-        path = os.path.realpath(named(top, origin_file)) if kind == "file" else ""
-        found.append(_Setting(_OWN[0] if file else scope, path, name, value))
-    return tuple(found)
+    return told
 
 
-def _hooks(entered: _Repository) -> Iterator[str]:
-    """Yield the hooks of a repository; those of a folder of the user's own choice are theirs."""
-    chosen = [one for one in entered.settings if one.name == "core.hookspath"]
-    chosen = [one for one in chosen if one.scope != _OURS]
-    place = entered.common / "hooks"
-    if chosen:
-        # A relative folder of the user's own choice is one in every repository.
-        if chosen[-1].scope not in _OWN and chosen[-1].value.startswith(("/", "~")):
-            return
-        place = named(entered.top, chosen[-1].value)
-    try:
-        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if not entry.name.endswith(".sample") and _is_program(entry.path):
-            yield entry.name
-
-
-def _is_program(file: str) -> bool:
-    mode = _mode(Path(file))
-    return stat.S_ISREG(mode) and bool(mode & 0o111)
-
-
-def _one(folder: Path, *arguments: str, until: float | None = None) -> str:
-    """Return the one line that git prints, or nothing."""
-    seconds = SECONDS if until is None else until - time.monotonic()
-    return os.fsdecode(host_git(folder, *arguments, seconds=seconds) or b"").removesuffix("\n")
+def _one(folder: Path, *arguments: str) -> str:
+    """Return the one line that git prints, or nothing. Raises `GitTooSlowError`."""
+    told = host_git(folder, *arguments, seconds=_JUDGING_SECONDS)
+    return os.fsdecode(told or b"").removesuffix("\n")

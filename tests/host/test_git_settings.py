@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -13,7 +14,9 @@ import pytest
 
 from kogniterm.approval import Circumstances, RuleSet
 from kogniterm.execution.shell.shell_state import PROPOSED
+from kogniterm.host.git_settings import is_harmless
 from kogniterm.host.programs import SYSTEM_PATH
+from kogniterm.host.safe_git import GitTooSlowError, host_git
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.types import ActionRequest
@@ -130,17 +133,20 @@ class Attacked:
             os.close(theirs)
         return self.canary.exists()
 
+    def policy(self) -> PolicyService:
+        """Return a policy that allows everything that only reads."""
+        unasked = Circumstances(safe_unasked=True)
+        return PolicyService(str(self.workspace), SandboxService(None), unasked, RuleSet(()), float)
+
     def is_asked(self, command: str) -> bool:
         """Return whether `command` is asked about where everything that only reads is allowed."""
-        policy = PolicyService(
-            str(self.workspace), SandboxService(None), Circumstances(safe_unasked=True),
-            RuleSet(()), float,
-        )  # fmt: skip
+        policy = self.policy()
         request = ActionRequest("a1", "c1", "execute_command", command)
         report = policy.assess(request, str(self.workspace))
         found = policy.judge(request, report, modes_of("manual"), str(self.workspace))
         assert not self.canary.exists()
-        return found.kind == "ask" and report.label != "safe_readonly"
+        assert (found.kind == "ask") == (report.label != "safe_readonly")
+        return found.kind == "ask"
 
 
 @pytest.fixture
@@ -169,10 +175,9 @@ SETTINGS: list[tuple[str, Mapping[str, str]]] = [
     ("git log -p", {"diff.ev.textconv": EVIL}),
     ("git stash list; git show HEAD^", {"diff.ev.textconv": EVIL}),
     ("git blame a.txt", {"diff.ev.textconv": EVIL}),
-    ("git status", {"filter.ev.clean": EVIL}),
+    ("git diff", {"filter.ev.clean": EVIL}),
     ("git diff --stat", {"filter.ev.process": EVIL}),
     ("git log --remerge-diff", REMERGED),
-    ("git log -1 --remerge-d", REMERGED),
     ("git show --remerge-diff", REMERGED),
     ("git show --diff-merges=remerge", REMERGED),
     ("git log -p --diff-merges=r", REMERGED),
@@ -190,7 +195,7 @@ SETTINGS: list[tuple[str, Mapping[str, str]]] = [
     ("git -h log", MAN),
     ("git log --help", WEB | {"help.browser": "x", "browser.x.cmd": EVIL}),
     ("git log --help", WEB | {"web.browser": "x", "browser.x.cmd": EVIL}),
-    ("git bisect start >&-; git bisect view st", {"alias.st": f"!{EVIL}"}),
+    ("git ST", {"alias.st": f"!{EVIL}"}),
 ]
 FETCHING: list[tuple[str, Mapping[str, str]]] = [
     (MISSING, EXT),
@@ -308,7 +313,7 @@ def included_by_condition(attacked: Attacked) -> None:
 
 
 def included_by_the_user(attacked: Attacked) -> None:
-    """The user's own settings include a file that commands can write."""
+    """Have the user's own settings include a file that commands can write."""
     (attacked.workspace / "more").write_text(attacked.monitor)
     own = attacked.place / "home" / ".gitconfig"
     own.write_text(f"[include]\n\tpath = {attacked.workspace}/more\n")
@@ -346,7 +351,7 @@ def hooks_of_a_submodule(attacked: Attacked) -> None:
 
 
 def removed_submodule(attacked: Attacked) -> None:
-    """A submodule of an earlier commit, with text converters; the user shows such changes."""
+    """Keep a submodule of an earlier commit, with a text converter; the user shows such changes."""
     folder = attacked.link(attacked.workspace, "lib")
     git(folder, "init", "-q")
     (folder / ".gitattributes").write_text("* diff=ev\n")
@@ -359,6 +364,34 @@ def removed_submodule(attacked: Attacked) -> None:
     git(attacked.workspace, "commit", "-q", "-m", "no lib")
     own = attacked.place / "home" / ".gitconfig"
     own.write_text("[diff]\n\tsubmodule = diff\n")
+
+
+def bisecting(attacked: Attacked) -> None:
+    git(attacked.workspace, "checkout", "-q", ".")
+    git(attacked.workspace, "bisect", "start", "HEAD", "HEAD^")
+    add_settings(attacked.workspace, {"alias.st": f"!{EVIL}"}, attacked.evil)
+
+
+def symbolic_head(attacked: Attacked) -> None:
+    linked_submodule(attacked)
+    head = attacked.workspace / "store" / "HEAD"
+    head.unlink()
+    head.symlink_to("refs/heads/none")
+
+
+def itself(attacked: Attacked) -> None:
+    """Have the repository of the workspace run the program, and one in it not."""
+    git(attacked.workspace, "init", "-q", "ok")
+    git(attacked.workspace, "config", "core.fsmonitor", attacked.evil)
+
+
+def nested(attacked: Attacked) -> None:
+    """Have a repository in the workspace run the program that is no submodule."""
+    folder = attacked.workspace / "lib" / "sub"
+    folder.mkdir(parents=True)
+    git(attacked.workspace / "lib", "init", "-q")
+    git(attacked.workspace / "lib", "config", "core.fsmonitor", attacked.evil)
+    (attacked.workspace / "link").symlink_to("lib/sub")
 
 
 PLACES: list[tuple[str, Callable[[Attacked], None]]] = [
@@ -381,6 +414,36 @@ PLACES: list[tuple[str, Callable[[Attacked], None]]] = [
     ("git --bare show HEAD^", folder_that_is_a_repository),
     ("env -u GIT_OPTIONAL_LOCKS git status", hooks_of_a_submodule),
     ("git log -p", removed_submodule),
+    ("git bisect view st", bisecting),
+    ("git status", symbolic_head),
+    *(
+        (command, itself)
+        for command in (
+            "mkdir x && cd x && git status",
+            "cd nowhere/../ok; git status",
+            "cd ok ok; git status",
+            "cd ok & git status",
+            "false && cd ok; git status",
+            "[ -d none ] && cd ok; git status",
+            "pushd -n ok; git status",
+            "cd ok < none; git status",
+        )
+    ),
+    *(
+        (command, nested)
+        for command in (
+            "cd lib && git status",
+            "cd nowhere; cd lib; git status",
+            "find . -execdir git status \\;",
+            "git -C link/.. status",
+            "cd link && git -C .. status",
+            "cd -P link/..; git status",
+            "env -C link/.. git status",
+            "echo lib status | xargs git -C",
+            "printf 'lib\\0status' | xargs -0 git -C",
+            "echo -e 'lib\\cx' | xargs -I% git -C % status",
+        )
+    ),
 ]
 
 
@@ -391,3 +454,109 @@ def test_a_repository_that_runs_a_program(
     make(attacked)
     assert attacked.is_asked(command)
     assert attacked.runs(command)
+
+
+# --- what cannot be listed, and what is harmless -------------------------------------------------
+
+
+def test_a_pipe_in_place_of_settings_is_not_waited_for(attacked: Attacked) -> None:
+    config = attacked.workspace / ".git" / "config"
+    config.unlink()
+    os.mkfifo(config)
+    assert attacked.is_asked("git status; git push")
+    assert host_git_is_too_slow(attacked.workspace)
+
+
+def host_git_is_too_slow(folder: Path) -> bool:
+    """Return whether git is not run because it would wait, although it may for a day."""
+    with pytest.raises(GitTooSlowError):
+        host_git(folder, "config", "--list", seconds=86400)
+    return True
+
+
+def test_a_repository_that_only_another_git_reads_is_asked_about(attacked: Attacked) -> None:
+    settings = {"core.repositoryformatversion": "1", "extensions.ofLaterVersions": "1"}
+    add_settings(attacked.workspace, settings, "")
+    assert attacked.is_asked("git status")
+
+
+def test_more_submodules_than_are_looked_at_are_asked_about(attacked: Attacked) -> None:
+    head = git(attacked.workspace, "rev-parse", "HEAD")
+    lines = [f"160000 {head}\tlib{number}\n" for number in range(301)]
+    for number in range(301):
+        (attacked.workspace / f"lib{number}" / ".git").mkdir(parents=True)
+    git(attacked.workspace, "update-index", "--add", "--index-info", data="".join(lines))
+    assert attacked.is_asked("git status")
+
+
+def test_the_files_of_the_settings_decide_what_runs(attacked: Attacked) -> None:
+    linked_submodule(attacked)
+    included(attacked)
+    policy = attacked.policy()
+    request = ActionRequest("a1", "c1", "execute_command", "git status")
+    report = policy.assess(request, str(attacked.workspace))
+    assert {".git/config", "store/config", "more"} <= set(report.deciding)
+    states = policy.file_states(request, report)
+    (attacked.workspace / "more").write_text("")
+    assert policy.changed_file(states) == "more"
+
+
+REPOSITORIES = re.split(
+    r"^--- ", (Path(__file__).parent / "repository_settings.txt").read_text(), flags=re.M
+)[1:]
+EVERYDAY = (
+    "git status; git log --oneline -5; git log -p; git diff --stat HEAD; git show HEAD; "
+    "git branch -vv; git blame a.txt; git grep -n x; git stash list; git describe --always"
+)
+
+
+@pytest.mark.parametrize("text", REPOSITORIES, ids=lambda text: text.partition("\n")[0])
+def test_reading_an_ordinary_repository_is_not_asked_about(attacked: Attacked, text: str) -> None:
+    place = f"{attacked.place.name}/ws"
+    with (attacked.workspace / ".git" / "config").open("a") as file:
+        file.write(text.partition("\n")[2].replace("WORKSPACE", place))
+    assert not attacked.is_asked(EVERYDAY)
+
+
+def test_an_ordinary_clone_with_submodules_and_worktrees(attacked: Attacked) -> None:
+    for name in ("one", "two"):
+        add = ("submodule", "--quiet", "add", str(attacked.workspace), f"vendor/{name}")
+        git(attacked.workspace, "-c", "protocol.file.allow=always", *add)
+    git(attacked.workspace, "commit", "-qm", "submodules")
+    git(attacked.workspace, "worktree", "add", "-q", "other")
+    git(attacked.workspace, "sparse-checkout", "set", "vendor")
+    clone = ("clone", "-q", "--filter=blob:none", f"file://{attacked.workspace}", "part")
+    git(attacked.workspace, *clone)
+    assert not attacked.is_asked(EVERYDAY)
+    assert not attacked.is_asked(f"cd vendor/one && {EVERYDAY}")
+    assert not attacked.is_asked(f"cd other; {EVERYDAY}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "harmless"),
+    [
+        ("lfs.extension.x.clean", "evil %f", False),
+        ("filter.lfs.clean", "git-lfs clean -- %f; evil", False),
+        ("filter.lfs.clean", "git-lfs clean -- %f\nevil", False),
+        ("filter.lfs.process", "./git-lfs filter-process", False),
+        ("Core.Pager", "less -oevil", False),
+        ("core.pager", "less -FRX", True),
+        ("core.fsmonitor", "vi", False),
+        ("remote.x.url", "ext::evil", False),
+        ("remote.x.url", "evil::https://host/x", False),
+        ("remote.x.url", "https://host:8443/x.git", True),
+        ("remote.a.b.url", "git@host:a/b.git", True),
+        ("remote.x.vcs", "evil", False),
+        ("gc.recentObjectsHook", "evil", False),
+        ("hook.x.command", "evil", False),
+        ("merge.x.driver", "true ./evil", False),
+        ("branch.x.mergeOptions", "-s evil", False),
+        ("branch.x.anything", "evil", True),
+        ("core.ofALaterGit", "1", False),
+        ("diff.x.ofALaterGit", "1", False),
+        ("gpg.ssh.defaultKeyCommand", "evil", False),
+        ("uploadpack.packObjectsHook", "evil", False),
+    ],
+)
+def test_which_settings_are_harmless(name: str, value: str, harmless: bool) -> None:
+    assert is_harmless(name, value) == harmless

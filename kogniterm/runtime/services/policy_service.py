@@ -397,7 +397,8 @@ class PolicyService:
             inside = self.values_inside or self.values
             self.values_inside = self._values_after(command, inside, result)
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
-        if any(argv[0] in _EXPORTING for argv in ran.programs):
+        sets = [argv[0] for argv in ran.programs]
+        if any(name in _EXPORTING for name in sets) or all(name.endswith("=…") for name in sets):
             self.git_variable = next(_git_variables(ran), self.git_variable)
         return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
 
@@ -762,5 +763,5 @@ def _git_variables(report: RiskReport) -> Iterator[str]:
     """Yield the variables that git obeys and the command sets."""
     for argv in report.programs:
         name, steers, _ = argv[0].partition("=…")
-        if steers and name.startswith("GIT_"):
+        if steers and (name.startswith("GIT_") or name in ("HOME", "XDG_CONFIG_HOME")):
             yield name
