@@ -66,7 +66,7 @@ _SWITCH = "true|false|yes|no|on|off|[0-9]+|"
 _PAGER = r"cat|more|delta|less(?: -[FRSXMiQ]+)*|" + _SWITCH
 _EDITOR = "vi|vim|nvim|nano|emacs|true|false|:|code --wait"
 _HELPER = r"(?:store|cache(?: --timeout[= ]\d+)?|libsecret|osxkeychain|manager)?"
-_ADDRESS = r"(?:https?|ssh|git)://[^\s:]+(?::[\d/][^\s:]*)?|(?:[\w.+-]+@)?[\w.-]+:(?!:)[\w./~+-]+"
+_ADDRESS = r"(?:https?|ssh|git)://[^\s/]+(?:/\S*)?|(?:[\w.+-]+@)?[\w.-]+:(?!:)[\w./~+-]+"
 _CRYPT = '|"?(?:/usr/bin/|/usr/local/bin/)?git-crypt"? '
 _OF_VALUE = {
     "core.editor": _EDITOR,

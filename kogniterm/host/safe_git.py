@@ -223,12 +223,10 @@ def _is_foreign(setting: _Setting, workspace: str, verbs: frozenset[str]) -> boo
         return setting.scope != _OURS
     if (setting.name, setting.value) == ("diff.submodule", "diff"):
         return not _COMPARING.isdisjoint(verbs)
-    file, home, written = map(os.path.realpath, (setting.file, Path.home(), workspace))
-    below = f"{written.rstrip('/')}/"
+    home, below = os.path.realpath(Path.home()), f"{os.path.realpath(workspace).rstrip('/')}/"
     # A sandbox does not let commands write the hidden files of a home.
-    return file.startswith(below) and not (
-        f"{home}/".startswith(below) and file.startswith(f"{home}/.")
-    )
+    hidden = f"{home}/".startswith(below) and setting.file.startswith(f"{home}/.")
+    return setting.file.startswith(below) and not hidden
 
 
 def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequence[_Setting]]]:

@@ -55,7 +55,7 @@ def _config_reads(parsed: Parsed, first: str) -> bool:
 
 
 _REFLOG_READS = re.compile(r"(?:show|list|exists|HEAD|.*[@/^~].*)?")
-"""What `git reflog` only reads: these subcommands, and a revision in place of one."""
+"""Subcommands of `git reflog` that only read, or a revision in place of one."""
 
 
 _READS: Mapping[str, _Form] = {
