@@ -236,7 +236,8 @@ def _repositories(folders: Iterable[Path]) -> Iterator[tuple[Path, Path, Sequenc
     below. Raises `GitTooSlowError` and `_UnknownSettingsError`.
     """
     until = time.monotonic() + _JUDGING_SECONDS
-    waiting = [next((a for a in (one, *one.parents) if a.is_dir()), one) for one in folders]
+    existing = (next((a for a in (one, *one.parents) if a.is_dir()), one) for one in folders)
+    waiting = list(dict.fromkeys(existing))
     seen: dict[Path, set[Path]] = {}
     for place in waiting:
         inner = _one(place, "rev-parse", "--git-common-dir")

@@ -125,7 +125,7 @@ def _apply(call: Call, action: str, option: Option) -> None:
     elif action == "danger":
         call.danger("Option {option} of {program} destroys data.", option=name)
     elif action in {"ask", "code", "warn"}:
-        call.ask("Option {option} of {program} does more than read.", option=name)
+        call.ask("Option {option} of {program} may do more than read.", option=name)
 
 
 # --- operands -----------------------------------------------------------------------------------
