@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -123,14 +124,15 @@ class Attacked:
         ours, theirs = pty.openpty()
         home = str(self.place / "home")
         env = {"PATH": SYSTEM_PATH, "HOME": home, **PROPOSED, **variables}
-        try:
-            subprocess.run(
-                ["bash", "-c", command], cwd=self.workspace, env=env, check=False,
-                stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
-            )  # fmt: skip
-        finally:
-            os.close(ours)
+        with subprocess.Popen(
+            ["bash", "-c", command], cwd=self.workspace, env=env, stdin=subprocess.DEVNULL,
+            stdout=theirs, stderr=theirs,
+        ):  # fmt: skip
             os.close(theirs)
+            with suppress(OSError):  # EIO at its end
+                while os.read(ours, 4096):
+                    pass
+        os.close(ours)
         return self.canary.exists()
 
     def policy(self) -> PolicyService:
