@@ -408,18 +408,19 @@ async def test_a_check_counts_only_in_the_shell_that_it_was_written_for(
 async def test_the_end_of_a_job_is_reported_and_verifies_no_step(make_flow: MakeFlow) -> None:
     flow = make_flow("""
 replies:
-  - plan: {goal: Test it, steps: [{id: s1, what: Test}]}
+  - plan: {goal: Test it, steps: [{id: s1, what: Start}, {id: s2, what: Test}]}
   - run: "(read line < gate; ./pytest) &"
   - run: "echo go > gate"
-  - calls: [{tool: jobs, arguments: {action: wait, id: j1}}]
   - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - calls: [{tool: jobs, arguments: {action: wait, id: j1}}]
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
   - {text: "Verified: all tests passed.", repeat: forever}
 """)
     failing_tests(flow)
     os.mkfifo(flow.folder / "gate")
     answer = await flow.run()
     assert any(text.startswith("j1 ended, exit 1: ") for text in flow.shown)
-    assert (answer.stop, answer.verified) == ("not_done", ())
+    assert (answer.stop, answer.verified) == ("not_done", ("s1 Start: echo go > gate (exit 0)",))
 
 
 async def test_printed_words_match_no_pattern(make_flow: MakeFlow) -> None:

@@ -286,7 +286,6 @@ def composed(random: Random, depth: int) -> str:
 
 
 def test_no_composed_command_is_evidence_although_a_program_failed(tmp_path: Path) -> None:
-    """Of 3,000 commands composed like these, 766 hid a failure; none was taken for evidence."""
     random, hidden, evident = Random(7), 0, 0
     with programs(tmp_path) as executor:
         for _ in range(80):
