@@ -230,7 +230,7 @@ class Runner:
         With `can_ask` the user can be asked, where the sandbox stopped it.
         """
         journal, sink, request = self.journal, io.sink, run.request
-        result = self._redact_result(with_exit_facts(run.decision.command, result))
+        result = self._redact_result(result)
         ask = can_ask and request.refusal is None
         after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
         count.add_command(result)
@@ -339,7 +339,7 @@ class Runner:
             # In place of the output, the screens show why there is none.
             io.sink(events.CommandOutput(run.request.id, f"{error}\n".encode("utf-8", "replace")))
         watcher.flush()
-        return result
+        return with_exit_facts(command, result)
 
     def _tell_that_nothing_ran(self, result: CommandResult, sink: EventSink) -> None:
         if self.answered_from is not None and result.ended != "not_started":
