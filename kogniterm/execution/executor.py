@@ -50,7 +50,14 @@ from kogniterm.host.safe_files import umask
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.storage.folders import private_folder
-from kogniterm.types import CommandResult, Job, Keystrokes, LeftRunning, PipeStatus
+from kogniterm.types import (
+    CommandResult,
+    Job,
+    Keystrokes,
+    LeftRunning,
+    PipeStatus,
+    ShellChange,
+)
 
 if TYPE_CHECKING:  # a sandbox is made by the caller, or not at all
     from kogniterm.execution.sandbox.confinement import Sandbox
@@ -80,6 +87,8 @@ _OUT_OF_REACH = (
 _BESIDE = (
     "It ran beside other commands, so what it changed in the shell is not carried over: {names}."
 )
+_ONLY_FOLDER = "Of this command only the folder is carried over, not what else it set: {names}."
+_APPLIED = "Set without a process, for commands in the sandbox."
 _TOO_LARGE = (
     "The shell's state is incomplete or too large: what this command changed in variables or "
     "folder is not carried over."
@@ -99,6 +108,7 @@ class Lane:
     descriptors: Descriptors
     sandbox: Sandbox | None = None
     alone: bool = False
+    keeps_state: bool = True
     left: ShellState | None = None
 
     def run(
@@ -153,6 +163,8 @@ class CommandExecutor:
         self._input_wait = input_wait
         self._limits = limits or OutputLimits()
         self.sandbox = sandbox
+        self.literal: tuple[str, Sequence[ShellChange]] | None = None
+        """The next command, if it changes the shell of sandboxed ones without a process."""
         self._private = PrivateFolder(workspace)
         self._descriptors = Descriptors(
             self._private.asked, self._private.answers, str(self._private.path)
@@ -206,6 +218,7 @@ class CommandExecutor:
         terminal: Terminal | None = None,
         on_wait: Literal["stop", "detach"] = "stop",
         interactive: bool = False,
+        keep_state: bool = True,
     ) -> CommandResult:
         """Run `command`; see `protocols.Executor.run`.
 
@@ -216,6 +229,9 @@ class CommandExecutor:
         `env` holds for this command alone. A command that waits for input nobody is going to
         send is stopped after the executor's `input_wait`, or becomes a job at once with
         `on_wait="detach"`.
+
+        Without `keep_state`, and in a sandbox that only reads, of what the command leaves in the
+        shell only its folder and its exit status are carried over; it gets no open descriptors.
         """
         _check_text(command)
         with self._turn:
@@ -228,9 +244,19 @@ class CommandExecutor:
                 terminal,
                 interactive,
             )
-            lane = self._lane(self._descriptors, alone=True)
-            lane.sandbox = self.sandbox
+            (text, changes), self.literal = self.literal or ("", ()), None
+            if changes and text == command and self.sandbox is not None:
+                return self._apply(changes, command)
+            box = self.sandbox
+            keeps = keep_state and not (box is not None and box.reads_only)
+            descriptors = self._descriptors if keeps else self._descriptors.apart()
+            lane = self._lane(descriptors, alone=True)
+            lane.sandbox, lane.keeps_state = box, keeps
             return self._run(lane, command, cwd, env or {}, options)
+
+    def can_apply(self, changes: Sequence[ShellChange]) -> bool:
+        """Return whether `changes` to the shell of sandboxed commands need no process now."""
+        return restore.changed(self._lineages.state(wrapped=True), changes) is not None
 
     def prepare(self) -> None:
         """Have a leader made for the next command, and return at once.
@@ -294,6 +320,26 @@ class CommandExecutor:
             with self._guard:
                 self._lanes_used -= 1
 
+    def _apply(self, changes: Sequence[ShellChange], command: str) -> CommandResult:
+        """Change the shell of sandboxed commands as `command` says."""
+        self._lane(self._descriptors, alone=True)
+        left, notes = restore.changed(self._lineages.state(wrapped=True), changes), [_APPLIED]
+        if left is None:
+            raise ExecutionError("The shell has changed since the command was checked.")
+        self._take_over(left, notes, wrapped=True)
+        return CommandResult(
+            command, "exited", 0, "", 0.0, self.cwd, jobs=self.jobs(), notes=tuple(notes)
+        )
+
+    def _state_for(self, lane: Lane) -> ShellState:
+        """Return the state that the shell of a lane starts from.
+
+        Where the machine's processes are seen, nothing that a sandboxed command left may run.
+        """
+        box = lane.sandbox
+        machine = box is not None and box.access == "tables"
+        return self._lineages.state(wrapped=box is not None, from_outside=machine)
+
     def _lane(self, descriptors: Descriptors, *, alone: bool) -> Lane:
         if self._closed:
             raise ExecutionError("The executor is closed.")
@@ -316,7 +362,8 @@ class CommandExecutor:
             order = self._order(command, files, start, overlay, options, lane)
             private_folder(self._outputs)
             keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
-            lane.descriptors.begin(wrapped=start.wrapped or not lane.alone)
+            taken = lane.alone and lane.keeps_state
+            lane.descriptors.begin(wrapped=start.wrapped or not taken)
             with self._guard:  # an order given from its first moment on reaches the command
                 launched = self._launcher.launch(order)
                 running = self._driven(launched, keeper, options, lane.descriptors)
@@ -333,7 +380,7 @@ class CommandExecutor:
             notes = start.notes + running.notes + emulation.not_carried(command)
             if start.wrapped and jobs and emulation.mentions_processes(command):
                 notes.append(_OUT_OF_REACH)
-            before = self._lineages.state(wrapped=start.wrapped)
+            before = self._state_for(lane)
             missing = self._carry(lane, files, overlay, ending, notes, start)
         result = command_result(
             command,
@@ -375,39 +422,40 @@ class CommandExecutor:
         notes: list[str],
         start: Start,
     ) -> tuple[str, ...]:
-        """Carry the state that a command left; returns what it lacked of the sandbox."""
-        if not lane.alone:
-            self._note_state(lane, files, overlay, ending, notes)
-            return ()
-        complete, missing = self._take_state(lane, files, overlay, ending, notes, start)
-        if not complete:
-            notes += lane.descriptors.lost()
-        elif not (start.wrapped or lane.descriptors.taken):
-            lane.descriptors.close()  # the shell had none any more
-        return missing
+        """Carry the state that a command left, the last one if it left none.
 
-    def _note_state(
-        self,
-        lane: Lane,
-        files: ShellFiles,
-        overlay: Mapping[bytes, bytes],
-        ending: Ending,
-        notes: list[str],
-    ) -> None:
-        """Keep the state that a lane's shell left, and note what of it is not carried over."""
-        dump = files.left()
-        before = self._lineages.state(wrapped=lane.sandbox is not None)
-        left = None if dump is None else capture.read_dump(dump, before, overlay)
+        Of one that runs beside others it is only kept in the lane. Returns what it lacked that
+        sandboxed commands changed.
+        """
+        dump, before = files.left(), self._state_for(lane)
+        found = None if dump is None else capture.read_dump(dump, before, overlay)
+        left = found
         if left is None:
-            left = before.without_dump(
-                0 if ending.status is None else exit_code(ending.status), before.cwd
-            )
+            status = 0 if ending.status is None else exit_code(ending.status)
+            folder = start.inside or start.folder
+            left = before.without_dump(status, folder if lane.alone else before.cwd)
+            if ending.ended == "exited" and lane.alone:
+                notes.append(
+                    _NOT_LEFT if dump is None else _TOO_LARGE if start.wrapped else _LEFT_IN_PART
+                )
+        kept = left
+        if not (lane.alone and lane.keeps_state):
+            kept = self._lineages.state(wrapped=start.wrapped).with_folder_of(left)
+            was = replace(before, cwd=left.cwd) if lane.alone else before
+            told = _ONLY_FOLDER if lane.alone else _BESIDE
+            if names := changed_names(was, left):
+                notes.append(told.format(names=", ".join(names)))
         lane.left = left
-        names = changed_names(before, left)
-        if names:
-            notes.append(_BESIDE.format(names=", ".join(names)))
+        missing: tuple[str, ...] = ()
+        if lane.alone:
+            missing = self._take_over(kept, notes, wrapped=start.wrapped)
+            if found is None:
+                notes += lane.descriptors.lost()
+            elif not (start.wrapped or lane.descriptors.taken):
+                lane.descriptors.close()  # the shell had none any more
         if not ending.left_running:
             files.tidy()
+        return missing
 
     def _driven(
         self,
@@ -478,7 +526,7 @@ class CommandExecutor:
         options: RunOptions,
         lane: Lane,
     ) -> Order:
-        state = self._lineages.state(wrapped=start.wrapped)
+        state = self._state_for(lane)
         # A sandbox's own programs must not run with what a command has exported.
         variables = {**state.variables, **overlay}
         inherited = {} if start.wrapped else restore.inheritable(variables)
@@ -518,36 +566,6 @@ class CommandExecutor:
             real=start.real,
             handed=files.descriptors if isinstance(files, SealedFiles) else None,
         )
-
-    def _take_state(
-        self,
-        lane: Lane,
-        files: ShellFiles,
-        overlay: Mapping[bytes, bytes],
-        ending: Ending,
-        notes: list[str],
-        start: Start,
-    ) -> tuple[bool, tuple[str, ...]]:
-        """Take over the state that the command's shell left; without one, keep the last.
-
-        Returns whether there was one, and what it lacked that sandboxed commands changed.
-        """
-        dump = files.left()
-        before = self._lineages.state(wrapped=start.wrapped)
-        left = None if dump is None else capture.read_dump(dump, before, overlay)
-        complete = left is not None
-        if left is None:
-            status = 0 if ending.status is None else exit_code(ending.status)
-            left = before.without_dump(status, start.inside or start.folder)
-            if ending.ended == "exited":
-                notes.append(
-                    _NOT_LEFT if dump is None else _TOO_LARGE if start.wrapped else _LEFT_IN_PART
-                )
-        lane.left = left
-        missing = self._take_over(left, notes, wrapped=start.wrapped)
-        if not ending.left_running:
-            files.tidy()
-        return complete, missing
 
     def _take_over(self, left: ShellState, notes: list[str], *, wrapped: bool) -> tuple[str, ...]:
         """Let the next commands go on from `left`; returns what this one lacked of the sandbox."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.images import Image
@@ -224,6 +224,17 @@ class RiskReport:
     programs: tuple[tuple[str, ...], ...] = ()
     deciding: tuple[str, ...] = ()
     git_calls: tuple[GitCall, ...] = ()
+
+
+class ShellChange(NamedTuple):
+    """A change of the shell's state: a variable's value, a function's text, `-` for an option on.
+
+    A variable without a value is only exported.
+    """
+
+    kind: Literal["set", "export", "option", "function"]
+    name: str
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

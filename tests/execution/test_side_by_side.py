@@ -200,3 +200,12 @@ def test_sandboxed_lanes_run_at_once_and_leave_their_status_inside(kind: Sandbox
             assert executor.run("echo $?").text == "4"
             executor.sandbox = None
             assert executor.run("echo $?").text == "0"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sandboxed_command_leaves_a_plain_shell_plain(kind: SandboxKind) -> None:
+    with outside_tmp() as place:
+        box = sandbox_round(kind, place, place)
+        with open_executor("/var/tmp", sandbox=box, workspace=place) as executor:
+            executor.run("true", timeout=PATIENCE)
+            assert executor.has_plain_shell

@@ -125,7 +125,7 @@ async def test_a_command_that_is_misled_says_so_and_is_asked_about_again(
 async def test_refusals_are_recognised(make_flow: MakeFlow, kind: str, command: str) -> None:
     flow = make_flow(script(command), sandbox=kind)
     await flow.run()
-    assert "the user will be asked to let it run outside" in told(flow)[0]
+    assert "it then runs outside, if a user approves it" in told(flow)[0]
 
 
 async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow) -> None:

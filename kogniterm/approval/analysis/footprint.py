@@ -51,7 +51,7 @@ _OPTIONS = {
 _USUAL_OPTIONS = re.compile(r"-[A-Za-z0-9]*")
 """Options that name no further file, as those for backups, references and lists of files do."""
 _PATTERN = frozenset("*?[")
-_OF_SHELL = frozenset({
+BUILTINS_WITH_STATE = frozenset({
     ".", "alias", "bg", "bind", "builtin", "cd", "command", "complete", "declare", "dirs", "disown",
     "enable", "eval", "exec", "exit", "export", "fc", "fg", "getopts", "hash", "history", "jobs",
     "kill", "let", "local", "logout", "mapfile", "popd", "pushd", "read", "readarray", "readonly",
@@ -98,7 +98,9 @@ def _only_programs(report: RiskReport) -> bool:
     """Return whether all that a command runs is known by name, and is no part of the shell."""
     names = {argv[0] for argv in report.programs}
     printf = all(map(_names_all, (argv for argv in report.programs if argv[0] == "printf")))
-    return bool(names) and UNREAD not in report.programs and not names & _OF_SHELL and printf
+    return (
+        bool(names) and UNREAD not in report.programs and not names & BUILTINS_WITH_STATE and printf
+    )
 
 
 def _of_command(report: RiskReport) -> Footprint | None:

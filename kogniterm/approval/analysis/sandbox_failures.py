@@ -14,15 +14,35 @@ Widening = Literal["network", "write", "process"]
 
 @dataclass(frozen=True, slots=True)
 class SandboxFailure:
-    """A failure the sandbox probably caused: the restriction to lift, and the reason."""
+    """A failure the sandbox probably caused: the restriction to lift, and the reason.
+
+    `read_only` is whether the sandbox let the command write nothing.
+    """
 
     widen: Widening
     target: str
     text: Phrase
+    read_only: bool = False
+
+    @property
+    def said(self) -> Phrase:
+        """The reason, and why nothing could be written."""
+        return self._explained(self.text)
 
     @property
     def refusal(self) -> Phrase:
         """The same at a question, with what the command seems to need."""
+        return self._explained(self._need())
+
+    def _explained(self, said: Phrase) -> Phrase:
+        if not self.read_only or self.widen != "write":
+            return said
+        return Phrase(
+            "{failure} The sandbox was read-only: the command was expected to only read.",
+            {"failure": said},
+        )
+
+    def _need(self) -> Phrase:
         values = {"target": cut(render_line(self.target), _LONGEST_TARGET)}
         if self.text.template == _NOT_PERMITTED.template:
             return Phrase("The sandbox may have refused it: no access to {target}.", values)

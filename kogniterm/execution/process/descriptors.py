@@ -46,8 +46,8 @@ class Descriptors:
     def begin(self, *, wrapped: bool) -> None:
         """Wait for the question of the next command's shell.
 
-        With `wrapped` it runs in a sandbox, from which nothing is taken: what it may write to was
-        allowed to it alone. It does not ask, either.
+        With `wrapped` nothing is taken from it. One in a sandbox, where what it may write to was
+        allowed to it alone, does not ask, either.
         """
         self._wrapped, self.taken = wrapped, False
 
@@ -65,12 +65,10 @@ class Descriptors:
         except BlockingIOError:
             return []
         notes: list[str] = []
-        if self._wrapped:
-            return notes
         for pid in (int(line) for line in lines if line.isdigit()):
             state = process_state(pid)
             if state is not None and state.parent == leader:
-                notes = self._take(pid, master)
+                notes = [] if self._wrapped else self._take(pid, master)
                 self.taken = True
         if self.taken:
             os.write(self._answers, b"\n")

@@ -51,9 +51,9 @@ class Sandbox:
     `network` is whether the machine's network may be used; `writable` are folders beside the
     workspace that the user allowed; `hidden` are folders that are empty inside, beside the usual
     ones with secrets; `closed` can be read there and never written; `shown` are folders that
-    programs inside need even where a private /tmp or a hidden folder would cover them. With
-    `shares_tables` the process and network tables of the machine can be read, and nothing can be
-    written but what is temporary.
+    programs inside need even where a private /tmp or a hidden folder would cover them. `access` is
+    what commands may do: write there, or only read; with `tables` those that only read see the
+    process and network tables of the machine, and can connect to nothing.
     """
 
     kind: SandboxKind
@@ -65,7 +65,7 @@ class Sandbox:
     program: str = ""
     closed: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
-    shares_tables: bool = False
+    access: Literal["write", "read", "tables"] = "write"
     _quiet: dict[str, planted.Found] = field(default_factory=dict, compare=False, repr=False)
     """Findings in the workspace while no command ran, for when one does."""
 
@@ -101,9 +101,14 @@ class Sandbox:
         """Return where temporary files go under Landlock, which cannot put a /tmp in place."""
         return {"TMPDIR": temporary} if self.kind == "landlock" else {}
 
-    def sharing_tables(self) -> Sandbox:
-        """Return the variant for commands that only read process and network tables."""
-        return replace(self, shares_tables=True)
+    @property
+    def reads_only(self) -> bool:
+        """Return whether nothing can be written but temporary files."""
+        return self.access != "write"
+
+    def reading(self, *, tables: bool = False) -> Sandbox:
+        """Return the variant for commands that only read, or only read those tables."""
+        return replace(self, access="tables" if tables else "read", network=False)
 
     def may_write(self, path: str) -> bool:
         """Return whether commands inside may write to the folder `path`."""
@@ -188,10 +193,15 @@ class Sandbox:
         """Return the arguments of `inside` for both kinds."""
         families = [kernel_rules.AF_NETLINK]
         # Bubblewrap's own network has nothing but a loopback, which test servers need.
-        if (self.kind == "bubblewrap" or self.network) and not self.shares_tables:
+        if (self.kind == "bubblewrap" or self.network) and self.access != "tables":
             families += [kernel_rules.AF_INET, kernel_rules.AF_INET6]
-        alone = self.kind == "bubblewrap" and not self.shares_tables
-        return [*(f"family={number}" for number in families), *(() if alone else ("foreign=1",))]
+        words = [f"family={number}" for number in families]
+        if self.kind == "landlock" or self.access == "tables":
+            words.append("foreign=1")
+        if self.kind == "bubblewrap" and self.reads_only:
+            # A mount that is read-only lets pipes with a name, and devices, be written.
+            words += [f"private={folder}" for folder in _temporary_folders(real(self.home))]
+        return words
 
     def _rules(self, shell_files: str, temporary: str) -> list[str]:
         """Return the arguments of `inside` for Landlock."""
@@ -200,7 +210,7 @@ class Sandbox:
         return [
             "landlock=1",
             f"home={real(self.home)}",
-            *(f"write={path}" for path in roots if not self.shares_tables),
+            *(("steady=1",) if self.reads_only else (f"write={path}" for path in roots)),
             *(f"close={path}" for path in closed),
             *(f"hide={path}" for path in hidden),
             *(f"show={path}" for path in self.programs() if _below(path, hidden)),
@@ -212,7 +222,7 @@ class Sandbox:
         return _tops(map(real, (*_own_programs(), *self.shown)))
 
     def _namespaces(self, cwd: str) -> list[str]:
-        shared = self.shares_tables
+        shared = self.access == "tables"
         return [
             *("--unshare-user", "--disable-userns", "--unshare-ipc"),
             *("--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"),
@@ -263,7 +273,7 @@ class _Mounts:
         yield from self._hide(above)
         for part in self._parts:
             # An entry of a home may be gone by now; the workspace itself must be there.
-            option = "--ro-bind" if self._box.shares_tables else "--bind"
+            option = "--ro-bind" if self._box.reads_only else "--bind"
             yield option if part in self._roots else f"{option}-try", part, part
         yield from self._keep()
         # Hidden folders come last: no link of a workspace, and no other mount, uncovers them.
@@ -279,8 +289,9 @@ class _Mounts:
     def _system(self) -> Iterator[Sequence[str]]:
         yield "--ro-bind", "/", "/"
         yield "--dev", "/dev"
-        yield "--tmpfs", "/dev/shm"
-        if self._box.shares_tables:
+        if not self._box.reads_only:
+            yield "--tmpfs", "/dev/shm"
+        if self._box.access == "tables":
             return
         yield "--proc", "/proc"
         if os.geteuid() == 0:
@@ -292,8 +303,7 @@ class _Mounts:
 
     def _private(self) -> list[str]:
         """Return where the private folder for temporary files is seen."""
-        usual = real(tempfile.gettempdir())
-        found = ["/tmp"] if usual == "/tmp" or within(self._home, usual) else ["/tmp", usual]
+        found = _temporary_folders(self._home)
         return [folder for folder in found if not _below(folder, self._parts)]
 
     def _private_folders(self) -> Iterator[Sequence[str]]:
@@ -340,7 +350,7 @@ class _Mounts:
 
     def _pin(self, path: str) -> Iterator[Sequence[str]]:
         """Pin the folders above `path`, so that they cannot be replaced."""
-        for part in () if self._box.shares_tables else self._parts:
+        for part in () if self._box.reads_only else self._parts:
             if within(path, part):
                 for folder in folders_between(path, part):
                     yield "--bind", folder, folder
@@ -351,7 +361,7 @@ class _Mounts:
 
     def _keep(self) -> Iterator[Sequence[str]]:
         """Mount the parts of the workspace that must not change."""
-        if self._box.shares_tables or not self._parts:
+        if self._box.reads_only or not self._parts:
             return
         for path in self._closed:
             if _below(path, self._parts) and Path(path).exists():
@@ -363,6 +373,12 @@ class _Mounts:
             for path in paths:
                 if _below(path, self._parts) and not _below(path, closed):
                     yield option, path, path
+
+
+def _temporary_folders(home: str) -> list[str]:
+    """Return the folders in whose place commands see the private one for temporary files."""
+    usual = real(tempfile.gettempdir())
+    return ["/tmp"] if usual == "/tmp" or within(home, usual) else ["/tmp", usual]
 
 
 def _sessions_below(roots: Sequence[str]) -> list[str]:

@@ -37,7 +37,9 @@ class Confinement:
     `family`: sockets that may be opened. `foreign`: the machine's processes can be seen.
     `landlock`: Landlock keeps the files; `write`, `close`, `hide` and `show` are then the folders
     that may be written, may not all the same, may not be read, and may be all the same, and `home`
-    is the user's home.
+    is the user's home. `private` are folders for temporary files; without `landlock` it keeps all
+    others from being written, where the kernel can. `steady`: no file may get another mode, owner,
+    time or attribute, which Landlock itself does not refuse.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -70,12 +72,15 @@ def confine(how: Confinement) -> None:
 
     if how["landlock"]:
         kernel_rules.drop_privileges()
+    if how["landlock"] or (how["private"] and kernel_rules.available()):
         kernel_rules.confine(_writable(how), _readable(how))
     scoped = kernel_rules.scope()
     foreign = bool(how["foreign"])
     # Commands that only look at processes need no signals; others cannot work without.
     refused = kernel_rules.SIGNALS if foreign and not how["landlock"] and not scoped else ()
-    kernel_rules.load([int(number) for number in how["family"]], refused=refused, foreign=foreign)
+    families = [int(number) for number in how["family"]]
+    steady = bool(how["steady"])
+    kernel_rules.load(families, refused=refused, foreign=foreign, steady=steady)
 
 
 def _writable(how: Confinement) -> list[str]:
@@ -111,7 +116,8 @@ def _lead(argv: list[str], report: int) -> NoReturn:
         if terminal:
             signal.signal(signal.SIGTTOU, signal.SIG_IGN)
             os.tcsetpgrp(0, os.getpid())
-        for number in (signal.SIGTTOU, signal.SIGPIPE, signal.SIGINT):
+        # An interpreter ignores some of these, and a shell would take that for traps of the user.
+        for number in (signal.SIGTTOU, signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execvp(argv[0], argv)
     for number in _IGNORED:

@@ -140,8 +140,21 @@ _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _SOCK_TYPES, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SET_FLAGS = (0x40086602, 0x401C5820)
+"""FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR (linux/fs.h)."""
 
-_CALLS = {
+_NONE = 0xFFFFFFFF
+"""The number of a call that an architecture does not have."""
+_ATTRIBUTES = {
+    "chmod": (90, _NONE), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, _NONE), "fchown": (93, 55), "lchown": (94, _NONE), "fchownat": (260, 54),
+    "utime": (132, _NONE), "utimes": (235, _NONE), "futimesat": (261, _NONE),
+    "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469),
+}  # fmt: skip
+"""Calls that give a file another mode, owner, time or attribute; numbers as in `_CALLS`."""
+_CALLS = _ATTRIBUTES | {
     "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217),
     "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
@@ -181,27 +194,32 @@ _OWN_ONLY = {
 """Calls that change the limits or the priority of the process in this argument; 0 is the caller."""
 
 
-def load(families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool) -> None:
+def load(
+    families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool, steady: bool = False
+) -> None:
     """Load the filter into this process for good; raises OSError when the kernel refuses.
 
     Sockets may be opened of the given families only. Sockets of the machine's own programs
     (AF_UNIX) lead out of every sandbox (docker, tmux, an ssh agent) and no mount refuses the
     connection, so that family is never allowed; connected pairs are. `refused` are more calls to
-    refuse; `foreign` is whether processes of the machine can be seen.
+    refuse; `foreign` is whether processes of the machine can be seen; with `steady` no file gets
+    another mode, owner, time or attribute.
     """
     if AF_UNIX in families:
         raise ValueError("sockets of the machine's programs are never allowed")
     libc = ctypes.CDLL(None, use_errno=True)
     checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    code = program(platform.machine(), families, refused=refused, foreign=foreign)
+    machine = platform.machine()
+    code = program(machine, families, refused=refused, foreign=foreign, steady=steady)
     buffer = ctypes.create_string_buffer(code)
     filter_program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     checked(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_program, 0, 0))
 
 
 def program(
-    machine: str, families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool
-) -> bytes:
+    machine: str, families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool,
+    steady: bool = False,
+) -> bytes:  # fmt: skip
     """Return the filter for this kind of machine; raises OSError for an unknown kind."""
     if machine not in _ARCHITECTURES:
         raise OSError(f"no system call filter is known for {machine}")
@@ -209,6 +227,8 @@ def program(
     names = [name for calls in ALWAYS.values() for name in calls]
     if foreign:
         names += [name for calls in FOREIGN.values() for name in calls]
+    names += _ATTRIBUTES if steady else ()
+    orders = (_TIOCSTI, _TIOCLINUX, *(_SET_FLAGS if steady else ()))
     lines = [
         _op(_LOAD, 0, 0, 4),
         # A 32-bit call has other numbers, so it would pass unseen; so would one of x32.
@@ -224,7 +244,7 @@ def program(
     # A pair of datagram sockets may be pointed at any address later.
     pair = [_argument(1), _op(_AND, 0, 0, _SOCK_TYPES), *_one_of((_SOCK_STREAM, _SOCK_SEQPACKET))]
     lines += _for_call(_CALLS["socketpair"][column], pair)
-    lines += _for_call(_CALLS["ioctl"][column], [_argument(1), *_none_of((_TIOCSTI, _TIOCLINUX))])
+    lines += _for_call(_CALLS["ioctl"][column], [_argument(1), *_none_of(orders)])
     if foreign:
         for name, argument in _OWN_ONLY.items():
             lines += _for_call(_CALLS[name][column], [_argument(argument), *_one_of((0,))])

@@ -15,17 +15,22 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.shell_state import (
     AS_IN_A_FRESH_SHELL,
+    FILLED_AT_START,
     OPTIONS_ON_AT_START,
+    UNATTENDED,
     ShellState,
+    declared,
     encode,
     quoted,
 )
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.types import ShellChange
 
 _LETTERS = {
     b"Max cpu time": (b"t", 1),
@@ -100,6 +105,11 @@ _NOT_INHERITED = re.compile(
     rb"DIRSTACK|FUNCNAME|GROUPS|PIPESTATUS|COMP_\w+|LINES|COLUMNS|UID|EUID|PPID|_)\Z"
 )
 """Names that would change how bash itself starts, or that it keeps itself."""
+_ATTRIBUTES = re.compile(rb"declare (--|-x) ")
+_USUAL_OPTIONS = OPTIONS_ON_AT_START | frozenset(
+    {b"errexit", b"nounset", b"pipefail", b"noglob", b"noclobber"}
+)
+"""Options under which a change is what it is without them, and prints nothing."""
 _ESCAPED = re.compile(rb"\\(.)")
 _LONGEST_INHERITED = 4 << 10
 _MOST_INHERITED = 64 << 10
@@ -144,6 +154,41 @@ def inheritable(variables: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
             break
         values[name] = _ESCAPED.sub(rb"\1", match[2])
     return values
+
+
+def changed(state: ShellState, changes: Sequence[ShellChange]) -> ShellState | None:
+    """Return the state that a shell with `state` would leave after `changes`, or None.
+
+    None stands for doubt: variables with other attributes or that bash itself uses, and shells in
+    which a trap, an alias or a function could come between.
+    """
+    own = state.functions.keys() & {b"export", b"set"} or state.aliases or state.disabled
+    if own or b"DEBUG" in state.traps or not state.options <= _USUAL_OPTIONS:
+        return None
+    variables, functions, options = dict(state.variables), dict(state.functions), state.options
+    for kind, text, value in changes:
+        name = encode(text)
+        if kind == "option":
+            options = options | {name} if value == "-" else options - {name}
+        elif kind == "function":
+            if name in state.function_flags:
+                return None
+            functions[name] = encode(f"{value}\n")
+        else:
+            old = variables.get(name, b"declare -- ")
+            known = _ATTRIBUTES.match(old)
+            special = _NOT_INHERITED.match(name) or name in FILLED_AT_START or text in UNATTENDED
+            if known is None or special:
+                return None
+            attributes = b"-x" if kind == "export" else known[1]
+            _, given, before = old.partition(b"=")
+            plain = b"declare -x " + name + (given + before or b"\n")
+            variables[name] = plain if value is None else declared(text, value, attributes)
+    left = replace(state.without_dump(0, state.cwd), pipe=(0,), last_argument=b"")
+    names = frozenset(encode(change.name) for change in changes)
+    return replace(
+        left, variables=variables, functions=functions, options=options, overridden=names
+    )
 
 
 def enter_scripts(

@@ -205,6 +205,15 @@ class ShellState:
             overridden=frozenset(),
         )
 
+    def with_folder_of(self, left: ShellState) -> ShellState:
+        """Return the state after a command of which only the folder and exit status count."""
+        state = replace(self.without_dump(left.status, left.cwd), pipe=left.pipe, gone=left.gone)
+        name = b"OLDPWD"  # where `cd -` leads
+        if left.cwd == self.cwd or name not in left.variables:
+            return state
+        variables = {**self.variables, name: left.variables[name]}
+        return replace(state, variables=variables, missing=self.missing - {name})
+
 
 def meaning(before: ShellState, left: ShellState, command: str) -> tuple[str, ...]:
     """Return what of the shell, as `command` found and left it, changes what its text means.
@@ -246,8 +255,13 @@ def quoted(value: bytes) -> bytes:
 
 def exported(name: str, value: str) -> bytes:
     """Return the declaration of an exported variable."""
+    return declared(name, value, b"-x")
+
+
+def declared(name: str, value: str, attributes: bytes) -> bytes:
+    """Return the declaration of a variable with these attributes (`--` for none)."""
     escaped = re.sub(rb'([\\"$`])', rb"\\\1", encode(value))
-    return b"declare -x " + encode(name) + b'="' + escaped + b'"\n'
+    return b"declare " + attributes + b" " + encode(name) + b'="' + escaped + b'"\n'
 
 
 _UNSAID = frozenset(b"BASH_REMATCH HOSTNAME IFS OLDPWD OPTARG OPTERR OPTIND PS4 SHELL TERM".split())
@@ -295,11 +309,15 @@ class Lineages:
         """Return the lineages before the first command, which gets `state`."""
         return cls(state, str(_resolved(state.cwd, state.cwd)))
 
-    def state(self, *, wrapped: bool) -> ShellState:
-        """Return the state that the next command gets, in a sandbox when it is `wrapped`."""
+    def state(self, *, wrapped: bool, from_outside: bool = False) -> ShellState:
+        """Return the state that the next command gets, in a sandbox when it is `wrapped`.
+
+        With `from_outside` nothing of it was left by a sandboxed command, but the folder.
+        """
         if not wrapped:
             return self.outside
-        state = (self.inside or self.outside).without_processes()
+        inside = None if from_outside else self.inside
+        state = (inside or self.outside).without_processes()
         return replace(state, missing=state.missing | (_SET_ON_THE_WAY - state.variables.keys()))
 
     def after_inside(self, left: ShellState) -> Lineages:

@@ -143,10 +143,11 @@ class ActionFacts:
         if refusal is None:
             return ()
         told = [refusal.reason]
-        if refusal.effects:
-            told.append(
-                Phrase("It has already run in part; running it again may repeat its effects.")
-            )
+        told.append(
+            Phrase("It has already run in part; running it again may repeat its effects.")
+            if refusal.effects
+            else Phrase("It has already run in part.")
+        )
         if refusal.changed:
             values = {"file": render_line(refusal.changed)}
             told.append(Phrase("It changed {file}, which decides what it runs now.", values))

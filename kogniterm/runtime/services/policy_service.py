@@ -15,6 +15,7 @@ from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, ShellValues
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
+from kogniterm.approval.analysis.shell_changes import literal_changes, sets_in_shell
 from kogniterm.approval.policy.leases import call_offers, edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
 from kogniterm.approval.policy.rules import Rule
@@ -36,7 +37,11 @@ from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found
-from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
+from kogniterm.runtime.services.sandbox_service import (
+    SandboxFindings,
+    SandboxService,
+    runs_unasked,
+)
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
@@ -53,6 +58,7 @@ from kogniterm.types import (
     RiskLabel,
     RiskReport,
     RuleTrace,
+    ShellChange,
     Verdict,
 )
 
@@ -322,6 +328,10 @@ class PolicyService:
         outside = lease is not None and lease.outside
         if verdict.kind == "allow" and not outside:
             obstacle = self._obstacle(request, cwd)
+            confined = modes.approval == "auto" and not circumstances.small_model
+            by_label = lease is None and verdict.trace[-1].origin.startswith("mode ")
+            if obstacle is None and circumstances.sandboxed and by_label and not confined:
+                obstacle = self._lasting(report)
             if obstacle is not None:
                 wider = Phrase("Runs outside the sandbox if you approve it.")
                 told = self.sandbox.always or request.refusal is not None
@@ -362,6 +372,21 @@ class PolicyService:
             return None
         return self.sandbox.in_the_way(request.command, cwd)
 
+    def _lasting(self, report: RiskReport) -> Phrase | None:
+        """Return why a command that only reads needs approval: its state would be dropped."""
+        sets = sets_in_shell(report.command)
+        if report.label != "safe_readonly" or not sets or self._changes(report):
+            return None
+        names = ", ".join(approval.render(name) for name in sets[:5])
+        return Phrase(SETS_STATE.template, {"names": names})
+
+    def _changes(self, report: RiskReport) -> Sequence[ShellChange]:
+        """Return the changes of the shell that a command consists of, where they are certain."""
+        if self.executor is None or report.label != "safe_readonly":
+            return ()
+        changes = literal_changes(report.command)
+        return changes if changes and self.executor.can_apply(changes) else ()
+
     def file_states(self, request: ActionRequest, report: RiskReport) -> Mapping[str, str]:
         """Return the state of every file that decides what the request runs, by name."""
         if request.effect not in ("command", "hosts"):
@@ -374,10 +399,15 @@ class PolicyService:
         return changed_file(states, self.workspace)
 
     def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
-        """Set the executor's sandbox for the next command, as its decision requires."""
+        """Set the executor's sandbox for the next command, as its decision requires.
+
+        One that only sets shell state by literal text is applied there without a process.
+        """
         box = self.sandbox.choose(decision, report, outside=self._leads_outside(decision))
         if self.executor is not None:
-            self.executor.sandbox = box
+            self.executor.sandbox, self.executor.literal = box, None
+            if box is not None and runs_unasked(decision) and (changes := self._changes(report)):
+                self.executor.literal = (decision.command, changes)
         self.sandbox.begin(box)
         return box
 
@@ -388,17 +418,20 @@ class PolicyService:
 
         With `can_ask` the user can be asked to let it run again outside.
         """
+        kept = box is None or not box.reads_only  # else nothing that it set is carried over
         if box is None:
             self.values = self._values_after(command, self.values, result)
             if self.values_inside is not None:
                 # Only what it changed is restored in the sandbox too.
                 self.values_inside = self.values_inside.both(self.values)
-        else:
+        elif kept:
             inside = self.values_inside or self.values
             self.values_inside = self._values_after(command, inside, result)
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         sets = [argv[0] for argv in ran.programs]
-        if any(name in _EXPORTING for name in sets) or all(name.endswith("=…") for name in sets):
+        if kept and (
+            any(name in _EXPORTING for name in sets) or all(name.endswith("=…") for name in sets)
+        ):
             self.git_variable = next(_git_variables(ran), self.git_variable)
         return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
 
@@ -563,6 +596,9 @@ def _as_rules(request: ActionRequest, allowing: RuleTrace | None) -> RuleSet:
 
 EXTERNAL = Phrase("Runs code of the package {package}, which KogniTerm cannot inspect.")
 OF_SERVER = Phrase("Calls the MCP server {server}, which KogniTerm cannot inspect.")
+SETS_STATE = Phrase(
+    "Sets {names} in the shell for later commands. In ( … ) it would set nothing and only read."
+)
 PROTECTED = Phrase("Changes {path}, which the sandbox protects from commands.")
 
 

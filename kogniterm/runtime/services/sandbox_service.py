@@ -9,29 +9,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import PurePath
 from tempfile import gettempdir
 
 from kogniterm import approval, prompts
+from kogniterm.approval.analysis.footprint import leaves_shell
+from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import Planted, State, planted
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, events
 
-READERS_OF_TABLES = frozenset({
-    "ps", "pgrep", "pidof", "pstree", "top", "htop", "ss", "netstat", "ip", "ifconfig", "route",
-    "arp", "lsns", "w", "uptime", "vmstat",
+_ON_MACHINE = {
+    "lists": "ps pgrep pidof pstree top htop ss netstat ip ifconfig route arp lsns w",
+    "owners": "lsof fuser",
+    "acts": "kill pkill killall skill renice systemctl service journalctl loginctl busctl docker "
+    "podman nerdctl tmux screen ssh-add gpg-connect-agent",
+}
+MACHINE_PROGRAMS = {name: kind for kind, names in _ON_MACHINE.items() for name in names.split()}
+"""Programs about the processes, sockets and services of the machine, which the sandbox hides.
+
+Those that list read the process and network tables; those of owners also look into processes, which
+no sandbox allows.
+"""
+_FILTERS = frozenset({
+    "awk", "cat", "column", "cut", "echo", "egrep", "fgrep", "grep", "head", "nl", "sed", "sort",
+    "tac", "tail", "tr", "uniq", "wc",
 })  # fmt: skip
-"""Programs that only read the machine's process and network tables."""
-READERS_OF_OWNERS = frozenset({"lsof", "fuser"})
-"""Programs that look into other processes, which the sandbox never allows."""
-ACTING_ON_MACHINE = frozenset({
-    "kill", "pkill", "killall", "skill", "renice", "systemctl", "service", "journalctl",
-    "loginctl", "busctl", "docker", "podman", "nerdctl", "tmux", "screen", "ssh-add",
-    "gpg-connect-agent",
-})  # fmt: skip
-"""Programs that act on processes or services of the machine, which the sandbox hides."""
+"""Programs that a list is passed on to."""
 _MOST_NAMED = 8
 _MARK = "[sandbox: "
 
@@ -73,20 +79,24 @@ class SandboxService:
         """Return the sandbox an approved command runs in.
 
         What the user approved with its effects in view, or by a permission to run `outside`, runs
-        as the user would run it; what policy approved by itself runs confined. What only reads the
-        process and network tables reads those of the machine.
+        as the user would run it; what policy approved by itself runs confined. What only reads can
+        write nothing there, and what only lists the machine's processes and sockets sees those. A
+        command that sets shell state for later ones is none of these.
         """
-        outside = outside or decision.by in ("person", events.BY_PROGRAM)
-        if self.box is None or (outside and not self.always):
+        unasked = runs_unasked(decision)
+        if self.box is None or ((outside or not unasked) and not self.always):
             return None
-        if report.label == "safe_readonly" and _programs(report) & READERS_OF_TABLES:
-            return self.box.sharing_tables()
+        reads = report.label == "safe_readonly"
+        if reads and _lists_machine(report):
+            return self.box.reading(tables=True)
+        if reads and unasked and not sets_in_shell(report.command):
+            return self.box.reading()
         return self.box
 
     def in_the_way(self, command: str, cwd: str) -> Phrase | None:
         """Return why `command` would not work inside in `cwd`, or None when nothing is known."""
         if failure := self.stopped.get(command):
-            return failure.text
+            return Phrase("{failure} It has already run in part.", {"failure": failure.said})
         if self.box is None or self.always or self.box.can_start_in(cwd, self.temporary):
             return None
         return Phrase(
@@ -100,7 +110,8 @@ class SandboxService:
             return
         self._written = _names_in(self.temporary)
         if not self._still_runs:  # else the state recorded before counts
-            self._before = box.search().states
+            # Also kept for the mounts of later commands, should this one leave a job.
+            self._before = box.kept(jobs_run=False).states
 
     def end(
         self,
@@ -124,7 +135,7 @@ class SandboxService:
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         notes = [
             *self._misled(command, box, report, asks=asks),
-            *self._stopped(command, result, asks=asks),
+            *self._stopped(command, result, box, asks=asks),
             *self._of_tmp(box),
         ]
         named = _named(different, box.workspace)
@@ -151,11 +162,11 @@ class SandboxService:
 
     def _misled(self, command: str, box: Sandbox, report: RiskReport, *, asks: bool) -> list[str]:
         """Return what a command may have got wrong; the user is asked about it now or later."""
-        programs = _programs(report)
-        blind = programs & (READERS_OF_OWNERS | ACTING_ON_MACHINE)
-        if not box.shares_tables and box.kind == "bubblewrap":
-            blind |= programs & READERS_OF_TABLES
-        elif box.shares_tables and _asks_for_owners(report):
+        tables = box.access == "tables"
+        shown = {"lists"} if tables or box.kind != "bubblewrap" else set()
+        kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
+        blind = [name for name, kind in kinds.items() if kind is not None and kind not in shown]
+        if not blind and tables and _asks_for_owners(report):
             return ["the processes that own a socket are not shown in it"]
         if not blind:
             return []
@@ -164,22 +175,27 @@ class SandboxService:
             "Needs processes or services of this machine, which the sandbox does not show."
         )
         self.stopped[command] = approval.SandboxFailure("process", names, why)
-        later = "" if asks else f" Propose {names} alone; the user can approve it outside."
+        later = "" if asks else f" Propose {names} alone: it runs outside if a user approves it."
+        if tables:
+            return [f"{names} saw no open files and sockets of other processes.{later}"]
         return [
             f"{names} saw the sandbox, not this machine: its processes, network and services are "
             f"not visible inside.{later}"
         ]
 
-    def _stopped(self, command: str, result: CommandResult, *, asks: bool) -> list[str]:
+    def _stopped(
+        self, command: str, result: CommandResult, box: Sandbox, *, asks: bool
+    ) -> list[str]:
         failure = approval.sandbox_failure(result.text, result.exit_code, command)
         if failure is None or command in self.stopped:
             return []
+        failure = replace(failure, read_only=box.reads_only)
         self.stopped[command] = failure
         later = (
-            " If it is needed, propose the same command again; "
-            "the user will be asked to let it run outside."
+            " If it is needed, propose the same command again: it then runs outside, "
+            "if a user approves it."
         )
-        return [str(failure.text) if asks else f"{failure.text}{later}"]
+        return [str(failure.said) if asks else f"{failure.said}{later}"]
 
     def _of_tmp(self, box: Sandbox) -> list[str]:
         """Return the note that files in the private /tmp are not visible outside."""
@@ -207,6 +223,18 @@ def _not_started(result: CommandResult) -> Phrase | None:
         "Run `kogniterm doctor` to see which sandbox works.",
         {"reason": approval.render(lines[-1]).rstrip(".")},
     )
+
+
+def runs_unasked(decision: Decision) -> bool:
+    """Return whether policy, and nobody else, decided that a command runs."""
+    return decision.by not in ("person", events.BY_PROGRAM)
+
+
+def _lists_machine(report: RiskReport) -> bool:
+    """Return whether programs that list processes and sockets are all there is, word for word."""
+    others = {n for n in _programs(report) if MACHINE_PROGRAMS.get(n) not in ("lists", "owners")}
+    plain = others < _programs(report) and others <= _FILTERS
+    return plain and leaves_shell(report.command)
 
 
 def _programs(report: RiskReport) -> set[str]:

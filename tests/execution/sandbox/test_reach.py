@@ -367,7 +367,7 @@ def outside_process() -> Iterator[subprocess.Popen[bytes]]:
 @needs("ps")
 def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground) -> None:
     work = ground.home / "work"
-    box = ground.box(work).sharing_tables()
+    box = ground.box(work).reading(tables=True)
     with (
         outside_process() as victim,
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -387,7 +387,7 @@ def test_tables_of_the_machine_can_be_read_and_nothing_else_done(ground: Ground)
 
 def test_settings_of_other_processes_stay(ground: Ground) -> None:
     work = ground.home / "work"
-    for box in (ground.box(work), ground.box(work).sharing_tables()):
+    for box in (ground.box(work), ground.box(work).reading(tables=True)):
         with (
             outside_process() as victim,
             open_executor(work, sandbox=box) as executor,

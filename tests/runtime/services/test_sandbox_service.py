@@ -68,22 +68,41 @@ def test_approved_commands_run_outside_unless_a_kind_was_asked_for(box: Sandbox)
 
 
 @pytest.mark.parametrize(
-    ("command", "shares"),
+    ("command", "access"),
     [
-        ("ps aux", True),
-        ("ss -ltn | grep :80", True),
-        ("ps aux > file", False),
-        ("ps aux; rm file", False),
-        ("ls", False),
+        ("ps aux", "tables"),
+        ("ss -ltn | grep :80", "tables"),
+        ("lsof -i :80", "tables"),
+        ("ps -o pid= | sort -n | tail -3; ss -s 2>/dev/null", "tables"),
+        ("ps -p $PPID", "read"),
+        ("ps -p $(cat pid)", "read"),
+        ("ps aux; cat notes", "tables"),
+        ("ps aux; ls", "read"),
+        ("(ps aux)", "read"),
+        ("ls", "read"),
+        ("cd sub && ls", "read"),
+        ("for f in *; do n=$(wc -l < $f); echo $n; done", "read"),
+        ("x=$(ls)", "write"),
+        ("export X=1", "write"),
+        ("ps aux > file", "write"),
+        ("ps aux; rm file", "write"),
+        ("touch file", "write"),
     ],
 )
-def test_only_what_reads_tables_and_nothing_else_shares_them(
-    box: Sandbox, command: str, shares: bool
-) -> None:
-    decision = Decision("approve", command, "policy")
-    chosen = SandboxService(box).choose(decision, classify(command, cwd="/w", workspace="/w"))
+def test_only_what_reads_is_confined_to_that(command: str, access: str) -> None:
+    box = Sandbox("landlock", "/w", "/h")
+    report = classify(command, cwd="/w", workspace="/w")
+    chosen = SandboxService(box).choose(Decision("approve", command, "policy"), report)
     assert chosen is not None
-    assert chosen.shares_tables is shares
+    assert chosen.access == access
+
+
+def test_what_the_user_approved_may_write_though_it_was_judged_to_read() -> None:
+    box = Sandbox("landlock", "/w", "/h")
+    for by in ("person", "program"):
+        decision = Decision("approve", "ls", by)
+        assert SandboxService(box, always=True).choose(decision, classify("ls")) is box
+        assert SandboxService(box).choose(decision, classify("ls")) is None
 
 
 def test_names_that_would_forge_a_line_are_shown_as_they_are(box: Sandbox, work: Path) -> None:
