@@ -73,9 +73,8 @@ from kogniterm.approval.programs.builtins import (
     assigns,
     calculates,
     calculates_printed,
-    declares,
+    declared,
     sets,
-    surely_declares,
 )
 from kogniterm.approval.programs.script_files import run_file, watch
 from kogniterm.approval.programs.scripts import SHELLS, comes_from_network
@@ -357,8 +356,7 @@ class Analyser:
     def _assignments(
         self, node: Simple, scope: Scope, declaring: tuple[Argument, ...] = ()
     ) -> None:
-        call = self._call("assignment", declaring[1:], scope)
-        in_function = any(self._active)
+        call = self._call(declaring[0].value if declaring else "", declaring[1:], scope)
         for assignment in node.assignments:
             values = []
             self._subscripts(assignment.computes, scope)
@@ -367,17 +365,7 @@ class Analyser:
                 values.append(element(expand_single(word, scope)))
             value = assigned(assignment, values, scope)
             if declaring:
-                declares(
-                    replace(call, name=declaring[0].value),
-                    assignment,
-                    value,
-                    in_function=in_function,
-                )
-            if declaring and (
-                not surely_declares(declaring)
-                or (declaring[0].value == "local" and not in_function)
-            ):
-                value = replace(value, tainted=True, number=False)
+                value = declared(call, assignment, value, in_function=any(self._active))
             if assignment.array or assignment.adds:
                 scope.arrays.add(assignment.name)
             assigns(call, assignment.name, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -78,29 +78,29 @@ DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Builtins that take assignments among their words."""
 
 
-def _flags(words: Iterable[Argument]) -> str:
-    return "".join(word.value[1:] for word in words if word.value.startswith(("-", "+")))
+def declared(call: Call, assignment: Assignment, value: Argument, *, in_function: bool) -> Argument:
+    """Judge an assignment of a declaration, and return the value that the variable then has.
 
-
-def surely_declares(words: Sequence[Argument]) -> bool:
-    """Return whether a declaration with these words before its assignments makes them."""
-    return all(word.known for word in words) and set(_flags(words)) <= set("xrgaA")
-
-
-def declares(call: Call, assignment: Assignment, value: Argument, *, in_function: bool) -> None:
-    """Judge an assignment of a declaration: of an array, a text in brackets runs like a command."""
-    name, flags = assignment.name, _flags(call.args)
+    The text in brackets that an array gets runs like a command. Some options make no assignment.
+    """
+    name = assignment.name
+    flags = set("".join(arg.value[1:] for arg in call.args))
     opens = (value.tainted or value.value[:1] in {"(", HOLE}) and not assignment.array
     # The variable may be an array already, unless a function makes its own.
     scalar = in_function or name in call.scope.variables
-    is_array = (name in call.scope.arrays or not scalar) and call.name not in {"export", "readonly"}
-    if opens and not value.counts and (is_array or set(flags) & set("aA")):
-        call.ask("{program} takes the value of {name} for an array, which may run commands.",
-                 name=name)  # fmt: skip
-    if set(flags) & set("aA"):
+    maybe = call.name not in {"export", "readonly"}
+    is_array = flags & set("aA") or (maybe and (name in call.scope.arrays or not scalar))
+    if opens and not value.counts and is_array:
+        call.ask(
+            "{program} takes the value of {name} for an array, which may run commands.", name=name
+        )
+    if flags & set("aA"):
         call.scope.arrays.add(name)
-    if call.name == "readonly" or set(flags) & set("rinulc"):
+    if call.name == "readonly" or flags & set("rinulc"):
         call.scope.evaluating.add(name)
+    surely = all(arg.known for arg in call.args) and flags <= set("xrgaA")
+    surely = surely and (call.name != "local" or in_function)
+    return value if surely else replace(value, tainted=True, number=False)
 
 
 def declare(call: Call) -> None:
