@@ -215,7 +215,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
                r"(?:ps|images|version|info|history|port|top|diff"
                r"|container(?: -\S*)* (?:ls|list|ps|top)|image(?: -\S*)* (?:ls|list)"
                r"|(?:volume|network|context)(?: -\S*)* ls|system(?: -\S*)* df"
-               r"|compose(?: -\S*)* (?:ps|ls|images|top|version))(?: .*)?"),
+               r"|compose (?:ls|version))(?: .*)?"),
         _ask(_ALL, "{program} {verb} starts, stops, shows or changes containers.",
              "privilege={program} {verb}"),
         _notes("(?:pull|push|login|run|build|search)(?: .*)?", "network={verb}", op=True),
