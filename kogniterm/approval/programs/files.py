@@ -256,11 +256,9 @@ def dd(call: Call) -> None:
 def uniq(call: Call) -> None:
     """Judge uniq and xxd, which write their second operand."""
     if call.name == "xxd":
-        # Its options do not cluster.
-        shape = re.compile(r"-(?:[abCeEipruvd]|ps|plain|[clgso]\d+)")
-        args = tuple(arg for arg in call.args if not shape.fullmatch(arg.value))
-        call = replace(call, args=args)
-    parsed = options(call)
+        call = replace(call, args=_without_xxd_options(call.args))
+    parsed = call.parse(operands_end=call.name == "xxd")
+    apply_options(call, parsed)
     for operand in parsed.operands[:1]:
         call.reads(operand)
         if (operand.split and HOLE in operand.value) or operand.glob:
@@ -268,6 +266,18 @@ def uniq(call: Call) -> None:
     for operand in parsed.operands[1:2]:
         call.writes(operand)
         call.ask("{program} overwrites its second file argument.")
+
+
+def _without_xxd_options(args: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """Return `args` without harmless options: they do not cluster, and end with an operand."""
+    left, rest = [], list(args)
+    while rest and re.match(r"-.", rest[0].value):
+        arg = rest.pop(0)
+        if re.fullmatch(r"-[clgso]", arg.value) and rest and rest[0].known:
+            rest.pop(0)
+        elif not re.fullmatch(r"-(?:[abCeEipruvd]|ps|plain|[clgso]\d+)", arg.value):
+            left.append(arg)
+    return (*left, *rest)
 
 
 def format_(call: Call) -> None:
