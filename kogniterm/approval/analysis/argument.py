@@ -44,6 +44,11 @@ class Argument:
         return not self.tainted and bool(_NUMBER.match(filled))
 
     @property
+    def brings_words(self) -> bool:
+        """Return whether data may bring further words with it, for want of quotes."""
+        return self.split and HOLE in self.value and not self.number
+
+    @property
     def maybe_option(self) -> bool:
         """Return whether it may turn out to be an option though it does not look like one."""
         if self.glob and self.value[:1] in "*?[":

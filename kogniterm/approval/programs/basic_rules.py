@@ -244,6 +244,8 @@ def subcommands(call: Call) -> None:
     """Apply `subcommands WORD…`: reads only without operands, or with one of these first."""
     parsed = call.parse()
     verb = parsed.operands[0].value if parsed.operands else ""
+    if parsed.unclear:
+        ask_unclear(call)
     for value in parsed.given("read"):
         call.reads(value)
     if not parsed.names <= set(call.rules.options) or verb not in ("", *call.rules.detail.split()):

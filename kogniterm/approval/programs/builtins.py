@@ -255,7 +255,7 @@ def test(call: Call) -> None:
         for arg in call.args
     ):
         call.ask("Testing whether a variable exists may run commands.")
-    if any(is_data and arg.split for is_data, arg in zip(data, call.args, strict=True)) or any(
+    if any(arg.brings_words for arg in call.args) or any(
         one and other for one, other in zip(data, reached[1:], strict=False)
     ):
         call.ask("{program} may take data for an operator; put it in quotes, beside a known one.")

@@ -259,10 +259,10 @@ def uniq(call: Call) -> None:
         call = replace(call, args=_without_xxd_options(call.args))
     parsed = call.parse(operands_end=call.name == "xxd")
     apply_options(call, parsed)
+    if any(arg.brings_words or arg.glob for arg in call.args):
+        call.ask("{program} may receive a second file, which it overwrites.")
     for operand in parsed.operands[:1]:
         call.reads(operand)
-        if (operand.split and HOLE in operand.value) or operand.glob:
-            call.ask("{program} may receive a second file, which it overwrites.")
     for operand in parsed.operands[1:2]:
         call.writes(operand)
         call.ask("{program} overwrites its second file argument.")

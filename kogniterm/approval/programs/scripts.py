@@ -187,6 +187,8 @@ def awk(call: Call) -> None:
     while args and args[0].value.startswith("-") and len(args[0].value) > 1:
         option = args.pop(0)
         word = option.value
+        if any(arg.brings_words for arg in (option, *args[:1])):
+            ask_unclear(call)
         if word == "--":
             break
         if word in {"-F", "-v", "--field-separator", "--assign"}:
@@ -423,6 +425,8 @@ def jq(call: Call) -> None:
             rest.append(arg)
             continue
         pair, args = args[:2], args[2:]
+        if any(one.brings_words for one in pair):
+            ask_unclear(call)
         if pairs[arg.value] and len(pair) == 2:
             call.reads(pair[1])
     inner = replace(call, args=tuple(rest))

@@ -281,6 +281,8 @@ def apply_cases(call: Call) -> None:
     for case in cases:
         if case.pattern.fullmatch(subjects[case.operands]):
             _apply_case(call, case, values)
+            if case.stop and not case.label and any(arg.maybe_option for arg in call.args):
+                call.ask("An option of {program} is known only at run time.")
             if case.stop:
                 return
 

@@ -34,6 +34,8 @@ def wrap(call: Call) -> None:
     """Judge nohup, timeout, nice…: the call behind their own options."""
     parsed = call.parse(operands_end=True)
     apply_options(call, parsed)
+    if parsed.unclear:
+        ask_unclear(call)
     if call.name == "nohup":
         call.notes("{program} may write nohup.out.")
     if call.name in {"nohup", "setsid"}:
@@ -69,6 +71,8 @@ def env(call: Call) -> None:
     """Judge env: alone it shows all variables; else it changes those of another call."""
     parsed = call.parse(operands_end=True)
     apply_options(call, parsed)
+    if parsed.unclear:
+        ask_unclear(call)
     if parsed.has("S", "split-string", "s"):
         call.ask("Option -S of {program} hides what it runs.")
         more = " ".join(operand.value for operand in parsed.operands)
@@ -203,7 +207,8 @@ def _find_term(
     term = args.pop(0)
     word = term.value
     if _TESTS_WITH_VALUE.fullmatch(word):
-        if args and args.pop(0).tainted and not term.known:
+        value = args.pop(0) if args else term
+        if value.tainted and (not term.known or value.brings_words):
             call.ask("A test of {program} is known only at run time.")
     elif word == "-files0-from" and args:
         call.reads(args.pop(0))

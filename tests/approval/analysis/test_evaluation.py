@@ -78,6 +78,18 @@ def _label(*commands: str) -> str:
         "man --pag=./x ls",
         "zstdcat x -o y",
         "yarn --help",
+        "nice -n $x ls",
+        "env -u $x ls",
+        "find . -name $x",
+        "awk -v n=$x 1 f",
+        "rpm -q $x",
+        "dpkg -l $x",
+        "pip show $x",
+        "uniq -f $x",
+        'sort "$(date +-oout)" f',
+        "p='xx-oout'; sort \"${p#xx}\" f",
+        "a=([$1]=1)",
+        "xxd plain -3",
     ],
 )
 def test_what_can_act_is_asked_about(command: str) -> None:
