@@ -364,11 +364,14 @@ class Analyser:
                 self._inside(word, scope)
                 values.append(element(expand_single(word, scope)))
             value = assigned(assignment, values, scope)
-            if declaring:
-                value = declared(call, assignment, value, in_function=any(self._active))
+            surely = not declaring or declared(
+                call, assignment, value, in_function=any(self._active)
+            )
             if assignment.array or assignment.adds:
                 scope.arrays.add(assignment.name)
             assigns(call, assignment.name, value)
+            if not surely:
+                scope.variables[assignment.name] = TAINTED
 
     def _prefixes(self, node: Simple, scope: Scope, name: str) -> None:
         for assignment in node.assignments:

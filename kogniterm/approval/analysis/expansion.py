@@ -475,7 +475,9 @@ def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Ar
     before = variable(assignment.name, scope)
     if before.counts and value.counts:
         return NUMBER
-    return replace(value, value=before.value + value.value, tainted=True, number=False)
+    # Anything may stand before it: only its own text is known.
+    kept = before.value if before.known and not before.tainted else HOLE
+    return replace(value, value=kept + value.value, tainted=True, number=False)
 
 
 def element(value: Argument) -> Argument:

@@ -78,8 +78,8 @@ DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Builtins that take assignments among their words."""
 
 
-def declared(call: Call, assignment: Assignment, value: Argument, *, in_function: bool) -> Argument:
-    """Judge an assignment of a declaration, and return the value that the variable then has.
+def declared(call: Call, assignment: Assignment, value: Argument, *, in_function: bool) -> bool:
+    """Judge an assignment of a declaration, and return whether it is surely made.
 
     The text in brackets that an array gets runs like a command. Some options make no assignment.
     """
@@ -99,8 +99,7 @@ def declared(call: Call, assignment: Assignment, value: Argument, *, in_function
     if call.name == "readonly" or flags & set("rinulc"):
         call.scope.evaluating.add(name)
     surely = all(arg.known for arg in call.args) and flags <= set("xrgaA")
-    surely = surely and (call.name != "local" or in_function)
-    return value if surely else replace(value, tainted=True, number=False)
+    return surely and (call.name != "local" or in_function)
 
 
 def declare(call: Call) -> None:
