@@ -475,8 +475,8 @@ def assigned(assignment: Assignment, values: list[Argument], scope: Scope) -> Ar
     before = variable(assignment.name, scope)
     if before.counts and value.counts:
         return NUMBER
-    # Anything may stand before it: only its own text is known.
-    kept = before.value if before.known and not before.tainted else HOLE
+    # Of an array, any element may be meant, and of data anything may stand before the text.
+    kept = before.value if before.known and not (before.tainted or assignment.array) else HOLE
     return replace(value, value=kept + value.value, tainted=True, number=False)
 
 

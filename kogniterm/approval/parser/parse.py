@@ -390,16 +390,17 @@ class _Builder:
                 raise UnreadError("an array subscript that may run commands")
             computes = (subscript[1],) if subscript[1] else ()
         label = label.partition("[")[0]
-        adds = name.type == "subscript" or any(child.type == "+=" for child in rest)
+        element = name.type == "subscript"
+        adds = element or any(child.type == "+=" for child in rest)
         if value is None:
-            return Assignment(label, (), computes=computes, adds=adds)
+            return Assignment(label, (), element, computes, adds)
         if value.type == "array":
             inner = [c for c in value.children if c.is_named and c.type != "comment"]
             for child in inner:
                 computes += _subscript_names(self.slice(child))
             words = tuple(self.word(child, depth) for child in inner)
             return Assignment(label, words, array=True, computes=computes, adds=adds)
-        return Assignment(label, (self.word(value, depth),), computes=computes, adds=adds)
+        return Assignment(label, (self.word(value, depth),), element, computes, adds)
 
     def redirect(self, node: TreeNode, parts: _Parts, depth: int) -> None:
         """Add the redirection to `parts`, and the words and statements that it holds."""

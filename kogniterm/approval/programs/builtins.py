@@ -85,7 +85,8 @@ def declared(call: Call, assignment: Assignment, value: Argument, *, in_function
     """
     name = assignment.name
     flags = set("".join(arg.value[1:] for arg in call.args))
-    opens = (value.tainted or value.value[:1] in {"(", HOLE}) and not assignment.array
+    opens = value.tainted or value.value[:1] in {"(", HOLE}
+    opens = opens and (assignment.adds or not assignment.array)
     # The variable may be an array already, unless a function makes its own.
     scalar = in_function or name in call.scope.variables
     maybe = call.name not in {"export", "readonly"}
