@@ -73,7 +73,8 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
     """Return `report` with its effects on files as they are on this disk.
 
     A file that is copied, moved or linked into a folder that exists lands there under its own name,
-    and what is not there yet is created. What links lead out of the workspace is outside of it.
+    and what is not there yet is created. What links lead out of the workspace is outside of it. A
+    folder that the command enters through a link counts as unknown.
     """
     deadline = time.monotonic() + MAX_SECONDS
     root = Path(workspace)
@@ -87,7 +88,8 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
             settled = _settled(landed, root)
             if settled is not None:
                 found[settled] = None
-    changed = replace(report, effects=tuple(found))
+    parts = tuple(replace(part, folder=_entered(part.folder, root)) for part in report.parts)
+    changed = replace(report, effects=tuple(found), parts=parts)
     through = [e for e in found if e.outside and e not in report.effects]
     if not through or report.label not in ("safe_readonly", "workspace_write"):
         return changed
@@ -95,6 +97,16 @@ def on_disk(report: RiskReport, workspace: str) -> RiskReport:
         "Writes {path}, outside the workspace, through a link.", {"path": through[0].target}
     )
     return replace(changed, label="needs_approval", reasons=(why, *report.reasons))
+
+
+def _entered(folder: str, root: Path) -> str:
+    """Return a folder that a command enters, "…" where it cannot, or through a link only."""
+    if folder in ("", "…"):
+        return folder
+    inside = Path(folder).is_relative_to(root)
+    direct = root.resolve() / Path(folder).relative_to(root) if inside else Path(folder)
+    there = direct.is_dir() and os.access(direct, os.X_OK)
+    return str(direct) if there and os.path.realpath(direct) == str(direct) else "…"
 
 
 def _landings(effect: Effect, root: Path) -> Iterator[Effect]:

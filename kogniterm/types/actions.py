@@ -210,11 +210,25 @@ class GitCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One program of a command with what it starts, as what allows it has to know it.
+
+    `folder` is where it runs, or where it leads the shell, unless the command begins there; "…" if
+    unknown. `fed` is whether its input may be the output of another program or text of the command.
+    """
+
+    label: RiskLabel = "needs_approval"
+    folder: str = ""
+    fed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RiskReport:
     """Facts about a command, with reasons for the user. Never a permission.
 
     `deciding` are the files (or patterns of files) whose content decides what the command runs,
-    also those that do not exist; like targets, they are relative to the workspace.
+    also those that do not exist; like targets, they are relative to the workspace. `parts` tell
+    more of each of the `programs`, and `beside` what the command does without them.
     """
 
     command: str
@@ -224,6 +238,8 @@ class RiskReport:
     programs: tuple[tuple[str, ...], ...] = ()
     deciding: tuple[str, ...] = ()
     git_calls: tuple[GitCall, ...] = ()
+    parts: tuple[Part, ...] = ()
+    beside: tuple[Phrase, ...] = ()
 
 
 class ShellChange(NamedTuple):

@@ -229,3 +229,19 @@ def test_paths_to_compare_are_absolute_and_without_links(work: Path, tmp_path: P
     reads, writes = found
     assert reads == {f"{real}/a.log", f"{real}/b.log", "/dev/null"}
     assert writes == {f"{real}/pipe", f"{real}/new"}
+
+
+def test_a_folder_that_a_command_enters_is_known_only_where_it_is_one(work: Path) -> None:
+    (work / "inside").symlink_to("src")
+    (work / "away").symlink_to("/usr")
+    alias = work.parent / f"{work.name}-entered"
+    alias.symlink_to(work)
+    for root in (work, alias):
+        for folder, expected in (
+            ("src", f"{work.resolve()}/src"), (f"{root}/src", f"{work.resolve()}/src"),
+            ("inside", "…"), ("away/bin", "…"), ("a.log", "…"), ("gone", "…"), ("$X", "…"),
+            ("/usr", "/usr"), (".", ""),
+        ):  # fmt: skip
+            found = classify(f"cd {folder} && make", cwd=str(root), workspace=str(root))
+            entered = {part.folder for part in on_disk(found, str(root)).parts}
+            assert entered == {expected}, folder

@@ -117,6 +117,31 @@ async def test_a_lease_saves_the_next_questions_and_can_be_revoked(make_flow: Ma
     assert session.revoke("s1").used == 2
 
 
+async def test_a_permission_for_any_folder_runs_there_and_not_through_a_link(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    runs = (
+        "touch made", "cd sub && touch made", "cd ../link && touch made", "touch made > log",
+    )  # fmt: skip
+    replies = ", ".join(f"{{run: '{command}'}}" for command in runs)
+    script = f"replies: [{replies}, {{text: Done.}}]"
+    flow = make_flow(script, [yes, yes], approval_mode="manual")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (flow.folder / "sub").mkdir()
+    (flow.folder / "link").symlink_to(elsewhere)
+    session = flow.open()
+    session.use_mode("manual")
+    request = ActionRequest("a", "c", "execute_command", "touch made")
+    report = session.policy.assess(request, session.executor.cwd)
+    offered = session.policy.offers(request, report, session.executor.cwd)
+    session.grant(report, next(o for o in offered if o.kind == "exact" and o.anywhere))
+    await flow.run()
+    decided = [event.decision.by for event in flow.of(events.ActionDecided)]
+    assert decided == ["lease s1", "lease s1", "person", "person"]
+    assert (flow.folder / "sub" / "made").exists()
+
+
 @needs("git")
 async def test_a_lease_for_a_remote_ends_when_the_remote_has_another_address(
     make_flow: MakeFlow,

@@ -91,6 +91,9 @@ _HANDLERS: Mapping[str, Callable[[Call], None]] = {
 """The functions that judge a call, by the base of its program's rules."""
 MAX_COMMANDS = 200
 MAX_SHELL_DEPTH = 6
+_RESERVED = frozenset({"!", "{", "}", "do", "elif", "else", "for", "if", "then", "until", "while"})
+"""Words that begin a statement where the parser took them for programs, as behind `time`."""
+_NO_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _KEPT_NAMES = ("_", "command_not_found")
 """Beginnings of names of functions that the shell itself or KogniTerm may call."""
 _RUNS_HERE = frozenset({"eval", "source", "trap"})
@@ -165,10 +168,11 @@ class Analyser:
         elif isinstance(node, Pipeline):
             self._pipeline(node, scope)
         elif isinstance(node, Group):
-            fed = self._redirects(node.redirects, scope, "")
+            before, fed = scope.fed, self._redirects(node.redirects, scope, "")
             if fed is not None:
                 self._call("read", (), scope).read_later([Argument(fed.strip())])
             self.node(node.body, scope.branch() if node.subshell else scope, piped=piped)
+            scope.fed = before
         elif isinstance(node, Branch):
             self._branch(node, scope, piped=piped)
         elif isinstance(node, Loop):
@@ -213,7 +217,7 @@ class Analyser:
         inner = scope
         for index, part in enumerate(node.parts):
             inner = scope.branch()
-            inner.upstream = upstream
+            inner.upstream, inner.fed = upstream, scope.fed or index > 0
             inner.items = items
             before = len(self._findings.argvs)
             self._said = said(node.parts[index - 1], scope) if index else None
@@ -306,6 +310,8 @@ class Analyser:
     def _inside(self, word: Word, scope: Scope) -> None:
         for part in word.parts:
             if isinstance(part, Substitution):
+                if part.kind != "command":
+                    self._findings.redirects("<(…)" if part.kind == "input" else ">(…)")
                 self.node(part.node, scope.branch())
             elif isinstance(part, Unknown):
                 if part.opaque is not None:
@@ -335,6 +341,7 @@ class Analyser:
         arguments = self._words(node.words, scope)
         name = arguments[0].value if arguments else ""
         spoken, self._said = self._said, None
+        fed = scope.fed
         stdin = self._redirects(node.redirects, scope, name) or spoken
         if not arguments:
             self._assignments(node, scope)
@@ -352,6 +359,7 @@ class Analyser:
         if silent and not all(map(is_harmless_device, files)):
             self._findings.ask("Empties a file.")
         self._run(tuple(arguments), scope, piped=piped, stdin=stdin)
+        scope.fed = fed
 
     def _assignments(
         self, node: Simple, scope: Scope, declaring: tuple[Argument, ...] = ()
@@ -399,7 +407,7 @@ class Analyser:
                 self._inside(redirect.body, scope)
                 body = expand_single(redirect.body, scope)
                 shows_variables(self._call(name, (), scope), body)
-                stdin = body.value
+                stdin, scope.fed = body.value, True
                 if name in SHELLS:
                     comes_from_network(self._call(name, (), scope), body)
                 continue
@@ -411,9 +419,12 @@ class Analyser:
                 stdin = said(target.inner[0].node, scope)
             if name in SHELLS:
                 comes_from_network(self._call(name, (), scope), target)
-            if redirect.op in {">&", "<&"} and re.fullmatch(r"\d+-?|-", target.value):
+            copies = redirect.op in {">&", "<&"} and re.fullmatch(r"(\d+)-?|-", target.value)
+            if target.value in _NO_FILES or (copies and copies[1] in (None, *"012")):
                 continue
-            self._redirect(redirect.op, target, scope, name)
+            self._findings.redirects(f"{redirect.op} {target.value}")
+            if not copies:
+                self._redirect(redirect.op, target, scope, name)
         return stdin
 
     def _redirect(self, op: str, target: Argument, scope: Scope, name: str) -> None:
@@ -453,9 +464,13 @@ class Analyser:
         self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
     ) -> None:
         """Judge one program with its arguments."""
-        findings = self._findings
-        findings.program(tuple(arg.value for arg in args))
-        program = args[0]
+        with self._findings.running(tuple(arg.value for arg in args), scope):
+            self._program(args, scope, piped=piped, stdin=stdin)
+
+    def _program(
+        self, args: tuple[Argument, ...], scope: Scope, *, piped: bool, stdin: str | None
+    ) -> None:
+        findings, program = self._findings, args[0]
         if not program.known or program.split:
             findings.runs_input()
             if program.value or not program.known:
@@ -493,6 +508,8 @@ class Analyser:
         if rules is None:
             findings.effect("execute", name)
             findings.ask("{program} is unknown to KogniTerm.", program=name)
+            if name in _RESERVED:
+                findings.unread()
             if name.startswith("mkfs"):
                 findings.danger(DESTROYS_DISK, program=name)
             return
@@ -544,6 +561,7 @@ def _judged(
     roots = Roots.of(cwd, workspace)
     known = {name: Argument(text, number=HOLE in text) for name, text in values.literal}
     scope = Scope(roots, cwd or roots.workspace, known, evaluating=set(values.evaluating))
+    scope.start = scope.cwd
     hidden = hidden_characters(command)
     if hidden:
         shown = ", ".join(f"U+{ord(char):04X}" for char in hidden[:5])
@@ -552,6 +570,7 @@ def _judged(
     try:
         analyser.text(command, scope)
     except RecursionError:
+        findings.unread()
         findings.ask("Too deeply nested to check.")
         analyser.gave_up = True
     if analyser.gave_up:

@@ -55,6 +55,9 @@ class Scope:
     """The input of xargs from the pipe, where that is known to be a path."""
     upstream: tuple[str, ...] = ()
     """Programs earlier in the pipe."""
+    fed: bool = False
+    """True if the input may be the output of another program or text of the command."""
+    start: str | None = None
     links: dict[str, str] = field(default_factory=dict)
     """Links this command makes: a path below one leads elsewhere."""
     evaluating: set[str] = field(default_factory=set)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from kogniterm.approval.analysis.shared_findings import UNREAD
+from kogniterm.approval.analysis.shared_findings import BUILTINS_WITH_STATE, UNREAD
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import (
     Literal,
@@ -51,14 +51,6 @@ _OPTIONS = {
 _USUAL_OPTIONS = re.compile(r"-[A-Za-z0-9]*")
 """Options that name no further file, as those for backups, references and lists of files do."""
 _PATTERN = frozenset("*?[")
-BUILTINS_WITH_STATE = frozenset({
-    ".", "alias", "bg", "bind", "builtin", "cd", "command", "complete", "declare", "dirs", "disown",
-    "enable", "eval", "exec", "exit", "export", "fc", "fg", "getopts", "hash", "history", "jobs",
-    "kill", "let", "local", "logout", "mapfile", "popd", "pushd", "read", "readarray", "readonly",
-    "return", "set", "shift", "shopt", "source", "suspend", "times", "trap", "typeset", "ulimit",
-    "umask", "unalias", "unset", "wait",
-})  # fmt: skip
-"""Builtins that change the shell for the next command, or read what the last one left."""
 _SEPARATORS = frozenset({"", ";", "\n", "&&", "||"})
 
 

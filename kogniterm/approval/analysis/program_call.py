@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from kogniterm.approval.analysis.argument import Argument
@@ -29,18 +30,30 @@ from kogniterm.approval.analysis.shared_findings import (
     DELETES_DEVICE,
     DELETES_FILE,
     DELETES_MANY,
+    DELETES_OUTSIDE,
     DEVICE_PERMISSIONS,
+    MAX_REASONS,
+    REDIRECTS,
     UNREAD,
     USES_NETWORK,
     WRITES_DEVICE,
     WRITES_FILE,
+    WRITES_OUTSIDE,
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
-from kogniterm.types import RISK_LABELS, Effect, EffectKind, GitCall, Phrase, RiskLabel, RiskReport
+from kogniterm.types import (
+    RISK_LABELS,
+    Effect,
+    EffectKind,
+    GitCall,
+    Part,
+    Phrase,
+    RiskLabel,
+    RiskReport,
+)
 
 _RANK = {label: rank for rank, label in enumerate(RISK_LABELS)}
-_MAX_REASONS = 24
 _MAX_EFFECTS = 400
 
 
@@ -57,6 +70,11 @@ class Findings:
         self._effects: dict[Effect, None] = {}
         self.argvs: list[tuple[str, ...]] = []
         """The programs found so far, in order."""
+        self._parts: list[Part] = []
+        self._running: list[int] = []
+        """The numbers of the programs that are being judged."""
+        self.beside: dict[str, Phrase] = {}
+        """Actions of the command without a program that it names."""
         self._deciding: dict[str, None] = {}
         self._runs_input = False
         self._git_calls: dict[GitCall, None] = {}
@@ -66,12 +84,17 @@ class Findings:
         """Raise the label to at least `label`, because of what the template says."""
         if _RANK[label] > _RANK[self.label]:
             self.label = label
+        for index in self._running:
+            if _RANK[label] > _RANK[self._parts[index].label]:
+                self._parts[index] = replace(self._parts[index], label=label)
         if len(self._reasons) >= _MAX_EFFECTS:
             return
         # A name or path of the command could otherwise hide characters in the reason itself.
         shown = {key: render(_shown(v)) if isinstance(v, str) else v for key, v in values.items()}
         text = Phrase(template, shown)
         self._reasons.setdefault(str(text), (_RANK[label], text))
+        if _RANK[label] and not self._running:
+            self.beside[str(text)] = text
 
     def ask(self, template: str, **values: object) -> None:
         """Record something that the user must approve."""
@@ -96,12 +119,30 @@ class Findings:
         else:
             self.unread()
 
-    def program(self, argv: tuple[str, ...]) -> None:
+    def redirects(self, text: str) -> None:
+        """Record a redirection that may lead to or from a file."""
+        self.beside[text] = Phrase(REDIRECTS, {"text": render(_shown(text))})
+
+    def program(self, argv: tuple[str, ...], part: Part | None = None) -> None:
         """Record a program that would run; their number is bounded."""
-        if len(self.argvs) < _MAX_EFFECTS:
+        if len(self.argvs) >= _MAX_EFFECTS:
+            argv, part = UNREAD, None
+        if len(self.argvs) <= _MAX_EFFECTS:
             self.argvs.append(tuple(map(_shown, argv)))
-        elif self.argvs[-1] != UNREAD:
-            self.argvs.append(UNREAD)
+            self._parts.append(part or Part())
+
+    @contextmanager
+    def running(self, argv: tuple[str, ...], scope: Scope) -> Iterator[None]:
+        """Record a program that would run; what is found meanwhile is about it."""
+        self.program(argv, Part("safe_readonly", fed=scope.fed))
+        index = len(self._parts) - 1
+        self._running.append(index)
+        yield
+        self._running.pop()
+        cwd = scope.cwd if scope.cwd is not None else HOLE
+        folder = "…" if re.search(rf"[*?\[…{HOLE}]", cwd) else cwd
+        folder = "" if cwd == scope.start else folder
+        self._parts[index] = replace(self._parts[index], folder=folder)
 
     def decides(self, path: str) -> None:
         """Record a file, perhaps a missing one, whose content decides what runs."""
@@ -140,13 +181,15 @@ class Findings:
         return RiskReport(
             command,
             self.label,
-            tuple(text for _, text in ordered[:_MAX_REASONS]),
+            tuple(text for _, text in ordered[:MAX_REASONS]),
             tuple(self._effects),
             tuple(self.argvs),
             tuple(name for name in deciding if "…" not in name),
             git_calls=tuple(
                 replace(call, entered=tuple(self._entered)) for call in self._git_calls
             ),
+            parts=tuple(self._parts),
+            beside=tuple(self.beside.values())[:MAX_REASONS],
         )
 
 
@@ -210,7 +253,7 @@ _CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
         "system": ("dangerous", "Changes {path}, which belongs to the system."),
         "inside": ("workspace_write", WRITES_FILE),
         "unknown": ("needs_approval", "Writes to a file known only at run time."),
-        "outside": ("needs_approval", "Writes {path}, outside the workspace."),
+        "outside": ("needs_approval", WRITES_OUTSIDE),
     },
     "delete": {
         "device": ("dangerous", DELETES_DEVICE),
@@ -218,7 +261,7 @@ _CHANGES: Mapping[str, Mapping[str, tuple[RiskLabel, str] | None]] = {
         "steering": ("dangerous", "Deletes {path}, which other programs depend on."),
         "inside": ("needs_approval", DELETES_FILE),
         "system": ("dangerous", "Deletes {path}, which belongs to the system."),
-        "outside": ("needs_approval", "Deletes {path}, which may be outside the workspace."),
+        "outside": ("needs_approval", DELETES_OUTSIDE),
     },
     "move": {
         "steering": ("dangerous", "Moves {path}, which other programs depend on."),

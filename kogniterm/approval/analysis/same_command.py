@@ -62,31 +62,19 @@ def _acts(command: str, folder: str) -> set[_Act]:
     These are each program that does more than read, with each folder it may run in, and each
     changed file with the programs that only read.
     """
-    report = classify(command, cwd=folder)
-    sure, folders = _is_straight(parse(command)), [posixpath.normpath(folder)]
+    report, start = classify(command, cwd=folder), posixpath.normpath(folder)
+    sure = _is_straight(parse(command))
     acts: set[_Act] = set()
     readers: set[tuple[str, ...]] = set()
-    for argv in report.programs:
-        if argv == UNREAD or not argv:
-            continue
-        if argv[0] in _MOVES:
-            entered = _moved(folders, argv)
-            folders = entered if sure else list(dict.fromkeys([*folders, *entered]))
-        elif classify(shlex.join(argv)).label != "safe_readonly":
+    for argv, part in zip(report.programs, report.parts, strict=True):
+        if classify(shlex.join(argv)).label != "safe_readonly" and argv != UNREAD:
             named = (posixpath.basename(argv[0]), *argv[1:])
-            acts.update((one, named) for one in folders)
-        else:
+            entered = {_UNKNOWN: _ANYWHERE}.get(part.folder, part.folder) or start
+            acts |= {(entered, named), (entered if sure else start, named)}
+        elif argv != UNREAD and argv[0] not in _MOVES:
             readers.add(argv)
     changed = {_entered(folder, e.target) for e in report.effects if e.kind in ("write", "delete")}
     return acts | {(path, argv) for path in changed for argv in readers or {()}}
-
-
-def _moved(folders: list[str], argv: tuple[str, ...]) -> list[str]:
-    """Return the folders that a change of folder may lead to."""
-    name = argv[-1]
-    if len(argv) < 2 or name == "-" or _UNKNOWN in name or _ANYWHERE in folders:
-        return [_ANYWHERE]
-    return [_entered(folder, name) for folder in folders]
 
 
 def _is_straight(node: Node) -> bool:

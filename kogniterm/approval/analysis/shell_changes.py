@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kogniterm.approval.analysis.footprint import BUILTINS_WITH_STATE
+from kogniterm.approval.analysis.shared_findings import BUILTINS_WITH_STATE
 from kogniterm.approval.parser import tree
 from kogniterm.approval.parser.parse import parse
 from kogniterm.types import ShellChange

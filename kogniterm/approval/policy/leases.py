@@ -27,10 +27,18 @@ from kogniterm.approval.analysis.paths_and_variables import (
     within,
 )
 from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
-from kogniterm.approval.policy.rules import called, uncovered_program, unnamed_changes
+from kogniterm.approval.policy.rules import MOVES, called, only_reads, paired, uncovered
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
-from kogniterm.types import CHANGING_KINDS, RISK_LABELS, Effect, EffectKind, Phrase, RiskReport
+from kogniterm.types import (
+    CHANGING_KINDS,
+    RISK_LABELS,
+    Effect,
+    EffectKind,
+    Part,
+    Phrase,
+    RiskReport,
+)
 
 LeaseKind = Literal["exact", "program", "effect", "edits", "calls", "words"]
 LEASE_KINDS: tuple[LeaseKind, ...] = tuple(kind for kind in get_args(LeaseKind) if kind != "words")
@@ -55,7 +63,6 @@ _IMPLIED: Mapping[EffectKind, frozenset[EffectKind]] = {
 """Kinds of change that a granted kind includes: overwriting includes writing and creating."""
 _ON_FILES: frozenset[EffectKind] = frozenset({"create", "write", "overwrite"})
 _CHANGES_REPOSITORY = Effect("write", ".git")
-_MOVES = frozenset({"cd", "pushd", "popd"})
 _WILD = re.compile(r"[*?\[…]")
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/[\w@+-][\w.@+-]*)*(?::\w[\w./-]*)?")
 """A name of a remote, a branch or a tag, and neither a file elsewhere nor an address."""
@@ -66,10 +73,11 @@ class Lease:
     """A granted permission.
 
     `report` is the risk report it was granted for; `folder` is where it holds and below which files
-    may be touched; targets of reports are relative to `workspace`. A command that it covers runs
-    `outside` the sandbox, or else inside. `origin` is the file and line of one that was saved for a
-    project; it is `void` when another folder now has the project's name. `used` is the number of
-    uses in this process, `last_used` the time of the last one, in seconds of the caller's clock.
+    may be touched, or it holds `anywhere` in `workspace`, to which targets of reports are relative.
+    A command that it covers runs `outside` the sandbox, or else inside. `origin` is the file and
+    line of one that was saved for a project; it is `void` when another folder now has the project's
+    name. `used` is the number of uses in this process, `last_used` the time of the last one, in
+    seconds of the caller's clock.
     """
 
     id: str
@@ -78,6 +86,7 @@ class Lease:
     folder: str
     workspace: str
     outside: bool = False
+    anywhere: bool = False
     origin: str = ""
     void: bool = False
     used: int = 0
@@ -86,11 +95,16 @@ class Lease:
     @property
     def text(self) -> Phrase:
         """The permission in words."""
-        if self.kind == "exact":
+        if self.kind == "exact" and not self.anywhere:
             values = {"command": render(self.report.command), "folder": self.folder}
             exactly = Phrase("exactly this command: {command} (in {folder})", values)
             return _placed(exactly, outside=self.outside)
-        return _placed(_words(self.report, self.kind, self.folder), outside=self.outside)
+        words = _words(self.report, self.kind, self._root, anywhere=self.anywhere)
+        return _placed(words, outside=self.outside)
+
+    @property
+    def _root(self) -> str:
+        return self.workspace if self.anywhere else self.folder
 
     def mismatch(self, report: RiskReport, *, folder: str) -> Phrase | None:
         """Return why it does not cover `report` in `folder`; None when it does."""
@@ -103,21 +117,16 @@ class Lease:
             return self._words_mismatch(report, folder)
         if self.kind == "calls":
             return self._calls_mismatch(report)
-        if posixpath.normpath(folder) != self.folder:
-            return Phrase("it applies only in {folder}", {"folder": self.folder})
+        here = posixpath.normpath(folder)
+        if here != self._root and not (self.anywhere and within(here, self._root)):
+            return Phrase("it applies only in {folder}", {"folder": self._root})
         if report.label == "dangerous":
             return Phrase("no permission covers dangerous commands")
         if self.kind == "exact":
-            if report.command != self.report.command:
-                return Phrase(
-                    "it covers only the exact command {command}", {"command": self.report.command}
-                )
-            return self._exact_mismatch(report) or self._reasons_mismatch(report)
-        return (
-            self._effects_mismatch(report)
-            or self._programs_mismatch(report)
-            or self._reasons_mismatch(report)
-        )
+            other = self._exact_mismatch(report)
+        else:
+            other = self._effects_mismatch(report) or self._programs_mismatch(report, here)
+        return other or self._reasons_mismatch(report)
 
     def _words_mismatch(self, report: RiskReport, folder: str) -> Phrase | None:
         """Return why commands that begin with the granted words do not include this one."""
@@ -126,28 +135,21 @@ class Lease:
         if report.label == "dangerous":
             return Phrase("no permission covers dangerous commands")
         words, more = named_words(self.report.command)
-        programs = asking(report)
-        same = [
-            argv
-            for argv in report.programs
-            if argv[: len(words)] == words and (more or len(argv) == len(words))
-        ]
-        for argv in programs if same else report.programs:
-            if argv not in same or any("…" in word for word in argv):
-                values = {"program": " ".join(argv[:3])}
-                return Phrase("it does not cover running {program}", values)
-        beside = unnamed_changes(report, programs)
-        for effect in report.effects:
-            redirected = effect in beside and effect != _CHANGES_REPOSITORY
-            if redirected or not self._is_tame(effect):
-                return _wider(effect)
+
+        def is_named(argv: tuple[str, ...], _part: Part) -> bool:
+            begins = argv[: len(words)] == words and not any("…" in word for word in argv)
+            return begins and (more or len(argv) == len(words))
+
+        wider = (_wider(one) for one in report.effects if not self._is_tame(one))
+        if other := uncovered(report, is_named, below=self.folder) or next(wider, None):
+            return other
         from kogniterm.approval.analysis.analyser import classify
 
         # What was found out on the disk, such as a repository's own programs, is asked about.
         plain = classify(report.command, cwd=folder, workspace=self.workspace).reasons
         known = {_reason_key(reason) for reason in plain}
-        other = next((one for one in report.reasons if _reason_key(one) not in known), None)
-        return other and Phrase("it does not cover this: {reason}", {"reason": other})
+        new = next((one for one in report.reasons if _reason_key(one) not in known), None)
+        return new and Phrase("it does not cover this: {reason}", {"reason": new})
 
     def _is_tame(self, effect: Effect) -> bool:
         """Return whether commands that begin with granted words may have this effect."""
@@ -167,10 +169,29 @@ class Lease:
         return None
 
     def _exact_mismatch(self, report: RiskReport) -> Phrase | None:
+        granted = asking(self.report)
+        entered = {p.folder for p in report.parts} - {p.folder for p in self.report.parts}
+        if self.anywhere or report.command != self.report.command or entered:
+            known = not any("…" in word for argv in granted for word in argv)
+            if not known or asking(report) != granted:
+                command = {"command": self.report.command}
+                return Phrase("it covers only the exact command {command}", command)
+            other = uncovered(
+                report, lambda argv, _: argv in granted, below=self._root if self.anywhere else None
+            )
+            if other is not None:
+                return other
         # The same text may mean more than before: a remote has another URL, a link leads away.
-        granted = {_coarse(effect) for effect in self.report.effects}
-        other = next((e for e in report.effects if _coarse(e) not in granted), None)
-        return _wider(other) if other is not None else None
+        before = {_coarse(effect) for effect in self.report.effects}
+        kinds = {kind for kind, *_ in before if self.anywhere}
+        for effect in report.effects:
+            below = _coarse(effect)[0] in kinds and _reaches(effect, self._root, self.workspace)
+            reads = effect.kind == "read" and not effect.outside
+            if not (
+                reads or _coarse(effect) in before or (below and effect.kind in CHANGING_KINDS)
+            ):
+                return _wider(effect)
+        return None
 
     def _effects_mismatch(self, report: RiskReport) -> Phrase | None:
         other = next((e for e in report.effects if not self._covers_effect(e)), None)
@@ -191,31 +212,24 @@ class Lease:
         )
         if effect.kind not in kinds or _WILD.search(effect.target):
             return False
-        return _reaches(effect, self.folder, self.workspace)
+        return _reaches(effect, self._root, self.workspace)
 
-    def _programs_mismatch(self, report: RiskReport) -> Phrase | None:
-        changes = unnamed_changes(report, asking(report))
-        redirected = next((e for e in changes if e not in self.report.effects), None)
-        if self.kind == "program" and redirected is not None:
-            return _wider(redirected)
-        other = uncovered_program(report, self._covers_program)
-        if other is None:
-            return None
-        return Phrase("it does not cover running {program}", {"program": " ".join(other[:3])})
+    def _programs_mismatch(self, report: RiskReport, here: str) -> Phrase | None:
+        files = self.kind == "effect"
 
-    def _covers_program(self, argv: tuple[str, ...]) -> bool:
-        if argv in self.report.programs:
-            return True
-        if any("…" in word for word in argv) or not argv or argv[0] in _MOVES:
-            return False
-        from kogniterm.approval.analysis.analyser import classify
+        def covers(argv: tuple[str, ...], part: Part) -> bool:
+            reads = files and only_reads(argv, part)
+            return reads or self._covers_program(argv, part.folder or here)
 
-        if classify(shlex.join(argv), cwd=self.folder).label == "safe_readonly":
-            return True
+        return uncovered(
+            report, covers, files=files, fed=True, below=self._root if self.anywhere else None
+        )
+
+    def _covers_program(self, argv: tuple[str, ...], where: str) -> bool:
         form = form_of(argv)
         if form is None or any(map(_WILD.match, form.operands)):
             return False
-        if form.varies == "files" and not all(_below(o, self.folder) for o in form.operands):
+        if form.varies == "files" and not all(_below(o, where, self._root) for o in form.operands):
             return False
         granted = [one for one in map(form_of, asking(self.report)) if one is not None]
         if self.kind == "program":
@@ -245,11 +259,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A lease a user may grant together with approving a command; `outside` as in `Lease`."""
+    """A lease a user may grant with approving a command; `outside`, `anywhere` as in `Lease`."""
 
     kind: LeaseKind
     text: Phrase
     outside: bool = False
+    anywhere: bool = False
 
     @property
     def label(self) -> Phrase:
@@ -334,29 +349,53 @@ def is_plain_edit(report: RiskReport) -> bool:
 
 
 def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> tuple[Offer, ...]:
-    """Return the leases to offer for `report` in `folder`; none for a dangerous command."""
+    """Return the leases to offer for `report` in `folder`: each covers this command.
+
+    There is none for a dangerous one. Those for every folder of the workspace come last.
+    """
+    root = workspace or folder
+    found = []
+    portable = within(folder, root) and not any(map(_names_script, asking(report)))
+    for anywhere in (False, True) if portable else (False,):
+        below = root if anywhere else folder
+        for kind in _kinds(report, below, root):
+            lease = Lease("", kind, report, folder, root, anywhere=anywhere)
+            if (kind != "effect" or not anywhere) and not lease.mismatch(report, folder=folder):
+                words = _words(report, kind, below, anywhere=anywhere)
+                found.append(Offer(kind, words, anywhere=anywhere))
+    return tuple(found)
+
+
+def _names_script(argv: tuple[str, ...]) -> bool:
+    """Return whether a call runs a file by its name, which is another one in other folders."""
+    rules = rules_for(called(argv[0]))
+    runs = rules is not None and rules.base in ("shell", "interpreter")
+    return "/" in argv[0] or (runs and not "".join(argv[1:2]).startswith("-"))
+
+
+def _kinds(report: RiskReport, folder: str, workspace: str) -> tuple[LeaseKind, ...]:
+    """Return the kinds of leases that a command may be granted for, on files below `folder`."""
     if report.label == "dangerous":
         return ()
-    found = [Offer("exact", Phrase("exactly this command, in {folder}", {"folder": folder}))]
+    found: list[LeaseKind] = ["exact"]
     forms = [form_of(argv) for argv in asking(report)]
     changes = [e for e in report.effects if e.kind != "read" or e.outside]
     fixed = all(form is not None and form.varies in ("same", "number") for form in forms)
     plain = all(
-        _reaches(effect, folder, workspace or folder)
+        _reaches(effect, folder, workspace)
         if effect.kind in CHANGING_KINDS
         else effect.kind == "network" and (fixed or _is_address(effect.target))
         for effect in changes
     ) and not any(effect.target in ("git", "…") for effect in changes)
-    moves = any(argv and argv[0] in _MOVES for argv in report.programs)
-    if None in forms or not plain or moves:
+    if None in forms or not plain:
         return tuple(found)
     if len(forms) == 1:
-        found.append(Offer("program", _words(report, "program", folder)))
+        found.append("program")
     kinds = {effect.kind for effect in changes}
     on_files = kinds <= _ON_FILES and all(one and one.varies == "files" for one in forms)
     addresses = all(_is_address(effect.target) for effect in changes)
     if kinds and (on_files or (kinds == {"network"} and forms and addresses)):
-        found.append(Offer("effect", _words(report, "effect", folder)))
+        found.append("effect")
     return tuple(found)
 
 
@@ -368,6 +407,7 @@ def grant(
     folder: str,
     workspace: str | None = None,
     outside: bool = False,
+    anywhere: bool = False,
 ) -> Lease:
     """Return the lease of `kind` for `report`; raises `ValueError` when it is not offered."""
     folder, root = posixpath.normpath(folder), workspace or posixpath.normpath(folder)
@@ -375,17 +415,18 @@ def grant(
         if not may_be_named(report.command):
             raise ValueError("a lease of these words is not offered")
         return Lease(id, kind, report, root, root)
+    offered: tuple[LeaseKind, ...]
     if kind == "edits":  # whatever the first one changed, the next are covered alike
-        offered = edit_offers(report, workspace=root)
+        offered = ("edits",) if is_plain_edit(report) else ()
         folder, report = root, RiskReport("", "workspace_write")
     elif kind == "calls":  # whatever the arguments
-        offered = call_offers(report)
+        offered = tuple(offer.kind for offer in call_offers(report))
         folder, report = root, RiskReport("", "needs_approval", effects=report.effects)
     else:
-        offered = offers(report, folder=folder, workspace=workspace)
-    if kind not in {offer.kind for offer in offered}:
+        offered = _kinds(report, root if anywhere else folder, root)
+    if kind not in offered:
         raise ValueError(f"a lease of kind {kind!r} is not offered for this command")
-    return Lease(id, kind, report, folder, root, outside)
+    return Lease(id, kind, report, folder, root, outside, anywhere)
 
 
 def explain(
@@ -398,9 +439,7 @@ def explain(
 
 def asking(report: RiskReport) -> tuple[tuple[str, ...], ...]:
     """Return the programs of a command that do more than read."""
-    from kogniterm.approval.analysis.analyser import classify
-
-    return tuple(a for a in report.programs if classify(shlex.join(a)).label != "safe_readonly")
+    return tuple(argv for argv, part in paired(report) if not only_reads(argv, part))
 
 
 def at_or_below(target: str, granted: str) -> bool:
@@ -448,10 +487,10 @@ def _reaches(effect: Effect, folder: str, workspace: str) -> bool:
     return within(posixpath.normpath(posixpath.join(workspace, effect.target)), folder)
 
 
-def _below(operand: str, folder: str) -> bool:
-    """Return whether an operand is a file at or below `folder`, which effects may not name."""
+def _below(operand: str, folder: str, root: str) -> bool:
+    """Return whether an operand in `folder` is a file at or below `root`."""
     path = posixpath.normpath(posixpath.join(folder, operand))
-    if "://" in operand or operand.startswith("~") or not within(path, folder):
+    if "://" in operand or operand.startswith("~") or not within(path, root):
         return False
     return not is_steering(path) and not is_inside_repository(path)
 
@@ -479,8 +518,16 @@ def _placed(text: Phrase, *, outside: bool) -> Phrase:
     return Phrase("outside the sandbox: {permission}", {"permission": text}) if outside else text
 
 
-def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
+def _words(report: RiskReport, kind: LeaseKind, folder: str, *, anywhere: bool = False) -> Phrase:
     """Return the sentence that tells the user exactly what a lease covers."""
+    below = Phrase("any folder of {folder}", {"folder": folder})
+    place = below if anywhere else folder
+    if kind == "exact" and anywhere:
+        moves = any(argv[0] in MOVES for argv in report.programs)
+        command = "; ".join(map(shlex.join, asking(report))) if moves else report.command
+        return Phrase("exactly {words}, in {folder}", {"words": render(command), "folder": place})
+    if kind == "exact":
+        return Phrase("exactly this command, in {folder}", {"folder": folder})
     if kind == "words" and (named := words_offer(report.command, workspace=folder)) is not None:
         return named[1].text
     if kind == "edits":
@@ -504,7 +551,7 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str) -> Phrase:
             {"program": ", ".join(keys), "folder": folder, "hosts": hosts},
         )
     form = forms[0]
-    values = {"program": render(form.title), "folder": folder, "hosts": hosts}
+    values = {"program": render(form.title), "folder": place, "hosts": hosts}
     if form.varies == "files":
         return Phrase("{program} with no other options, on files in {folder}", values)
     if form.varies == "number":

@@ -5,9 +5,10 @@
     id = "p1"
     workspace = "/home/me/project"    # the project
     folder_id = "131:1763953200"      # tells its folder from another one of the same name
-    kind = "exact"                    # exact, program, effect or edits
+    kind = "exact"                    # exact, program, effect, edits or calls
     command = "npm test"              # the command that was approved, if not an edit
     folder = "/home/me/project"       # where the command may run
+    anywhere = true                   # or in any folder of the project
     outside = true                    # outside the sandbox
     effects = [{ kind = "execute", target = "npm", outside = false }]
     granted = 2026-11-24
@@ -32,7 +33,8 @@ from kogniterm.types import Effect, EffectKind, Phrase, RiskReport
 
 _TABLE = "permission"
 _TEXTS = ("id", "workspace", "folder_id", "kind", "command", "folder")
-_KEYS = frozenset({*_TEXTS, "outside", "effects", "granted"})
+_FLAGS = ("outside", "anywhere")
+_KEYS = frozenset({*_TEXTS, *_FLAGS, "effects", "granted"})
 _HEAD = re.compile(r"\s*\[\[\s*permission\s*\]\]")
 _ID = re.compile(r"p[1-9]\d*")
 _LONGEST_COMMENT = 200
@@ -65,7 +67,7 @@ class Permission:
             f"[[{_TABLE}]]",
             f"# {one_line(str(lease.text), _LONGEST_COMMENT)}",
             *(f"{key} = {_quoted(value)}" for key, value in texts if value),
-            *(["outside = true"] if lease.outside else []),
+            *(f"{key} = true" for key in _FLAGS if getattr(lease, key)),
             *([f"effects = [{effects}]"] if effects else []),
             f"granted = {self.granted.isoformat()}",
         ))  # fmt: skip
@@ -138,8 +140,9 @@ def _permission(item: Mapping[str, Any], place: str) -> Permission:
     for key in ("workspace", "folder"):
         if not texts[key].startswith("/"):
             raise TableError(key, Phrase("{key} must be an absolute path", {"key": key}))
-    if not isinstance(item.get("outside", False), bool):
-        raise TableError("outside", Phrase("outside must be true or false"))
+    for key in _FLAGS:
+        if not isinstance(item.get(key, False), bool):
+            raise TableError(key, Phrase("{key} must be true or false", {"key": key}))
     if not isinstance(item.get("granted"), date):
         raise TableError("granted", Phrase("granted must be a date"))
     return Permission(_lease(item, texts, place), texts["folder_id"], item["granted"])
@@ -164,6 +167,7 @@ def _lease(item: Mapping[str, Any], texts: Mapping[str, str], place: str) -> Lea
             folder=folder,
             workspace=workspace,
             outside=item.get("outside", False),
+            anywhere=item.get("anywhere", False),
         )
     except ValueError:
         raise TableError(

@@ -21,11 +21,17 @@ import fnmatch
 import posixpath
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, cast
 
-from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS
-from kogniterm.approval.analysis.shared_findings import UNREAD
+from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS, within
+from kogniterm.approval.analysis.shared_findings import (
+    BUILTINS_WITH_STATE,
+    MAX_REASONS,
+    ON_FILES,
+    REDIRECTS,
+    UNREAD,
+)
 from kogniterm.errors import SettingsError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
@@ -34,7 +40,7 @@ from kogniterm.types import (
     MODE_NAMES,
     RUN_ON_HOSTS,
     ApprovalMode,
-    Effect,
+    Part,
     Phrase,
     RiskReport,
     approval_mode,
@@ -47,6 +53,9 @@ _KEYS = {
 }  # fmt: skip
 Made = TypeVar("Made")
 _FILE_EFFECTS = CHANGING_KINDS | {"read", "secret"}
+_HOLE = "…"
+_ANY_TEXT = "a b\n--c=/d;e"
+"""Stands for a word that is known only at run time where a rule must allow every text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,44 +75,80 @@ class Rule:
     def matches(self, report: RiskReport, *, tool: str, mode: ApprovalMode) -> bool:
         """Return whether the rule speaks about this command.
 
-        An allow must cover every program and file of the command; a deny or ask, any.
+        An allow must cover all of it; for a deny or ask, one program or file is enough.
         """
-        every = self.decision == "allow"
-        # What is denied or asked about here is so on other machines too; what is allowed is not.
-        reached = self.tool == EXECUTE_COMMAND and tool == RUN_ON_HOSTS and not every
-        if not (tool == self.tool or reached) or (self.mode is not None and mode != self.mode):
+        if not self.applies(tool, mode):
             return False
-        if every and not self._covers_redirections(report):
+        if self.decision == "allow":
+            return self.mismatch(report, tool=tool) is None
+        if self._names_programs and not any(map(self._names, report.programs)):
             return False
-        quantify: Callable[[list[bool]], bool] = (lambda t: all(t) and bool(t)) if every else any
-        speaks = bool(self.programs) or self.arguments is not None
-        if every and uncovered_program(report, lambda a: not speaks or self._covers(a)) is not None:
-            return False
-        if speaks and not quantify([self._covers(argv) for argv in report.programs]):
-            return False
-        if self.path is None:
-            return True
-        reaches = fnmatch.fnmatchcase if every else _may_reach
         files = (e.target for e in report.effects if e.kind in _FILE_EFFECTS)
-        return quantify([reaches(name, self.path) for name in files])
+        return self.path is None or any(_may_reach(name, self.path) for name in files)
 
-    def _covers_redirections(self, report: RiskReport) -> bool:
-        """Return whether each file changed outside is named by an argument or the rule's path."""
-        outside = (effect for effect in unnamed_changes(report, report.programs) if effect.outside)
-        return self.path is not None or not any(outside)
+    def applies(self, tool: str, mode: ApprovalMode) -> bool:
+        """Return whether the rule is about a tool, in a mode."""
+        # What is denied or asked about here is so on other machines too; what is allowed is not.
+        reached = self.tool == EXECUTE_COMMAND and tool == RUN_ON_HOSTS and self.decision != "allow"
+        return (tool == self.tool or reached) and self.mode in (None, mode)
 
-    def _covers(self, argv: tuple[str, ...]) -> bool:
-        if not argv:
+    @property
+    def _names_programs(self) -> bool:
+        return bool(self.programs) or self.arguments is not None
+
+    def mismatch(self, report: RiskReport, *, tool: str) -> Phrase | None:
+        """Return why a rule that allows does not cover a command; None when it does."""
+        by_path, is_command = self.path is not None, tool in (EXECUTE_COMMAND, RUN_ON_HOSTS)
+        files = [e.target for e in report.effects if e.kind in _FILE_EFFECTS]
+        other = next((f for f in files if not fnmatch.fnmatchcase(f, self.path or "*")), None)
+        outside = any(e.outside for e in report.effects if e.kind in CHANGING_KINDS)
+        unnamed = not files if by_path else outside and not is_command
+        if other is not None or unnamed:
+            return Phrase("it does not cover these files")
+        on_files = all(reason.template in ON_FILES for reason in report.reasons)
+        plain = report.label in _SEEN_THROUGH or (on_files and len(report.reasons) < MAX_REASONS)
+        if by_path and is_command and not (self._names_programs or plain):
+            return Phrase("it covers only reading and changing files")
+        free = self.arguments is None or bool(self.arguments.fullmatch(_ANY_TEXT))
+        moves = all(self._allows(*one) for one in paired(report) if one[0][0] in MOVES)
+        return uncovered(
+            report, self._allows if self._names_programs else None, fed=free,
+            files=by_path or not is_command, below="/" if moves else None,
+        )  # fmt: skip
+
+    def _allows(self, argv: tuple[str, ...], _part: Part) -> bool:
+        texts = (" ".join(argv[1:]).replace(_HOLE, text) for text in ("", _ANY_TEXT))
+        named = not self.programs or called(argv[0]) in self.programs
+        return named and (self.arguments is None or all(map(self.arguments.fullmatch, texts)))
+
+    def _names(self, argv: tuple[str, ...]) -> bool:
+        # A wildcard may stand for the program.
+        name, texts = posixpath.basename(argv[0]), map(" ".join, _forms(argv))
+        named = not self.programs or any(fnmatch.fnmatchcase(one, name) for one in self.programs)
+        return named and (self.arguments is None or any(map(self.arguments.fullmatch, texts)))
+
+    def may_match(self, report: RiskReport, *, tool: str, mode: ApprovalMode) -> bool:
+        """Return whether a rule that denies or asks may be about what only the run will show.
+
+        That is a program or argument known only then, and a name in text that a program runs.
+        """
+        if not (self.applies(tool, mode) and self._names_programs and self.path is None):
             return False
-        every = self.decision == "allow"
-        name = called(argv[0]) if every else posixpath.basename(argv[0])
-        if self.programs and name not in self.programs:
-            return False
-        from kogniterm.approval.programs.git import from_verb
-
-        forms = [argv[1:]] if every else [argv[1:], from_verb(argv)]
-        pattern = self.arguments
-        return pattern is None or any(pattern.fullmatch(" ".join(form)) for form in forms)
+        everything = " ".join((report.command, *map(" ".join, report.programs)))
+        names = "|".join(map(re.escape, self.programs)) or r"\S+"
+        for argv, part in paired(report):
+            text = everything if part.fed else " ".join(argv)
+            verbs = [form[0] for form in _forms(argv) if form]
+            unknown = any(re.search(rf"[{_HOLE}*?\[]", verb) for verb in verbs)
+            if part.label in _SEEN_THROUGH:
+                text = " ".join(argv) if unknown else ""
+            found = re.search(rf"(?<![\w-])(?:{names})(?![\w-])", text)
+            rest = text[found.end() :] if found else ""
+            pattern = self.arguments
+            named = found and (not pattern or pattern.search(rest) or unknown or _HOLE in rest)
+            if named or (_HOLE in argv[0] and not argv[0].endswith(f"={_HOLE}")):
+                return True
+        return False
 
     @property
     def denies_tool(self) -> bool:
@@ -144,6 +189,19 @@ def called(program: str) -> str:
     """
     folder, _, base = program.rpartition("/")
     return base if folder in SYSTEM_FOLDERS else program
+
+
+def _forms(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the arguments of a call, also without the options in front of a subcommand."""
+    from kogniterm.approval.programs.git import GLOBAL_VALUED
+
+    is_git, starts = posixpath.basename(argv[0]) == "git", {1}
+    for index, word in enumerate(argv):
+        if index in starts and word[:1] in ("-", "+"):
+            # Of other programs it is not known which options have a value.
+            starts |= {index + 2} if is_git and word in GLOBAL_VALUED else {index + 1}
+            starts |= set() if is_git else {index + 2}
+    yield from (argv[index:] for index in starts)
 
 
 def _may_reach(target: str, pattern: str) -> bool:
@@ -305,22 +363,58 @@ def _line(text: str, name: str, index: int, key: str | None) -> int:
     return head
 
 
-def uncovered_program(
-    report: RiskReport, covers: Callable[[tuple[str, ...]], bool]
-) -> tuple[str, ...] | None:
-    """Return the first program that `covers` does not speak of, or None.
+Covers = Callable[[tuple[str, ...], Part], bool]
+MOVES = frozenset({"cd", "pushd", "popd"})
+_HARMLESS = re.compile(
+    r"set -(?:[eux]+|[eux]*o pipefail)|(?:cd|pushd|popd) .*|(?:time(?: -p)?|nice(?: -n ?-?\d+)?"
+    r"|timeout(?: -[ks] ?\w+| --[\w=-]+)* [\d.]+[smhd]?) [^-].*",
+    re.DOTALL,
+)
+"""Calls that change nothing but the folder, the time and the status of what a grant covers."""
+_SEEN_THROUGH = ("safe_readonly", "workspace_write")
 
-    Commands that could not be read are never covered.
+
+def uncovered(
+    report: RiskReport, covers: Covers | None, *, files: bool = False, fed: bool = False,
+    below: str | None = None,
+) -> Phrase | None:  # fmt: skip
+    """Return why what is granted does not reach all that a command does; None where it does.
+
+    A grant covers the programs that `covers` accepts (None: all), with their arguments. Beside
+    them, a command may have programs that only read. With `files` it may have redirections, with
+    `fed` programs may read what others print or the command's text, and with `below` they may run
+    in folders there, and it may end there.
     """
-    return next((argv for argv in report.programs if argv == UNREAD or not covers(argv)), None)
+    known = ON_FILES if files else frozenset[str]()
+    beside = [one for one in report.beside if one.template not in known]
+    if beside and (covers is not None or beside[0].template == REDIRECTS):
+        return Phrase("it does not cover this: {reason}", {"reason": beside[0]})
+    own = [one for one in paired(report) if covers is None or covers(*one)]
+    for argv, part in paired(report):
+        values = {"program": " ".join(argv[:3])}
+        if part.folder and not (below and within(part.folder, below)):
+            return Phrase("it does not cover other folders ({program})", values)
+        if only_reads(argv, part):
+            continue
+        if argv == UNREAD or (argv, part) not in own:
+            return Phrase("it does not cover running {program}", values)
+        if part.fed and not fed:
+            return Phrase("it does not cover the input of {program}", values)
+    return None if own or covers is None else Phrase("it covers no program of this command")
 
 
-def unnamed_changes(report: RiskReport, programs: Iterable[tuple[str, ...]]) -> tuple[Effect, ...]:
-    """Return the changes of files that no argument of `programs` names, as redirections make."""
-    words = [word.rstrip("/") for argv in programs for word in argv[1:]]
-    named = {posixpath.basename(part) for word in words for part in (word, word.rpartition("=")[2])}
-    return tuple(
-        effect
-        for effect in report.effects
-        if effect.kind in CHANGING_KINDS and posixpath.basename(effect.target) not in named
-    )
+def paired(report: RiskReport) -> list[tuple[tuple[str, ...], Part]]:
+    """Return the programs of a command with what is known of each; unknown is the worst."""
+    unknown = [Part()] * (len(report.programs) - len(report.parts))
+    return list(zip(report.programs, (*report.parts, *unknown), strict=True))
+
+
+def only_reads(argv: tuple[str, ...], part: Part) -> bool:
+    """Return whether a program may stand beside those that a grant covers.
+
+    The programs that it starts, and those in a folder that it enters, are judged by themselves.
+    """
+    name, words = called(argv[0]), " ".join(argv[1:])
+    sets = name in BUILTINS_WITH_STATE or (name == "printf" and words.startswith("-v"))
+    reads = part.label == "safe_readonly" and not sets
+    return reads or bool(_HARMLESS.fullmatch(f"{name} {words}"))

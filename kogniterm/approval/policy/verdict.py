@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FOR_ROOTS
 from kogniterm.approval.policy.leases import Lease
-from kogniterm.approval.policy.rules import Choice, Rule, RuleSet
+from kogniterm.approval.policy.rules import Choice, RuleSet
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     EXECUTE_COMMAND,
@@ -89,7 +89,7 @@ def judge(
         return Verdict("deny", (limit, *report.reasons), tuple(trace))
     tool = request.tool if request is not None else EXECUTE_COMMAND
     matching = _matching(report, rules or RuleSet(), tool, now.mode, trace)
-    denying = tuple(rule.text for rule in matching if rule.decision == "deny")
+    denying = tuple(text for decision, text in matching if decision == "deny")
     if denying:
         return Verdict("deny", (*denying, *report.reasons), tuple(trace))
     refused = _refused_by_mode(report, now)
@@ -97,7 +97,7 @@ def judge(
         trace.add(f"mode {now.mode}", "deny", refused)
         return Verdict("deny", (refused, *report.reasons), tuple(trace))
     dangerous = report.label == "dangerous"
-    asking = tuple(rule.text for rule in matching if rule.decision == "ask")
+    asking = tuple(text for decision, text in matching if decision == "ask")
     if now.unknown_outcome:
         trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
         asking = (UNKNOWN_OUTCOME, *asking)
@@ -114,9 +114,9 @@ def judge(
     lease = _lease(report, _of_effect(leases, request), now, trace)
     if lease is not None:
         return Verdict("allow", (lease.text,), tuple(trace), lease_id=lease.id)
-    allowing = [rule for rule in matching if rule.decision == "allow"]
+    allowing = tuple(text for decision, text in matching if decision == "allow")
     if allowing:
-        return Verdict("allow", tuple(rule.text for rule in allowing), tuple(trace))
+        return Verdict("allow", allowing, tuple(trace))
     kind, reason = _by_mode(report, now, request)
     trace.add(f"mode {now.mode}", kind, reason)
     more = report.reasons if kind == "ask" else ()
@@ -125,13 +125,20 @@ def judge(
 
 def _matching(
     report: RiskReport, rules: RuleSet, tool: str, mode: ApprovalMode, trace: _Trace
-) -> list[Rule]:
-    matching = []
+) -> list[tuple[Choice, Phrase]]:
+    """Return what the rules about a command decide, each with its reason."""
+    matching: list[tuple[Choice, Phrase]] = []
     for rule in rules.rules:
+        decision, text = rule.decision, rule.text
         matched = rule.matches(report, tool=tool, mode=mode)
-        trace.add(rule.origin, rule.decision, rule.text, matched=matched)
+        if not matched and decision == "allow" and rule.applies(tool, mode):
+            text = rule.mismatch(report, tool=tool) or text
+        elif not matched and decision != "allow" and rule.may_match(report, tool=tool, mode=mode):
+            matched, decision = True, "ask"
+            text = Phrase("A rule may apply to this: {rule}", {"rule": text})
+        trace.add(rule.origin, decision, text, matched=matched)
         if matched:
-            matching.append(rule)
+            matching.append((decision, text))
     return matching
 
 

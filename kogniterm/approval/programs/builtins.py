@@ -19,6 +19,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     HOLE,
     hides_tracks,
     injects,
+    is_harmless,
     is_secret_variable,
     names,
     steers,
@@ -34,6 +35,7 @@ from kogniterm.approval.programs.basic_rules import (
     shows_environment,
     shows_variables,
 )
+from kogniterm.types import Phrase
 
 
 def sets(call: Call, name: str) -> None:
@@ -46,6 +48,8 @@ def sets(call: Call, name: str) -> None:
         call.scope.evaluating.update({"IFS"} & {name})
         call.ask("Sets {name}, which changes how programs behave.", name=name)
         call.findings.program((f"{name}=…",))
+    elif not (name.islower() or is_harmless(name)):
+        call.findings.beside[name] = Phrase("Sets the variable {name}.", {"name": name})
 
 
 _HOLDS_COMMAND = re.compile(
@@ -151,6 +155,8 @@ def cd(call: Call) -> None:
         call.scope.cwd = call.scope.roots.home
     elif not words[0].known or words[0].value == "-" or words[0].value.startswith("+"):
         call.scope.cwd = None
+    elif ".." in words[0].value and any("P" in word for word in call.words[:-1]):
+        call.scope.cwd = None  # it leads out of where links lead
     else:
         call.scope.cwd = call.resolve(words[0]).path
         call.findings.enters(words[0].value)

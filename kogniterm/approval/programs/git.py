@@ -136,16 +136,10 @@ _HARMLESS_GLOBAL = names("""
     --no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --glob-pathspecs
     --icase-pathspecs --no-lazy-fetch
 """)
-_GLOBAL_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace"})
+GLOBAL_VALUED = frozenset(
+    {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"}
+)
 _ENDS = frozenset({"--version", "--help", "-v", "-h", "--html-path", "--man-path", "--info-path"})
-
-
-def from_verb(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments of a git call from its verb on, without the options of git itself."""
-    rest = list(argv[1:])
-    while argv[0].rpartition("/")[2] == "git" and rest and rest[0].startswith("-"):
-        del rest[: 2 if rest[0] in _GLOBAL_VALUED else 1]
-    return tuple(rest)
 
 
 def git(call: Call) -> None:
@@ -168,7 +162,7 @@ def git(call: Call) -> None:
             return
         elif word not in _HARMLESS_GLOBAL:
             name, attached, value = word.partition("=")
-            if name in {"--git-dir", "--work-tree", "--namespace", "--exec-path"}:
+            if name in {"--git-dir", "--work-tree", "--namespace", "--exec-path", "--attr-source"}:
                 value = value if attached or not args else args.pop(0).value
             # Where `-C` follows, a relative path still counts from where git then stands.
             steers = name in {"--git-dir", "--work-tree"}

@@ -49,7 +49,7 @@ def sed(call: Call) -> None:
             call.ask("The {program} script may write files or run programs.")
             for path in re.findall(r"(?:^|[;\n\d$/!{])[gpIM]* *[wW] +([^\n;}]+)", script.value):
                 call.writes(Argument(path.strip()))
-            for command in re.findall(r"(?:^|[;\n\d$/!{]) *e +([^\n]+)", script.value):
+            for command in re.findall(r"(?:^|[;\n\d$/!{]) *e *([^\n]+)", script.value):
                 call.starts(command)
         elif script.tainted or (script.glob and not script.known and HOLE in script.value):
             call.ask("The {program} script is known only at run time.")
@@ -334,6 +334,7 @@ def shell(call: Call) -> None:
     if call.piped or args:
         runs_pipe(call)
     call.ask("{program} starts another shell.")
+    call.findings.unread()
 
 
 _HIDING = names("base64 base32 basenc xxd gunzip zcat bzcat xzcat rev uudecode od hexdump")

@@ -75,11 +75,13 @@ def env(call: Call) -> None:
         ask_unclear(call)
     if parsed.has("S", "split-string", "s"):
         call.ask("Option -S of {program} hides what it runs.")
-        more = " ".join(operand.value for operand in parsed.operands)
-        for text in parsed.values("S", "split-string"):
-            call.starts(f"{text.value} {more}")
+        words = " ".join(arg.value for arg in call.args)
+        for text in re.findall(r"(?:^| )-(?:\w*[Ss]|-s[a-z-]*=?) ?(.*)", words, re.DOTALL):
+            call.starts(text)
         return
     operands = list(parsed.operands)
+    if operands and operands[0].value == "-":
+        del operands[0]
     while operands and "=" in operands[0].value:
         name, _, value = operands.pop(0).value.partition("=")
         if not is_harmless(name, value):
@@ -126,7 +128,10 @@ def exec_(call: Call) -> None:
     """Judge exec, which replaces the shell; its redirects were judged already."""
     if call.args:
         call.ask("{program} replaces the shell.")
-        call.inner(tuple(a for a in call.args if not re.fullmatch(r"-[cl]+", a.value)))
+        args = call.args
+        while args and re.fullmatch(r"-[cl]*a?|--", args[0].value):
+            args = args[2 if args[0].value.endswith("a") else 1 :]
+        call.inner(args)
     else:
         call.ask("{program} redirects the shell's input or output.")
 

@@ -499,6 +499,7 @@ class PolicyService:
             folder=os.path.realpath(cwd),
             workspace=os.path.realpath(self.workspace),
             outside=offer.outside,
+            anywhere=offer.anywhere,
         )
 
     def grant(self, report: RiskReport, offer: Offer, cwd: str) -> Lease:

@@ -253,7 +253,9 @@ effect | curl https://a.example | curl https://a.example -o f | no
 effect | curl https://a.example | curl -d @f https://a.example | no
 exact | make test | make test | yes
 exact | make test | make test2 | no
-exact | make test | make test; ls | no
+exact | make test | make test; ls | yes
+exact | make test | make test; make test | no
+exact | make test | make test > f | no
 exact | tar xf a.tar | tar xf a.tar | yes
 exact | tar xf a.tar | tar xf a.tar --to-command=sh | no
 exact | unzip a.zip | unzip a.zip -d ~ | no
@@ -418,7 +420,7 @@ def test_adding_an_option_or_a_target_never_widens_what_is_covered() -> None:
 
 
 def test_the_kinds_of_change_that_a_lease_allows_are_a_list_with_commas() -> None:
-    (_exact, _program, effect) = offers(report("touch a"), folder=W)
+    (_exact, _program, effect, *_anywhere) = offers(report("touch a"), folder=W)
     assert str(effect.text) == (
         f"commands that only change files in {W} (creating files, writing files)"
     )

@@ -46,9 +46,6 @@ npm test > out
 npm test && curl https://evil.example
 npm test | sh
 npm test --prefix ../other
-npm  test
-npm test #
-'npm' test
 cd ../other && npm test
 NODE_OPTIONS=--require=./x npm test
 npm test $(rm x)
@@ -57,10 +54,11 @@ npm publish
 
 
 @pytest.mark.parametrize("command", NOT_COVERED.strip().splitlines())
-def test_a_saved_command_covers_only_its_own_text(command: str) -> None:
+def test_a_saved_command_covers_only_its_program_and_arguments(command: str) -> None:
     lease = saved("npm test")
     assert lease.mismatch(report("npm test"), folder=W) is None
     assert lease.mismatch(report(command), folder=W) is not None
+    assert lease.mismatch(report("timeout 60 'npm' test 2>&1 | tail -5"), folder=W) is None
 
 
 @pytest.mark.parametrize("folder", ["/home/dev", f"{W}/sub", "/home/dev/work2", "/"])
