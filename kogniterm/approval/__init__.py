@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
     from kogniterm.approval.analysis.same_command import repeats, same_command
     from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
-    from kogniterm.approval.analysis.shown_command import maskable, redact_command
+    from kogniterm.approval.analysis.shown_command import mask_command, redact_command
     from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
     from kogniterm.approval.policy.rules import Rule, RuleSet, load_rules
     from kogniterm.approval.policy.verdict import Circumstances, Unattended, judge
@@ -40,7 +40,7 @@ __all__ = [
     "grant",
     "judge",
     "load_rules",
-    "maskable",
+    "mask_command",
     "offers",
     "redact",
     "redact_command",
@@ -60,7 +60,7 @@ _NAMES = {
     "kogniterm.approval.analysis.footprint": ("Footprint", "disjoint", "footprint"),
     "kogniterm.approval.analysis.same_command": ("repeats", "same_command"),
     "kogniterm.approval.analysis.sandbox_failures": ("SandboxFailure", "sandbox_failure"),
-    "kogniterm.approval.analysis.shown_command": ("maskable", "redact_command"),
+    "kogniterm.approval.analysis.shown_command": ("mask_command", "redact_command"),
     "kogniterm.approval.policy.leases": ("Lease", "Offer", "explain", "grant", "offers"),
     "kogniterm.approval.policy.rules": ("Rule", "RuleSet", "load_rules"),
     "kogniterm.approval.policy.verdict": ("Circumstances", "Unattended", "judge"),

@@ -295,8 +295,8 @@ class TurnJournal:
         """Return a command as it is shown and kept; what runs is never made of this."""
         known, shown = self._shown.get(command, (-1, ""))
         if known != self.secrets.known:
-            covered = approval.maskable(command, self.secrets.values_in, self._exists)
-            shown = self.secrets.mark(command, covered)
+            secrets = self.secrets
+            shown = approval.mask_command(command, secrets.values_in, secrets.mark, self._exists)
             if len(self._shown) >= _COMMANDS_KEPT:
                 self._shown.clear()
             self._shown[command] = (self.secrets.known, shown)
@@ -345,6 +345,8 @@ class TurnJournal:
             line = self.redact_command(line)
         elif request.effect not in ("edit", "read"):
             line = self.secrets.redact_runs(line)
+            if any(one in request.command and one not in line for one in request.hosts):
+                line = request.command  # a secret that holds a host would hide it
         return replace(
             request,
             command=line,

@@ -326,6 +326,13 @@ def replace_secrets(text: str, secrets: Iterable[Secret], mark: Callable[[Secret
     return "".join([*pieces, text[position:]])
 
 
+def replace_values(text: str, values: Iterable[str], mark: Callable[[str], str]) -> str:
+    """Return `text` with `mark(value)` wherever one of `values` stands, but inside placeholders."""
+    wanted = "|".join(map(re.escape, sorted(values, key=len, reverse=True)))
+    either = re.compile(f"(?P<mark>{_ANY_MARK.pattern})|{wanted}") if wanted else None
+    return text if either is None else either.sub(lambda one: one["mark"] or mark(one[0]), text)
+
+
 class Redactor:
     """Redaction that knows the secrets of this process: they live in memory only, never on disk.
 
@@ -354,6 +361,8 @@ class Redactor:
         self._after = after
         self._numbers: dict[str, int] = {}
         self._known: re.Pattern[str] | None = None
+        self._given: re.Pattern[str] | None = None
+        self._told: list[str] = []
         self.highest = after
         self.know(known_values)
 
@@ -367,6 +376,8 @@ class Redactor:
         for value in values:
             if len(value) >= _MIN_KNOWN:
                 self._number(value)
+                self._told.append(value)
+        self._given = _any_of(self._told)
         self._compile()
 
     def redact(self, text: str) -> str:
@@ -389,19 +400,19 @@ class Redactor:
         return text
 
     def values_in(self, text: str) -> tuple[str, ...]:
-        """Return the secrets in `text` that are runs of plain characters, each once."""
-        found = _runs(text, find_unmarked(text, self._known))
+        """Return the secrets in `text` that are runs of plain characters, each once.
+
+        A value that was only found in some other text is none: whoever wrote that text would
+        choose what is hidden here.
+        """
+        found = _runs(text, find_unmarked(text, self._given))
         return tuple({text[one.start : one.end]: None for one in found})
 
     def mark(self, text: str, values: Sequence[str]) -> str:
         """Return `text` with a placeholder wherever one of `values` stands."""
-        if not values:
-            return text
-        for value in values:
-            self._number(value)
+        shown = replace_values(text, values, self._mark)
         self._compile()
-        wanted = re.compile("|".join(map(re.escape, values)))
-        return wanted.sub(lambda one: self._mark(one[0]), text)
+        return shown
 
     def placeholder(self, text: str) -> str:
         """Return the first placeholder of the session in `text`; "" without one."""
@@ -440,10 +451,13 @@ class Redactor:
         return f"[secret:{self._label}{number}]"
 
     def _compile(self) -> None:
-        """Compile the values, longest first: a value that contains another is replaced whole."""
-        values = sorted(self._numbers, key=len, reverse=True)
-        known = [re.escape(value) for value in values if len(value) >= _MIN_KNOWN]
-        self._known = re.compile("|".join(known)) if known else None
+        self._known = _any_of(value for value in self._numbers if len(value) >= _MIN_KNOWN)
+
+
+def _any_of(values: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what finds any of `values`, longest first: one that contains another is found whole."""
+    found = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
+    return re.compile("|".join(found)) if found else None
 
 
 def _places(placeholder: re.Pattern[str], text: str) -> list[tuple[str, str]]:

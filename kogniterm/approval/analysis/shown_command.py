@@ -14,37 +14,53 @@ from dataclasses import fields, is_dataclass, replace
 from kogniterm.approval.analysis.analyser import classify
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Literal, Opaque, Word
-from kogniterm.text.redact import find_runs
+from kogniterm.text.redact import find_runs, replace_values
 from kogniterm.types import Effect, RiskReport
 
 _HOST = re.compile(r"\w[\w+.-]*://(?:[^/@]*@)?([^/:?#]+)")
+_HOST_INSIDE = re.compile(
+    r"(?:^|[@/:=])(?:(?:[\w-]+\.)+[a-z]{2,12}|\d+(?:\.\d+){3})(?:$|[/:?#])|://"
+)
+"""A secret that contains a host would hide it."""
 _LONGEST = 100_000
 """Characters of a command beyond which nothing is covered: its analysis would take too long."""
 
 
-def maskable(
+def mask_command(
     command: str,
     find: Callable[[str], Sequence[str]],
+    mark: Callable[[str, Sequence[str]], str],
     exists: Callable[[str], bool] = lambda word: False,
-) -> tuple[str, ...]:
-    """Return the secrets of `command` that a placeholder may cover, longest first.
+) -> str:
+    """Return `command` with a placeholder for each of its secrets that one may cover.
 
-    `find` returns the secrets in a text that are runs of plain characters. What `exists` knows as a
-    path is not covered.
+    `find` returns the secrets in a text that are runs of plain characters, `mark` replaces them.
+    What `exists` knows as a path is not covered. A placeholder can lead to another secret, so the
+    search begins again until it finds nothing; what may be covered is always decided on `command`.
     """
     if len(command) > _LONGEST:
-        return ()
+        return command
     words = list(_words(parse(command)))
     # What is found in the whole text may reach beyond a word in which a secret stands.
-    values = [*find(command), *(value for word in words for value in find("".join(word)))]
-    if not values:
-        return ()
-    report = classify(command)
-    return tuple(
-        one
-        for one in sorted(set(values), key=lambda value: (-len(value), value))
-        if _may_cover(command, report, words, one, exists)
-    )
+    found = [*find(command), *(value for word in words for value in find("".join(word)))]
+    report = classify(command) if found else None
+    covered: list[str] = []
+    refused: set[str] = set()
+    shown = command
+    while report is not None and (new := {*found} - {*covered} - refused):
+        for value in sorted(new, key=lambda value: (-len(value), value)):
+            if value in command and _may_cover(command, report, words, value, exists):
+                covered.append(value)
+            else:
+                # A part of it may be covered still, as the password of a URL.
+                refused.add(value)
+        shown = mark(command, covered)
+        found = [*find(shown), *(one for value in refused for one in _parts(value))]
+    return shown
+
+
+def _parts(value: str) -> Iterator[str]:
+    return (value[one.start : one.end] for one in find_runs(value))
 
 
 def _may_cover(
@@ -59,6 +75,8 @@ def _may_cover(
         return False  # a comment, a name of a variable, or text that could not be read
     whole = ["".join(word) for word in inside]
     if any(map(_names_option, whole, [value] * len(whole))) or any(map(exists, {value, *whole})):
+        return False
+    if _HOST_INSIDE.search(value):
         return False
     other = "x" * len(value)
     return _acts(report, value, other) == _acts(classify(command.replace(value, other)))
@@ -111,13 +129,14 @@ def _words(value: object) -> Iterator[tuple[str, ...]]:
 
 def redact_command(command: str) -> str:
     """Return `command` with `[redacted:kind]` for its secrets, as far as one may be covered."""
+    kinds: dict[str, str] = {}
 
     def find(text: str) -> Sequence[str]:
         found = find_runs(text)
         kinds.update((text[one.start : one.end], one.kind) for one in found)
         return [text[one.start : one.end] for one in found]
 
-    kinds: dict[str, str] = {}
-    for value in maskable(command, find):
-        command = command.replace(value, f"[redacted:{kinds[value]}]")
-    return command
+    def mark(text: str, values: Sequence[str]) -> str:
+        return replace_values(text, values, lambda value: f"[redacted:{kinds.get(value, 'value')}]")
+
+    return mask_command(command, find, mark)
