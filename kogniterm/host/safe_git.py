@@ -95,7 +95,7 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
         )
     except subprocess.TimeoutExpired as error:
         raise GitTooSlowError(str(folder)) from error
-    except OSError:
+    except (OSError, ValueError):  # a name that no program can be given
         return None
     return done.stdout if done.returncode == 0 else None
 

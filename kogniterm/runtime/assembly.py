@@ -166,7 +166,7 @@ def assemble(
     forgetting = ForgetService(archive, memory, asker)
     undo, hosts = _undo(paths, state, executor), _hosts(given, written, policy)
     known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
-    hooks = Hooks(hook_service)
+    hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written, skills)
     budget, environment = _budget(settings, modes), _environment_hash(given.environ)

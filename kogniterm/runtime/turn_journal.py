@@ -169,6 +169,8 @@ class TurnJournal:
     _own_words: dict[int, tuple[BaseMessage, BaseMessage]] = field(default_factory=dict)
     """The messages of the state that redaction changed, by identity, with the model's own."""
     _shown: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _parts: tuple[UserInput, tuple[str, ...]] | None = None
+    """The last input as it was written, and its parts with the commands as they are."""
 
     def __post_init__(self) -> None:
         self.history_tokens = estimate_tokens(self.state.messages)
@@ -487,15 +489,26 @@ class TurnJournal:
         return self.redact(value) if isinstance(value, str) else value
 
     def redact_input(self, user_input: UserInput) -> UserInput:
-        """Return the input as it may be kept and sent."""
-        data = user_input.data
-        return replace(
+        """Return the input as it may be kept and sent; keep the commands in it as they are."""
+        data, parts = user_input.data, user_input.parts
+        shown = tuple(
+            self.redact_command(one) if number % 2 else self.redact(one)
+            for number, one in enumerate(parts)
+        )
+        clean = replace(
             user_input,
             text=self.redact(user_input.text),
             line=self.redact(user_input.line),
-            parts=tuple(map(self.redact, user_input.parts)),
+            parts=shown,
             data=self.redact(data) if data is not None else None,
         )
+        both = enumerate(zip(shown, parts, strict=True))
+        self._parts = clean, tuple(one[number % 2] for number, one in both)
+        return clean
+
+    def exact_parts(self, given: UserInput) -> Sequence[str]:
+        """Return the parts of an input of the state, with its commands as they are to run."""
+        return self._parts[1] if self._parts is not None and self._parts[0] == given else given.parts
 
 
 MOST = 12

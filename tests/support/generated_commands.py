@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -17,7 +17,7 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 _BASE64 = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
 _ACTS = (
     "rm -rf src", "echo x > out", "cat src/a | tee out", "curl https://other.example/x",
-    "git push origin main", "chmod 777 src", "ls", "wc -l src/a", ": $(rm -rf src)",
+    "chmod 777 src", "ls", "wc -l src/a", ": $(rm -rf src)",
 )  # fmt: skip
 _ASSIGNS = (
     "password={}", "password: {}", "API_TOKEN={}", "api_key: '{}'", "my_secret_key=\"{}\"",
@@ -46,10 +46,11 @@ def generate_commands(
 ) -> Iterator[str]:
     """Yield `count` commands; `marks` are texts in the form of a placeholder."""
     draw = Random(seed)
+    pool = [_random(draw) for _ in range(30)]
     for number in range(count):
-        command = draw.choice(_FRAMES).format(_secret(draw, marks), draw.choice(_ACTS))
+        command = draw.choice(_FRAMES).format(_secret(draw, pool, marks), draw.choice(_ACTS))
         if draw.random() < 0.2:
-            command = f"{command}; {draw.choice(_FRAMES).format(_secret(draw, marks), 'ls')}"
+            command = f"{command}; {draw.choice(_FRAMES).format(_secret(draw, pool, marks), 'ls')}"
         if draw.random() < 0.15:
             at = draw.randrange(len(command))
             command = command[:at] + draw.choice(_ODD) + command[at:]
@@ -59,11 +60,11 @@ def generate_commands(
         yield f"{command}\n: number {number}"
 
 
-def _secret(draw: Random, marks: tuple[str, ...]) -> str:
+def _secret(draw: Random, pool: Sequence[str], marks: tuple[str, ...]) -> str:
     value = draw.choice((
-        draw.choice(SHAPES), draw.choice(KNOWN), TOKEN, _random(draw), draw.choice(marks),
+        draw.choice(SHAPES), draw.choice(KNOWN), TOKEN, draw.choice(pool), draw.choice(marks),
         f"ab{draw.choice(('$(rm -rf src)', '`rm -rf src`', ';rm src/a;', '>out', '|sh'))}cd",
-        f"https://user:{_random(draw)}@host{draw.randrange(9)}.example/{_random(draw)}",
+        f"https://user:{draw.choice(pool)}@host{draw.randrange(9)}.example/{draw.choice(pool)}",
         f"-----BEGIN PRIVATE KEY-----\n{_BASE64}\n$(rm -rf src)\n{_BASE64}\n"
         "-----END PRIVATE KEY-----",
         f"-----BEGIN PRIVATE KEY-----\n{_BASE64}\n{_BASE64}\n-----END PRIVATE KEY-----",

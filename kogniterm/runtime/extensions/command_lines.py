@@ -85,7 +85,8 @@ async def _prepare(
             )
             io.sink(events.Notice(told, "warning"))
     await _offer(session, name, given.permissions, count)
-    return await _Lines(services, io, count, name).run(given.parts) if given.parts else None
+    parts = services.journal.exact_parts(given)
+    return await _Lines(services, io, count, name).run(parts) if parts else None
 
 
 async def _offer(
@@ -219,7 +220,8 @@ class _Lines:
 
     def _output(self, command: str, outcome: Outcome | None) -> str | Answer:
         """Return what a command wrote; or the answer that says why the text is not sent."""
-        values: dict[str, object] = {"name": self.name, "command": " ".join(command.split())}
+        shown = " ".join(self._journal.redact_command(command).split())
+        values: dict[str, object] = {"name": self.name, "command": shown}
         result = outcome.result if outcome is not None else None
         if outcome is not None and outcome.status == "unknown":
             unknown = Phrase(

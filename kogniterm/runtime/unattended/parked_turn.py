@@ -99,12 +99,12 @@ class Parking:
             return Decision("reject", request.command, "policy", reasons=(HOLDS_SECRET,))
         asked = session.state.requested.get(request.id)
         # What the user saw, and what decides what would run: the files it reads included.
-        shown = (request, report, session.executor.cwd, asked.script_hashes if asked else {})
+        shown = (kept, report, session.executor.cwd, asked.script_hashes if asked else {})
         question = self._new("action", one_line(request.command, _TITLE), shown)
         found = self._stored(question.digest)
         if found is None:
             preview = tuple(session.undo.preview(request, report))
-            await self._park(question, request=request, report=report, verdict=verdict,
+            await self._park(question, request=kept, report=report, verdict=verdict,
                              preview=preview)  # fmt: skip
         assert found is not None
         if found.choice == "edit":

@@ -1,13 +1,14 @@
 """A server with tools, prompts and resources; its tools write what was called to a file.
 
 `demo_server.py CALLS [VARIANT]`: each call appends a line to CALLS. The variant "changed" defines
-`add` otherwise, "many" has forty tools.
+`add` otherwise, "many" has forty tools, "echo" one that keeps a text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import os
 import struct
 import sys
@@ -162,6 +163,15 @@ if VARIANT == "many":
             return f"{number}: {text}"
 
         server.add_tool(made, name=f"lookup_{number}", description=f"Look up the record {number}.")
+
+
+if VARIANT == "echo":
+
+    @server.tool()
+    def keep(text: str) -> str:
+        """Keep a text."""
+        note(json.dumps(text))
+        return "kept"
 
 
 if __name__ == "__main__":

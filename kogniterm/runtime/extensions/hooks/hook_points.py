@@ -67,6 +67,8 @@ class Hooks:
 
     runner: HookRunner = field(default_factory=NoHooks)
     tool_of: Callable[[str], Tool | None] = lambda name: None
+    shown: Callable[[ActionRequest], ActionRequest] = lambda request: request
+    """Returns a request as it may be shown and kept."""
     _beside: dict[str, list[str]] = field(default_factory=dict)
     """Notes for the model that come with the result of a request."""
     _context: list[str] = field(default_factory=list)
@@ -109,9 +111,10 @@ class Hooks:
             return request, HookFindings("deny", said.updated_by, (wrong,))
         if changed == request:
             return request, said
-        told = f"[the hook {said.updated_by} changed this call to: {changed.command}]"
+        line = self.shown(changed).command
+        told = f"[the hook {said.updated_by} changed this call to: {line}]"
         self._beside.setdefault(request.id, []).append(told)
-        values["action"] = changed.command
+        values["action"] = line
         sink(events.Notice(Phrase("The hook {name} changed an action to: {action}", values)))
         again = await self._of_tool("PreToolUse", changed, sink)
         if again.stop is not None:
@@ -153,7 +156,7 @@ class Hooks:
             **agent_fields(request),
             **more,
         }
-        occasion = Occasion(event, subject, fields, request.command, request.id)
+        occasion = Occasion(event, subject, fields, self.shown(request).command, request.id)
         return await self.runner.run(occasion, sink)
 
     def _quote(self, request: ActionRequest, event: HookEvent, quotes: tuple[Quote, ...]) -> None:

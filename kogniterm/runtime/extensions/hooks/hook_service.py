@@ -208,7 +208,10 @@ class HookService:
             "said": said,
             "ran": ran,
         }
-        self.note(Noted(NOTED, with_texts(data, self.redact)))
+        data = with_texts(data, self.redact)
+        if occasion.request_id:
+            data["line"] = occasion.line  # as the request is kept, by which a replay finds it
+        self.note(Noted(NOTED, data))
 
 
 def combined(answers: Iterable[HookAnswer]) -> HookFindings:
