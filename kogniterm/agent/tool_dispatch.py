@@ -52,6 +52,7 @@ from kogniterm.agent.subagent import DELEGATE, Result, acts, delegate_spec, run_
 from kogniterm.errors import ToolError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
+from kogniterm.text.visible import with_texts
 from kogniterm.types import ActionRequest, Observation, Plan, PlanStep, ToolRan, ToolSpec, Usage
 
 MAX_CALLS = 16
@@ -497,7 +498,8 @@ def _planned_this_turn(messages: Sequence[BaseMessage]) -> bool:
 
 def observed(call: Call, ran: AnsweredCall, context: ThinkContext) -> ToolMessage:
     """Return the message that answers `call`, and announce it to the screens."""
-    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
+    given = with_texts(call["args"], context.clean)
+    arguments = json.dumps(given, ensure_ascii=False, sort_keys=True, default=str)
     text = context.clean(ran.text)
     failed = ran.status != "ok"
     malformed = ran.status in ("malformed", "refused")

@@ -508,7 +508,8 @@ class TurnJournal:
 
     def exact_parts(self, given: UserInput) -> Sequence[str]:
         """Return the parts of an input of the state, with its commands as they are to run."""
-        return self._parts[1] if self._parts is not None and self._parts[0] == given else given.parts
+        known = self._parts
+        return known[1] if known is not None and known[0] == given else given.parts
 
 
 MOST = 12

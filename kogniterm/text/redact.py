@@ -259,6 +259,12 @@ def holds_mark(text: str) -> bool:
     return _ANY_MARK.search(text) is not None
 
 
+def first_mark(text: str) -> str:
+    """Return the first numbered placeholder of any session in `text`; "" without one."""
+    found = _MARK.search(text)
+    return found[0] if found is not None else ""
+
+
 def unnumbered(text: str) -> str:
     """Return `text` with `[secret]` for each numbered placeholder, to compare two processes'."""
     return _MARK.sub("[secret]", text)
@@ -455,7 +461,7 @@ class Redactor:
 
 
 def _any_of(values: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds any of `values`, longest first: one that contains another is found whole."""
+    """Return what finds any of `values`: one that contains another is found whole."""
     found = [re.escape(value) for value in sorted(values, key=len, reverse=True)]
     return re.compile("|".join(found)) if found else None
 

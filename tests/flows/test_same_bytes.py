@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from kogniterm.agent.recipe_schema import read_recipe
-from kogniterm.approval import Unattended
 from kogniterm.models.scripted_model import ScriptedModel, read_script
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings, Occasion
@@ -37,9 +36,7 @@ from kogniterm.types import (
     ActionRequest,
     CommandResult,
     Decision,
-    Observation,
     RiskReport,
-    ToolSpec,
     UserInput,
     Verdict,
     events,
@@ -208,9 +205,6 @@ def heard(make_flow: MakeFlow, tmp_path: Path) -> Iterator[Heard]:
     said = repr([*heard.events, *heard.session.state.messages])
     flow.close()
     kept = b"".join(file.read_bytes() for file in tmp_path.glob("data/kogniterm.db*"))
-    for one in hidden:
-        for x in [*heard.events, *heard.session.state.messages]:
-            if one in repr(x): print("LEAK", one, repr(x)[:3000])
     assert [one for one in hidden if one in said or one.encode() in kept] == []
 
 
@@ -307,9 +301,7 @@ async def test_a_recipe(heard: Heard) -> None:
     _made, free = commands(heard, 13, 40)
     nodes = [{"id": f"n{number}", "command": one} for number, one in enumerate(free)]
     text = json.dumps({"name": "r", "description": "d", "nodes": nodes, "outputs": {}})
-    await run_in_session(
-        heard.session, read_recipe(text), {}, TurnIO(heard, heard.events.append)
-    )
+    await run_in_session(heard.session, read_recipe(text), {}, TurnIO(heard, heard.events.append))
     heard.assert_equal(free)
 
 

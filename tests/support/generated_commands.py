@@ -32,7 +32,9 @@ _FRAMES = (
     "cat {}; {}", "ssh user@{} ; {}", "for i in {}; do {}; done", "[ {} = x ] || {}",
     "case {} in a) {};; esac", "f() {{ echo {}; }}; {}", "env {} sh -c '{}'", "sudo -S {} {}",
 )  # fmt: skip
-_ODD = ("\t", "\x1b[31m", "\u202e", "é", "日本", "\\", "\\\n", "''", '""', "\x07", "*", "~", "&", "!")
+_ODD = (
+    "\t", "\x1b[31m", "\u202e", "é", "日本", "\\", "\\\n", "''", '""', "\x07", "*", "~", "&", "!",
+)  # fmt: skip
 
 
 def placeholders(session_id: str) -> tuple[str, ...]:

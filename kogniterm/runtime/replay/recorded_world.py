@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -71,6 +72,7 @@ from kogniterm.sessions.records import (
     Record,
     RecordBody,
 )
+from kogniterm.text.redact import first_mark
 from kogniterm.tools.mcp.server_tools import target_of
 from kogniterm.types import (
     CALL_TOOL,
@@ -616,6 +618,9 @@ class RecordedApprover:
 class RecordedText:
     """Keeps text as it is: recorded text is redacted already."""
 
+    def __init__(self, player: Player) -> None:
+        self._player = player
+
     highest = 0
     known = 0
 
@@ -633,8 +638,12 @@ class RecordedText:
         return text
 
     def placeholder(self, text: str) -> str:
-        del text
-        return ""
+        """Return the placeholder for which the recorded call with these arguments was refused."""
+        if not text.startswith('{"') or not (mark := first_mark(text)):
+            return ""
+        known = (one for of_tool in self._player.turn.proposed.values() for one in of_tool)
+        asked = (json.dumps(dict(one.arguments), ensure_ascii=False) for one in known)
+        return "" if text in asked else mark
 
     def carry(self, old: str, new: str) -> tuple[str, str] | None:
         return old, new
@@ -737,4 +746,5 @@ class RecordedContext:
             named=self.named,
             lookup=self.journal.value_of,
             check_problem=check_problem,
+            placeholder=self.journal.secrets.placeholder,
         )

@@ -150,7 +150,7 @@ async def _replay(
     player = Player()
     known = _recorded_preferences(recording.records)
     written = TurnJournal(
-        PlayedJournal(journal, player), RecordedText(), NoTime(), preferences=lambda: known
+        PlayedJournal(journal, player), RecordedText(player), NoTime(), preferences=lambda: known
     )
     executor = RecordedExecutor(player, live, lambda: journal.state.cwd)
     past = {
