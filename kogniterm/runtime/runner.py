@@ -383,7 +383,7 @@ class Runner:
             self._refuse_changed(request, end.changed, io, count)
             return
         if end.failed and request.effect == "person":
-            count.unasked.append(request.command)
+            count.unasked.append(self.journal.shown(request).command)
         journal, failure, usage = self.journal, end.failed, end.usage
         limit = observation_limit(self.modes.model.info.context_window)
         observation = compaction.clip(journal.redact(end.text), limit)

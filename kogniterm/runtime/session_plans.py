@@ -50,7 +50,7 @@ async def review_plan(
 ) -> bool:
     """Settle a plan that waits; return whether it was approved just as the model wrote it."""
     previous = journal.state.plan
-    plan = parse_plan(request.arguments, previous, agents=None)
+    plan = journal.redact_plan(parse_plan(request.arguments, previous, agents=None))
     with count.waiting():
         review = await _reviewed(journal, modes, plan, previous, io, request.id)
     review = replace(

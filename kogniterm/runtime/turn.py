@@ -230,7 +230,7 @@ async def _run_graph(services: TurnServices, io: TurnIO, count: TurnCount) -> No
 
 def journal_agent(journal: TurnJournal, update: NodeUpdate, io: TurnIO) -> None:
     """Journal a node of a sub-agent, whose history it joins."""
-    journal.record_update(update)
+    update = journal.record_update(update)
     if update.node == DELEGATE.name and update.messages:
         io.sink(events.AgentStarted(update.agent, update.messages[0].text, update.agent_name))
 

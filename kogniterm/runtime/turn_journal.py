@@ -103,6 +103,8 @@ SERVER_WAIT = 30.0
 
 _PAUSE = 0.5
 _COMMANDS_KEPT = 32
+_OF_CALLS = frozenset(("arguments", "input", "args", "command"))
+"""The fields of a provider's own form of a call that hold what the model wrote."""
 _OF_PLANS = frozenset((MAKE_PLAN.name, COMPLETE_STEP.name))
 
 
@@ -355,17 +357,19 @@ class TurnJournal:
             purpose=self.redact(request.purpose),
             arguments=self._redact_arguments(request.tool, request.arguments),
             detail=self.secrets.redact_runs(request.detail),
+            agent_task=self.redact(request.agent_task),
             digest=self.digest(text_of(request)),
         )
 
     def shown_judgement(self, report: RiskReport, verdict: Verdict) -> tuple[RiskReport, Verdict]:
         """Return the facts about a request, and its verdict, as they may be shown and kept."""
-        if self.redact_command(report.command) == report.command:
+        line = self._line_of(report)
+        if line == report.command:
             return report, verdict
         words, change = self.secrets.redact_runs, self._of_report
         shown = replace(
             report,
-            command=self.redact_command(report.command),
+            command=line,
             reasons=tuple(map(change, report.reasons)),
             effects=tuple(
                 replace(one, target=words(one.target)) if one.kind == "network" else one
@@ -380,6 +384,11 @@ class TurnJournal:
         trace = tuple(replace(one, reason=change(one.reason)) for one in verdict.trace)
         return shown, replace(verdict, reasons=tuple(map(change, verdict.reasons)), trace=trace)
 
+    def _line_of(self, report: RiskReport) -> str:
+        """Return the line of a report: that of a tool runs no program, and is no shell text."""
+        change = self.redact_command if report.programs else self.secrets.redact_runs
+        return change(report.command)
+
     def _of_report(self, reason: Phrase) -> Phrase:
         def change(value: object) -> object:
             return self.secrets.redact_runs(value) if isinstance(value, str) else value
@@ -392,6 +401,8 @@ class TurnJournal:
         command = decision.command
         if asked is None or asked.request.effect in ("command", "hosts"):
             command = self.redact_command(command)
+        else:
+            command = self.secrets.redact_runs(command)
         return replace(decision, command=command, reason=self.redact(decision.reason))
 
     def _keep(self, request: ActionRequest) -> ActionRequest:
@@ -423,8 +434,6 @@ class TurnJournal:
         )
 
     def _redact_reply(self, message: BaseMessage) -> BaseMessage:
-        if not isinstance(message, AIMessage):
-            return message
         content = message.content
         if isinstance(content, str):
             content = self.redact(content)
@@ -432,14 +441,16 @@ class TurnJournal:
             content = [self._redact_block(one) for one in content]
         calls = [
             {**call, "args": self._redact_arguments(call["name"], call["args"])}
-            for call in message.tool_calls
+            for call in (message.tool_calls if isinstance(message, AIMessage) else ())
         ]
-        raw = self._redact_raw(message.additional_kwargs)
-        if (content, calls, raw) == (
-            message.content, message.tool_calls, message.additional_kwargs
-        ):  # fmt: skip
+        changed: dict[str, Any] = {
+            "content": content, "additional_kwargs": self._redact_raw(message.additional_kwargs)
+        }  # fmt: skip
+        if isinstance(message, AIMessage):
+            wrong = self._redact_raw(message.invalid_tool_calls)
+            changed |= {"tool_calls": calls, "invalid_tool_calls": wrong}
+        if all(getattr(message, name) == value for name, value in changed.items()):
             return message
-        changed = {"content": content, "tool_calls": calls, "additional_kwargs": raw}
         clean = message.model_copy(update=changed)
         self._own_words[id(clean)] = (clean, message)
         return clean
@@ -455,11 +466,13 @@ class TurnJournal:
     def _redact_raw(self, value: Any, key: str = "") -> Any:
         """Return a provider's own form of calls with their arguments redacted."""
         if isinstance(value, Mapping):
-            return {name: self._redact_raw(one, name) for name, one in value.items()}
+            # What lies in arguments is arguments, whatever a tool calls it.
+            inside = key if key in _OF_CALLS else ""
+            return {name: self._redact_raw(one, inside or name) for name, one in value.items()}
         if isinstance(value, list):
             return [self._redact_raw(one, key) for one in value]
-        arguments = key in ("arguments", "input", "args", "command")
-        return self.secrets.redact_runs(value) if arguments and isinstance(value, str) else value
+        known = key in _OF_CALLS and isinstance(value, str)
+        return self.secrets.redact_runs(value) if known else value
 
     def _redact_arguments(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call: what they write or run hides nothing but plain words."""
