@@ -157,7 +157,7 @@ def outcome_unknown(intent: Intent) -> events.Notice:
 
 def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tuple[Intent, ...]:
     """Return the runs of unknown outcome that `request` would repeat, as a whole or in part."""
-    shell, command = request.effect == "command", journal.redact_command(request.command)
+    shell, command = request.effect == "command", journal.shown(request).command
     test = approval.repeats if shell else _same_text
     return tuple(
         run.intent
@@ -171,11 +171,11 @@ def runs_repeated(journal: TurnJournal, request: ActionRequest, cwd: str) -> tup
 def runs_settled(
     journal: TurnJournal, command: str, cwd: str, *, shell: bool, hosts: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """Return the requests whose unknown outcome a run of `command` settles once it has ended.
+    """Return the requests whose unknown outcome a run of `command`, as shown, settles at its end.
 
     `hosts` are those it runs on, where it runs on other machines.
     """
-    test, command = approval.same_command if shell else _same_text, journal.redact_command(command)
+    test = approval.same_command if shell else _same_text
     return tuple(
         run.intent.request_id
         for run in journal.state.unsettled

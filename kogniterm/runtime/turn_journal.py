@@ -42,6 +42,7 @@ from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,
     Decision,
+    EffectClass,
     NodeUpdate,
     Phrase,
     Plan,
@@ -214,8 +215,8 @@ class TurnJournal:
                 return replace(body, report=shown[0], verdict=shown[1])
             case Decided(decision=decision):
                 return replace(body, decision=self.shown_decision(body.request_id, decision))
-            case Intent():
-                return replace(body, command=self.redact_command(body.command))
+            case Intent(request_id=request_id, command=line):
+                return replace(body, command=self.shown_line(line, self._effect_of(request_id)))
             case Outcome(again=ActionRequest() as again):
                 return replace(body, again=self._keep(again))
             case _:
@@ -344,13 +345,9 @@ class TurnJournal:
 
     def shown(self, request: ActionRequest) -> ActionRequest:
         """Return a request as it may be shown, kept and sent, with the digest of what runs."""
-        line = request.command
-        if request.effect in ("command", "hosts"):
-            line = self.redact_command(line)
-        elif request.effect not in ("edit", "read"):
-            line = self.secrets.redact_runs(line)
-            if any(one in request.command and one not in line for one in request.hosts):
-                line = request.command  # a secret that holds a host would hide it
+        line = self.shown_line(request.command, request.effect)
+        if any(one in request.command and one not in line for one in request.hosts):
+            line = request.command  # a secret that holds a host would hide it
         return replace(
             request,
             command=line,
@@ -360,6 +357,16 @@ class TurnJournal:
             agent_task=self.redact(request.agent_task),
             digest=self.digest(text_of(request)),
         )
+
+    def shown_line(self, line: str, effect: EffectClass) -> str:
+        """Return the line of a request as it may be shown and kept."""
+        if effect in ("command", "hosts"):
+            return self.redact_command(line)
+        return line if effect in ("edit", "read") else self.secrets.redact_runs(line)
+
+    def _effect_of(self, request_id: str) -> EffectClass:
+        asked = self.state.requested.get(request_id)
+        return "command" if asked is None else asked.request.effect
 
     def shown_judgement(self, report: RiskReport, verdict: Verdict) -> tuple[RiskReport, Verdict]:
         """Return the facts about a request, and its verdict, as they may be shown and kept."""
@@ -397,12 +404,7 @@ class TurnJournal:
 
     def shown_decision(self, request_id: str, decision: Decision) -> Decision:
         """Return a decision as it may be shown and kept."""
-        asked = self.state.requested.get(request_id)
-        command = decision.command
-        if asked is None or asked.request.effect in ("command", "hosts"):
-            command = self.redact_command(command)
-        else:
-            command = self.secrets.redact_runs(command)
+        command = self.shown_line(decision.command, self._effect_of(request_id))
         return replace(decision, command=command, reason=self.redact(decision.reason))
 
     def _keep(self, request: ActionRequest) -> ActionRequest:
