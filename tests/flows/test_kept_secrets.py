@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 
-from kogniterm.sessions.records import NodeRan
-from kogniterm.types import ActionRequest, NodeUpdate, UserInput, events
+from kogniterm.types import events
 from tests.flows.conftest import MakeFlow, yes
 from tests.flows.test_judged_is_run import SECRET, kept
 from tests.flows.test_mcp import trusted
