@@ -8,7 +8,7 @@ function __kogniterm_at
             continue
         end
         switch $word
-            case --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
+            case --allow-secret --at --batch --batch-max-cost --batch-max-tokens --category --command-timeout --cwd --digest --effort --env --env-file --executor --file --folder --format --header --id --input --inputs --inventory --items --lang --limit --list --max-commands --max-cost --max-output --max-session-cost --max-session-tokens --max-steps --max-tokens --memory --mode --model --note --older-than --only --output --plan --plan-approval --priority --project --prompt --queue --queues --recipe --resume --secret --session --slot --slots --source --state --text --timeout --to --tries --turn --vault-password-file --workspace -C -p
                 set value 1
         end
         switch "$at/$word"
@@ -86,6 +86,8 @@ complete -c kogniterm -n '__kogniterm_at "/run"' -l output -x -a 'text json stre
 complete -c kogniterm -n '__kogniterm_at "/run"' -l session -r -f -a '(kogniterm completion --list sessions 2>/dev/null)' -d 'ID of the session; without one of that ID, it is created'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l park -d 'At a question, save it and exit; kogniterm queue answer answers it later'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l note -x -d 'Tell the model with its next call, also where a turn goes on'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l secret -x -d 'Give commands the variable NAME of your environment as a secret; NAME=fd:N reads descriptor N'
+complete -c kogniterm -n '__kogniterm_at "/run"' -l allow-secret -x -d 'Let PROGRAM get this secret where no user is there to ask'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l plan-only -d 'Print a plan for --plan FILE, and do nothing'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l model -r -f -a '(kogniterm completion --list models 2>/dev/null)' -d 'Model to use, for example google_genai:NAME'
 complete -c kogniterm -n '__kogniterm_at "/run"' -l effort -x -a 'default none minimal low medium high xhigh max' -d 'Reasoning effort, for example low, medium or high (default: default)'

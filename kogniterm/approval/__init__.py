@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kogniterm.approval.analysis.footprint import Footprint, disjoint, footprint
     from kogniterm.approval.analysis.same_command import repeats, same_command
     from kogniterm.approval.analysis.sandbox_failures import SandboxFailure, sandbox_failure
+    from kogniterm.approval.analysis.secret_use import SecretUse, names_variables, secret_use
     from kogniterm.approval.analysis.shown_command import mask_command, redact_command
     from kogniterm.approval.policy.leases import Lease, Offer, explain, grant, offers
     from kogniterm.approval.policy.rules import Rule, RuleSet, load_rules
@@ -31,6 +32,7 @@ __all__ = [
     "RuleSet",
     "SandboxFailure",
     "Sanitizer",
+    "SecretUse",
     "ShellValues",
     "Unattended",
     "classify",
@@ -41,6 +43,7 @@ __all__ = [
     "judge",
     "load_rules",
     "mask_command",
+    "names_variables",
     "offers",
     "redact",
     "redact_command",
@@ -49,6 +52,7 @@ __all__ = [
     "same_command",
     "sandbox_failure",
     "sanitize",
+    "secret_use",
     "unrender",
     "values_after",
     "warnings",
@@ -61,6 +65,7 @@ _NAMES = {
     "kogniterm.approval.analysis.same_command": ("repeats", "same_command"),
     "kogniterm.approval.analysis.sandbox_failures": ("SandboxFailure", "sandbox_failure"),
     "kogniterm.approval.analysis.shown_command": ("mask_command", "redact_command"),
+    "kogniterm.approval.analysis.secret_use": ("SecretUse", "names_variables", "secret_use"),
     "kogniterm.approval.policy.leases": ("Lease", "Offer", "explain", "grant", "offers"),
     "kogniterm.approval.policy.rules": ("Rule", "RuleSet", "load_rules"),
     "kogniterm.approval.policy.verdict": ("Circumstances", "Unattended", "judge"),

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Argument:
     """A word (`session`) or an option (`--limit`, `-C`) of the command line.
 
-    An option without metavar, choices and `const` is a switch. `field` is the setting it sets.
+    An option without metavar, choices and `const` is a switch. `field` is the setting it sets. One
+    with `many` may be given several times.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Argument:
     type: Callable[[str], Any] | None = None
     const: object = None
     short: str = ""
+    many: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +75,7 @@ class Argument:
             how |= {"default": self.default, "metavar": _(self.metavar) if self.metavar else None}
             given = {"nargs": self.nargs, "choices": self.choices, "type": self.type}
             how |= {key: value for key, value in given.items() if value is not None}
+            how |= {"action": "append"} if self.many else {}
         else:
             default = False if self.default is None else self.default
             how |= {

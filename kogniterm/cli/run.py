@@ -13,7 +13,7 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, get_args
 
@@ -28,7 +28,7 @@ from kogniterm.cli.options import (
     session_wanted,
     settings_of,
 )
-from kogniterm.errors import EXIT_INTERRUPTED, UsageError
+from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
 from kogniterm.lazy_dataclasses import dataclass
@@ -42,6 +42,7 @@ from kogniterm.ui.locale import _, mark, translate
 
 if TYPE_CHECKING:
     from kogniterm.protocols import Approver, Terminal
+    from kogniterm.runtime.services.user_secrets import AskSecret
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_ports import Ask, Recover
     from kogniterm.runtime.unattended.named_session import GivenBefore
@@ -63,6 +64,14 @@ PARK = Argument(
     "--park", "At a question, save it and exit; kogniterm queue answer answers it later"
 )
 NOTE = Argument("--note", "Tell the model with its next call, also where a turn goes on", "TEXT")
+SECRET = Argument(
+    "--secret", "Give commands the variable NAME of your environment as a secret; NAME=fd:N reads "
+    "descriptor N", "NAME", "secrets", many=True,
+)  # fmt: skip
+ALLOW_SECRET = Argument(
+    "--allow-secret", "Let PROGRAM get this secret where no user is there to ask", "NAME:PROGRAM",
+    "allowed_secrets", many=True,
+)  # fmt: skip
 PLAN_ONLY = Argument("--plan-only", "Print a plan for --plan FILE, and do nothing")
 
 EXAMPLES = (
@@ -95,7 +104,8 @@ class RunFront:
     """The screen of a run and its questions; `approver` (of a session) is None without a user.
 
     `recover` asks what becomes of a command that a crash cut off, `ask` what the model wants to
-    know. `close` leaves the terminal as it was, however the task ended.
+    know, `ask_secret` the value of a secret. `close` leaves the terminal as it was, however the
+    task ended.
     """
 
     sink: Sink
@@ -103,6 +113,7 @@ class RunFront:
     terminal: Terminal | None = None
     recover: Recover | None = None
     ask: Ask | None = None
+    ask_secret: AskSecret | None = None
     close: Callable[[], None] = lambda: None
 
 
@@ -117,6 +128,8 @@ def add_parser(subparsers: Subparsers) -> None:
             SESSION_ID,
             PARK,
             NOTE,
+            SECRET,
+            ALLOW_SECRET,
             PLAN_ONLY,
         ],
         description=mark(
@@ -180,6 +193,7 @@ def do_task(
     `prepare` may add to a new task what belongs to it, and `opened` to the session.
     """
     named_id = named_session(args)
+    environ, secrets, allowed = _given_secrets(args)
     plan = _given_plan(args)
     words = args.task or ([plan.goal] if plan is not None else [])
     folder = folder_of(args)
@@ -196,10 +210,16 @@ def do_task(
     from kogniterm.types.events import Notice
 
     wanted, create = named_id or session_wanted(args), named_id is not None
-    session = open_session(settings, folder=folder, session_id=wanted, create=create)
+    session = open_session(
+        settings, folder=folder, session_id=wanted, create=create, environ=environ
+    )
     session.modes.plans.only = args.plan_only
     try:
         opened(session)
+        for name, value in secrets.items():
+            session.journal.given.give(value, name)
+        for name, program in allowed:
+            session.journal.given.allow(name, program)
         if plan is not None:
             give_plan(session.context, plan)
         for notice in session.notices:
@@ -251,8 +271,59 @@ def _drive_turn(
         terminal=front.terminal,
         recover=front.recover,
         ask=front.ask,
+        ask_secret=front.ask_secret,
     )
     return asyncio.run(drive(session, running, sink))
+
+
+def _given_secrets(
+    args: argparse.Namespace,
+) -> tuple[Mapping[str, str], Mapping[str, str], Sequence[tuple[str, str]]]:
+    """Return the environment without the secrets that options give, these, and their grants.
+
+    Raises `UsageError`.
+    """
+    from kogniterm.settings import environment
+
+    environ, secrets = environment(), {}
+    for given in getattr(args, "secrets", None) or ():
+        name, of_descriptor, source = given.partition("=")
+        number = source.removeprefix("fd:")
+        if of_descriptor and not (number != source and number.isascii() and number.isdecimal()):
+            raise UsageError(
+                "--secret takes no value, because other users could read it in the list of "
+                "processes. Put it into the variable {name} and use --secret {name}, or "
+                "--secret {name}=fd:3 to read it from descriptor 3.",
+                name=name,
+            )
+        value = _from_descriptor(name, int(number)) if of_descriptor else environ.get(name)
+        if value is None:
+            raise UsageError("--secret {name}: this variable is not set.", name=name)
+        secrets[name] = value
+    allowed = []
+    for given in getattr(args, "allowed_secrets", None) or ():
+        name, _colon, program = given.partition(":")
+        if not name or not program:
+            raise UsageError(
+                "--allow-secret takes the name of a secret and a program, as in "
+                "--allow-secret TOKEN:curl."
+            )
+        allowed.append((name, program))
+    return {name: one for name, one in environ.items() if name not in secrets}, secrets, allowed
+
+
+def _from_descriptor(name: str, number: int) -> str:
+    """Return what a descriptor gives, without a line break at its end. Raises `UsageError`."""
+    try:
+        with os.fdopen(number, encoding="utf-8") as stream:
+            return stream.read(MAX_DATA).removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "--secret {name}: descriptor {number} cannot be read: {why}.",
+            name=name,
+            number=number,
+            why=why(error),
+        ) from error
 
 
 def named_session(args: argparse.Namespace) -> str | None:
@@ -419,7 +490,8 @@ def _front(args: argparse.Namespace) -> RunFront:
         first = quick(environment(), flags_of(args))
         screen = None if on_screen else out
         user = UserScreen(first, sys.stderr, screen, keys, folder_of(args))
-        return RunFront(user, user.approver, user.terminal(), user.recover, user.ask, user.close)
+        return RunFront(user, user.approver, user.terminal(), user.recover, user.ask,
+                        user.ask_secret, user.close)  # fmt: skip
     from kogniterm.cli.text_output import TextSink
 
     return RunFront(TextSink(out, sys.stderr))

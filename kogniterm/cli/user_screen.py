@@ -17,7 +17,13 @@ from kogniterm.types import Answer, Phrase
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display, follow_preferences
 from kogniterm.ui.locale import _
-from kogniterm.ui.prompt.user_terminal import UserTerminal, edited, run_program, typed_before
+from kogniterm.ui.prompt.user_terminal import (
+    UserTerminal,
+    ask_secret,
+    edited,
+    run_program,
+    typed_before,
+)
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import ask_what_to_do
 from kogniterm.ui.screen.paint import Painter
@@ -98,6 +104,10 @@ class UserScreen:
         from kogniterm.ui.questions.model_question import ask_user
 
         return await ask_user(self._questions, question, answers)
+
+    async def ask_secret(self, name: str) -> str | None:
+        """Ask for the value of a secret, without an echo; None where the user gives none."""
+        return await ask_secret(self._lent, (self._keys, self._screen.fileno()), name)
 
     async def ask_parked(
         self, session_id: str, title: str, question: ParkedQuestion

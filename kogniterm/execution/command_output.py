@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,7 +66,15 @@ class Rendered:
 class OutputKeeper:
     """Takes a command's output as it comes. Memory is bounded whatever the amount."""
 
-    def __init__(self, path: Path | None, limits: OutputLimits, size: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        limits: OutputLimits,
+        size: tuple[int, int],
+        hidden: Mapping[bytes, bytes] | None = None,
+    ) -> None:
+        self.hidden = hidden or {}
+        self._held = b""
         self._path = path
         self._limits = limits
         self._size = size
@@ -82,7 +90,12 @@ class OutputKeeper:
         return str(self._path) if self._written else None
 
     def add(self, data: bytes) -> None:
-        """Take in `data`."""
+        """Take in `data`, with what stands in place of hidden values."""
+        if self.hidden:
+            data, self._held = replace_hidden(self._held + data, self.hidden)
+        self._add(data)
+
+    def _add(self, data: bytes) -> None:
         self.total += len(data)
         self._write(data)
         room = HEAD_BYTES - len(self._head)
@@ -163,6 +176,8 @@ class OutputKeeper:
 
     def close(self) -> None:
         """Close the file."""
+        self._add(self._held)
+        self._held = b""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.close(self._file)
@@ -177,8 +192,12 @@ class LiveFeed:
     (the pseudo-terminal does not translate them) unless the program itself turned that on.
     """
 
-    def __init__(self, sink: OutputSink | None) -> None:
+    def __init__(
+        self, sink: OutputSink | None, hidden: Mapping[bytes, bytes] | None = None
+    ) -> None:
         self._sink = sink
+        self._hidden = hidden or {}
+        self._held_back = False
         self._buffer = bytearray()
         self._skipped = 0
         self._next = 0.0
@@ -206,13 +225,33 @@ class LiveFeed:
         """Pass on what waits."""
         if self._sink is None or not self._buffer:
             return
-        data = bytes(self._buffer)
+        data, held = bytes(self._buffer), b""
+        if self._hidden:
+            data, held = replace_hidden(data, self._hidden)
+            # The beginning of a hidden value waits once for what comes after it.
+            self._held_back = bool(held) and not self._held_back
+            data, held = (data, held) if self._held_back else (data + held, b"")
         if self._skipped:
             data = _CANCEL + f"\r\n[… {self._skipped} B …]\r\n".encode() + data
         self._next = time.monotonic() + (_FLOOD_INTERVAL if self._skipped else _INTERVAL)
-        self._buffer.clear()
+        self._buffer[:] = held
         self._skipped = 0
-        self._sink.output(data)
+        if data:
+            self._sink.output(data)
+
+
+def replace_hidden(data: bytes, hidden: Mapping[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Return `data` without the values `hidden`, and a rest that may be the beginning of one."""
+    pattern = b"|".join(re.escape(value) for value in sorted(hidden, key=len, reverse=True))
+    data = re.sub(pattern, lambda found: hidden[found[0]], data)
+    sizes = (
+        size
+        for value in hidden
+        for size in range(min(len(value) - 1, len(data)), 0, -1)
+        if data.endswith(value[:size])
+    )
+    cut = len(data) - max(sizes, default=0)
+    return data[:cut], data[cut:]
 
 
 def clip(text: str, limit: int, path: str | None = None) -> tuple[str, int]:

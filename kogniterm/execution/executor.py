@@ -89,6 +89,9 @@ _BESIDE = (
 )
 _ONLY_FOLDER = "Of this command only the folder is carried over, not what else it set: {names}."
 _APPLIED = "Set without a process, for commands in the sandbox."
+_JOB_WITH_SECRET = (
+    "What runs on in the background was given a secret: what it prints from now on is not kept."
+)
 _TOO_LARGE = (
     "The shell's state is incomplete or too large: what this command changed in variables or "
     "folder is not carried over."
@@ -109,6 +112,7 @@ class Lane:
     sandbox: Sandbox | None = None
     alone: bool = False
     keeps_state: bool = True
+    fresh: bool = False
     left: ShellState | None = None
 
     def run(
@@ -158,7 +162,12 @@ class CommandExecutor:
             raise ExecutionError("Running commands requires {shell}; install bash.", shell=shell)
         variables, self._other_env = base_environment(env, secrets)
         self._shell = shell
-        self._lineages = Lineages.first(first_state(variables, str(folder), umask()))
+        self._first = first_state(variables, str(folder), umask())
+        self._lineages = Lineages.first(self._first)
+        self.hidden: Mapping[bytes, bytes] = {}
+        """Values that no output shows, with what stands in their place."""
+        self.withheld: tuple[bytes, ...] = ()
+        """Values of which no variable is carried over."""
         self._overlays = {wrapped: dict(UNATTENDED) for wrapped in (False, True)}
         self._input_wait = input_wait
         self._limits = limits or OutputLimits()
@@ -218,6 +227,7 @@ class CommandExecutor:
         terminal: Terminal | None = None,
         on_wait: Literal["stop", "detach"] = "stop",
         interactive: bool = False,
+        secrets: Mapping[str, str] | None = None,
         keep_state: bool = True,
     ) -> CommandResult:
         """Run `command`; see `protocols.Executor.run`.
@@ -232,6 +242,8 @@ class CommandExecutor:
 
         Without `keep_state`, and in a sandbox that only reads, of what the command leaves in the
         shell only its folder and its exit status are carried over; it gets no open descriptors.
+        So it is with `secrets`, variables for this command alone, which starts from the first
+        shell's state.
         """
         _check_text(command)
         with self._turn:
@@ -243,15 +255,16 @@ class CommandExecutor:
                 sink,
                 terminal,
                 interactive,
+                secrets or {},
             )
             (text, changes), self.literal = self.literal or ("", ()), None
-            if changes and text == command and self.sandbox is not None:
+            if changes and text == command and self.sandbox is not None and not secrets:
                 return self._apply(changes, command)
             box = self.sandbox
-            keeps = keep_state and not (box is not None and box.reads_only)
+            keeps = keep_state and not secrets and not (box is not None and box.reads_only)
             descriptors = self._descriptors if keeps else self._descriptors.apart()
             lane = self._lane(descriptors, alone=True)
-            lane.sandbox, lane.keeps_state = box, keeps
+            lane.sandbox, lane.keeps_state, lane.fresh = box, keeps, bool(secrets)
             return self._run(lane, command, cwd, env or {}, options)
 
     def can_apply(self, changes: Sequence[ShellChange]) -> bool:
@@ -334,8 +347,11 @@ class CommandExecutor:
     def _state_for(self, lane: Lane) -> ShellState:
         """Return the state that the shell of a lane starts from.
 
-        Where the machine's processes are seen, nothing that a sandboxed command left may run.
+        Where the machine's processes are seen, nothing that a sandboxed command left may run, and
+        where a secret is given, nothing that any command left.
         """
+        if lane.fresh:
+            return self._first
         box = lane.sandbox
         machine = box is not None and box.access == "tables"
         return self._lineages.state(wrapped=box is not None, from_outside=machine)
@@ -357,11 +373,11 @@ class CommandExecutor:
     ) -> CommandResult:
         path = Path(lane.output)
         start = self._lineages.start(cwd, wrapped=lane.sandbox is not None)
-        with contextlib.closing(self._shell_files(lane)) as files:
+        with contextlib.closing(self._shell_files(lane, options)) as files:
             overlay = self._overlay(env, options, lane.sandbox)
             order = self._order(command, files, start, overlay, options, lane)
             private_folder(self._outputs)
-            keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS))
+            keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS), self.hidden)
             taken = lane.alone and lane.keeps_state
             lane.descriptors.begin(wrapped=start.wrapped or not taken)
             with self._guard:  # an order given from its first moment on reaches the command
@@ -374,14 +390,18 @@ class CommandExecutor:
             if ending.left_running:
                 if isinstance(files, SealedFiles):
                     running.reports.inside = files.noted_status()
-                self._adopt(command, running, keeper, path, ending, wrapped=start.wrapped)
+                room = 0 if options.secrets else keeper.file_room
+                self._adopt(command, running, room, path, ending, wrapped=start.wrapped)
             else:
                 running.close()
             notes = start.notes + running.notes + emulation.not_carried(command)
             if start.wrapped and jobs and emulation.mentions_processes(command):
                 notes.append(_OUT_OF_REACH)
+            if ending.left_running and options.secrets:
+                notes.append(_JOB_WITH_SECRET)
             before = self._state_for(lane)
-            missing = self._carry(lane, files, overlay, ending, notes, start)
+            ours = {encode(k): exported(k, v) for k, v in options.secrets.items()}
+            missing = self._carry(lane, files, {**overlay, **ours}, ending, notes, start)
         result = command_result(
             command,
             ending,
@@ -401,17 +421,17 @@ class CommandExecutor:
         self,
         command: str,
         running: RunningCommand,
-        keeper: OutputKeeper,
+        room: int,
         path: Path,
         ending: Ending,
         *,
         wrapped: bool,
     ) -> None:
-        """Let what a command left running go on as a job."""
+        """Let what a command left running go on as a job, with `room` bytes of output."""
         detached = ending.ended == "detached"
         with self._guard:
             self._jobs.adopt(command, running, path, wrapped=wrapped, detached=detached)
-        self._launcher.adopt(running.leader, running.master, str(path), keeper.file_room)
+        self._launcher.adopt(running.leader, running.master, str(path), room)
 
     def _carry(
         self,
@@ -448,7 +468,9 @@ class CommandExecutor:
         lane.left = left
         missing: tuple[str, ...] = ()
         if lane.alone:
-            missing = self._take_over(kept, notes, wrapped=start.wrapped)
+            missing = self._take_over(
+                kept.without_values(self.withheld), notes, wrapped=start.wrapped
+            )
             if found is None:
                 notes += lane.descriptors.lost()
             elif not (start.wrapped or lane.descriptors.taken):
@@ -504,10 +526,15 @@ class CommandExecutor:
         ours = {} if options.at_once else self._overlays[sandbox is not None]
         return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
-    def _shell_files(self, lane: Lane) -> ShellFiles:
-        """Return the files of a command's shell. Raises ExecutionError."""
-        if lane.sandbox is None:
+    def _shell_files(self, lane: Lane, options: RunOptions) -> ShellFiles:
+        """Return the files of a command's shell, memory for one with secrets.
+
+        Raises ExecutionError.
+        """
+        if lane.sandbox is None and not options.secrets:
             return self._private.files(lane.number)
+        if lane.sandbox is None:
+            return SealedFiles(capture.capture_file(None))
         if lane.sandbox.may_write(str(self._private.path)):
             raise ExecutionError(
                 "The sandbox cannot be used: it allows writes to {path}, "
@@ -546,6 +573,7 @@ class CommandExecutor:
             **{decode(name): decode(value) for name, value in inherited.items()},
             "BASH_ENV": files.write("enter", enter),
             "PWD": start.folder,
+            **options.secrets,
         }
         terminal = options.terminal
         if lane.sandbox is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
@@ -59,11 +60,11 @@ from kogniterm.runtime.services.host_commands import (
 )
 from kogniterm.runtime.services.memory_service import MemoryService
 from kogniterm.runtime.services.policy_service import PolicyService, open_policy
-from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
+from kogniterm.runtime.services.user_secrets import UserSecrets, own_parts, without_own
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.telemetry.telemetry_session import (
     Telemetry,
@@ -72,6 +73,7 @@ from kogniterm.runtime.telemetry.telemetry_session import (
 )
 from kogniterm.runtime.trust.instruction_texts import NestedInstructions, in_force, too_much
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
+from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import (
     TrustStore,
     policy_texts,
@@ -86,7 +88,7 @@ from kogniterm.runtime.turn_ports import (
     SessionModes,
     TurnIO,
 )
-from kogniterm.sessions.fold import SessionState
+from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore
@@ -148,16 +150,16 @@ def assemble(
 ) -> LiveSession:
     """Return the session of `journal`, ready for a turn, with `model` or the model it names."""
     settings, paths, state = given.settings, given.paths, journal.state
-    clock, workspace = SystemClock(), Path(state.folder)
+    clock, workspace, key = SystemClock(), Path(state.folder), _user_key(paths)
     modes = _modes(settings, state, model or open_model(state.model))
     seen = walk(workspace)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
-    written = TurnJournal(journal, _redactor(given, journal), clock, _user_key(paths))
+    written = TurnJournal(journal, _redactor(given, journal), clock, key, _user_secrets(given))
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
-    policy = _policy(given, state, clock, policy_texts(project))
+    policy = _policy(given, state, clock, policy_texts(project), written.given)
     hook_service = _hooks(given, written, modes, policy, project)
-    executor = _executor(given, state, policy)
+    executor = _executor(given, written, policy)
     servers = _servers(given, policy, executor, project)
     known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
     memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
@@ -304,8 +306,8 @@ def _hooks(
         return policy.executor.cwd, str(temporary)
 
     surroundings = HookSurroundings(
-        settings, given.paths, journal.state.folder, given.environ, _known_secrets(given),
-        folders, policy.bounds,
+        settings, given.paths, journal.state.folder,
+        without_own(given.environ, _known_secrets(given)), folders, policy.bounds,
     )  # fmt: skip
     enabled = given.commands is None
     return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
@@ -344,7 +346,11 @@ def _modes(settings: Settings, state: SessionState, model: Model) -> SessionMode
 
 
 def _policy(
-    given: SessionInputs, state: SessionState, clock: SystemClock, rules: Mapping[str, str]
+    given: SessionInputs,
+    state: SessionState,
+    clock: SystemClock,
+    rules: Mapping[str, str],
+    secrets: UserSecrets,
 ) -> PolicyService:
     policy = open_policy(
         given.settings,
@@ -354,6 +360,7 @@ def _policy(
         project_rules=rules,
         answered_from=_answers(given),
     )
+    policy.secrets = secrets
     policy.sandbox.was_told(message.text for message in state.messages)
     return policy
 
@@ -488,21 +495,26 @@ def _outputs(given: SessionInputs) -> OutputStore:
     return outputs
 
 
-def _executor(given: SessionInputs, state: SessionState, policy: PolicyService) -> CommandExecutor:
+def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService) -> CommandExecutor:
+    state = written.state
     folder = state.cwd if Path(state.cwd).is_dir() else state.folder
     if given.commands is not None:
         from kogniterm.execution.command_script import AnsweringExecutor
 
-        return AnsweringExecutor(given.commands, folder, outputs=given.paths.outputs)
+        answering = AnsweringExecutor(given.commands, folder, outputs=given.paths.outputs)
+        written.given.tell = partial(_hide, written, answering)
+        return answering
     executor = open_executor(
         folder,
-        env=dict(given.environ),
+        env=without_own(given.environ, _known_secrets(given)),
         outputs=given.paths.outputs,
         workspace=state.folder,
         input_wait=given.settings.input_wait_limit,
         outlives="nothing" if given.settings.end_jobs else "detached",
     )
     given.opened.callback(executor.close)
+    executor.withheld = tuple(_as_printed(own_parts(_known_secrets(given))))
+    written.given.tell = partial(_hide, written, executor)
     policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
     return executor
 
@@ -585,6 +597,35 @@ def _redactor(given: SessionInputs, journal: SessionJournal) -> Redactor:
 def _known_secrets(given: SessionInputs) -> tuple[str, ...]:
     """Return every secret of the settings, and those for a collector in the environment."""
     return (*known_secrets(given.settings), *given.telemetry.secrets)
+
+
+def _user_secrets(given: SessionInputs) -> UserSecrets:
+    """Return the place of the user's secrets; none has the name of a setting's variable."""
+    from kogniterm.settings.schema import names_of
+
+    reserved = {name for field in Settings.model_fields for name in names_of(field)}
+    return UserSecrets(_known_secrets(given), reserved)
+
+
+def _hide(journal: TurnJournal, executor: CommandExecutor, values: Mapping[str, str]) -> None:
+    """Let nothing show or keep the values of the user's secrets."""
+    journal.secrets.know(values.values())
+    if new := [name for name in values if name not in journal.state.user_secrets]:
+        journal.record(Noted(Note.USER_SECRETS, {Note.USER_SECRETS: new}))
+    shown = {value: journal.redact(value) for value in values.values()}
+    executor.hidden = {
+        as_printed.encode("utf-8", "surrogateescape"): mark.encode()
+        for value, mark in shown.items()
+        if mark != value
+        for as_printed in (value, value.replace("\n", "\r\n"))
+    }
+
+
+def _as_printed(values: Iterable[str]) -> Iterator[bytes]:
+    """Yield values as they are, and as a shell prints them in double quotes."""
+    for value in values:
+        yield value.encode("utf-8", "surrogateescape")
+        yield re.sub(r'([\\"$`])', r"\\\1", value).encode("utf-8", "surrogateescape")
 
 
 def _environment_hash(environ: Mapping[str, str]) -> str:

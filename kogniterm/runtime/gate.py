@@ -14,12 +14,14 @@ from dataclasses import field, replace
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
+from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings
+from kogniterm.runtime.services.user_secrets import MISSING
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Decided, Judged, Requested
@@ -94,6 +96,7 @@ class Gate:
         self, request: ActionRequest, io: TurnIO, allowed_by: HookFindings | None = None
     ) -> Judgement:
         cwd = self.executor.cwd
+        self.journal.given.answers = io.user_answers
         report = self.policy.assess(request, cwd)
         again = bool(runs_repeated(self.journal, request, cwd))
         allowing = None
@@ -138,6 +141,8 @@ class Gate:
             if verdict.kind == "allow":
                 decision = Decision("approve", request.command, decision.by)
                 break
+        if decision.kind == "approve":
+            decision = await self._with_values(decision)
         # The intent or refusal that follows is durable, and so is what stands before it.
         self.journal.record(Decided(request.id, decision))
         io.sink(self.decided(proposed, decision))
@@ -147,6 +152,18 @@ class Gate:
         """Return the event of a decision, as it is shown."""
         shown = self.journal.shown_decision(request.id, decision)
         return events.ActionDecided(self.journal.shown(request), shown)
+
+    async def _with_values(self, decision: Decision) -> Decision:
+        """Ask for the values of secrets that the command needs and this process does not know."""
+        given = self.journal.given
+        for name in given.missing(decision.command):
+            value = await given.ask(name) if given.ask is not None else None
+            try:
+                given.give(value or "", name, told=True)
+            except UsageError as error:
+                why = error.text if value else Phrase(MISSING.template, {"name": name})
+                return Decision("reject", decision.command, events.BY_KOGNITERM, str(why), (why,))
+        return decision
 
     def check_start(
         self, request: ActionRequest, decision: Decision, io: TurnIO

@@ -321,6 +321,7 @@ class Runner:
         watcher = LoopSink(asyncio.get_running_loop(), io.sink, run.request.id, output)
         limits = [self.command_timeout, self.budget.left("seconds")]
         command = run.decision.command
+        given = self.journal.given
         # A cache that Python leaves beside a script would be a file of the skill nobody accepted.
         cached = not self.of_skill(command, self.executor.cwd)
         call = partial(
@@ -332,6 +333,8 @@ class Runner:
             terminal=terminal,
         )
         try:
+            if secrets := given.values_for(command):
+                call = partial(call, secrets=secrets)
             result = await asyncio.get_running_loop().run_in_executor(pool, call)
         except ExecutionError as error:
             # The intent is in the journal, so this needs an outcome like any other end.
@@ -434,13 +437,17 @@ class Runner:
         The model sees it with its next turn. Raises `KognitermError` when it cannot be started.
         """
         journal, request_id = self.journal, self.journal.new_id()
+        secrets = journal.given.values_for(command)
         own, shown = ActionRequest(request_id, "", "", command), journal.redact_command(command)
         self._write_intent(own, executor.next_output)
         watcher = LoopSink(asyncio.get_running_loop(), sink, request_id)
         sink(events.CommandStarted(request_id, shown, executor.cwd))
         executor.sandbox = None  # the user's own commands run as the user would run them
         attended = terminal is not None
-        run = partial(executor.run, command, sink=watcher, terminal=terminal, interactive=attended)
+        run = partial(
+            executor.run, command, sink=watcher, terminal=terminal, interactive=attended,
+            secrets=secrets,
+        )  # fmt: skip
         task = asyncio.ensure_future(asyncio.to_thread(run))
         self.stopping.begin()
         try:

@@ -34,10 +34,11 @@ from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService
 from kogniterm.runtime.services.undo_service import UndoService
+from kogniterm.runtime.services.user_secrets import AskSecret
 from kogniterm.runtime.session_plans import use_mode
 from kogniterm.runtime.telemetry.telemetry_session import Telemetry
 from kogniterm.runtime.turn import TurnServices, run_turn
-from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Noted
@@ -133,21 +134,21 @@ class LiveSession:
         at_limit: AtLimit | None = None,
         at_prompt: bool = False,
         park: Ask | None = None,
+        ask_secret: AskSecret | None = None,
     ) -> Answer:
         """Run one turn; None resumes the turn that is open. Cancel the task to stop it.
 
         With `at_prompt` a user sits at the prompt; see `TurnIO`. `park` takes questions of the
-        model, see `AskPort`.
+        model, see `AskPort`, and `ask_secret` for the value of a secret, without an echo.
 
         Raises `UsageError` when only a plan is wanted of a model that cannot plan.
         """
         if self.services.only_plans or self.modes.in_plan_mode:
             self._require_planning()
-        if self.telemetry is not None:
-            sink = self.telemetry.watching(sink)
+        sink = self.telemetry.watching(sink) if self.telemetry is not None else sink
         self._warn_of_unknown_price(sink)
         prompts.use(self.prompts)
-        self.asker.ask_now, self.asker.park = ask, park
+        self.asker.ask_now, self.asker.park, self.journal.given.ask = ask, park, ask_secret
         if self.servers is not None:
             self.servers.attendant = ServerQuestions(self.asker) if ask is not None else None
             self.servers.progress = lambda tool, text: sink(events.ActionProgress(tool, text))
@@ -209,7 +210,10 @@ class LiveSession:
 
     def steer(self, text: str) -> None:
         """Send `text` to the running turn, with its next model call."""
-        self.journal.steering.add(self.journal.redact(text))
+        given = self.journal.given
+        text = self.journal.redact(given.named_in(text))
+        told = secrets_told(given.untold())
+        self.journal.steering.add("\n\n".join(filter(None, (text, told))))
 
     def keep_draft(self, text: str) -> None:
         """Keep what the user has typed and not sent, for the resume of the session."""

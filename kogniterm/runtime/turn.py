@@ -44,7 +44,7 @@ from kogniterm.runtime.turn_end import (
     nothing_open,
     planned,
 )
-from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
 from kogniterm.sessions.fold import usage_note
@@ -156,7 +156,8 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     given, before = modes.plans.take(), journal.state.plan
     beside = services.context.recall(clean)
     plans = plan_context(given, before, partial(journal.value_of, given=clean))
-    context = "\n\n".join(filter(None, [beside.text, plans]))
+    told = secrets_told(journal.given.untold())
+    context = "\n\n".join(filter(None, [beside.text, plans, told]))
     mode: PlanMode = "auto" if given else modes.planning
     only = modes.plans.only
     message = messages.human_message(

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from kogniterm import approval
+from kogniterm import approval, prompts
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Clock, EventSink
+from kogniterm.runtime.services.user_secrets import UserSecrets
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
@@ -138,6 +139,9 @@ class Redacting(Protocol):
     def carry(self, old: str, new: str) -> tuple[str, str] | None:
         """Return both sides of an edit with the values that it keeps where they are."""
 
+    def know(self, values: Iterable[str]) -> None:
+        """Treat `values` as secret from now on."""
+
 
 def text_of(request: ActionRequest) -> str:
     """Return the text that decides what a request does: its command, or its tool's arguments."""
@@ -157,13 +161,14 @@ class TurnJournal:
     `exact_messages` return it. `key` is the user's own, with which texts are digested.
 
     `history_tokens` estimates the size of the history, counted as it grows. `preferences` gives the
-    user's preferences as they hold here, in words.
+    user's preferences as they hold here, in words. `given` are the secrets that the user gave.
     """
 
     journal: Journal
     secrets: Redacting
     clock: Clock
     key: bytes = b""
+    given: UserSecrets = field(default_factory=UserSecrets)
     steering: Steering = field(default_factory=Steering)
     preferences: Callable[[], Mapping[str, str]] = dict
     history_tokens: int = field(init=False)
@@ -177,6 +182,7 @@ class TurnJournal:
 
     def __post_init__(self) -> None:
         self.history_tokens = estimate_tokens(self.state.messages)
+        self.given.noted = lambda: self.state.user_secrets
 
     @property
     def state(self) -> SessionState:
@@ -504,16 +510,23 @@ class TurnJournal:
         return self.redact(value) if isinstance(value, str) else value
 
     def redact_input(self, user_input: UserInput) -> UserInput:
-        """Return the input as it may be kept and sent; keep the commands in it as they are."""
+        """Return the input as it may be kept and sent; a secret in it becomes a variable.
+
+        The commands in it are kept as they are.
+        """
+
+        def typed(text: str) -> str:
+            return self.redact(self.given.named_in(text))
+
         data, parts = user_input.data, user_input.parts
         shown = tuple(
-            self.redact_command(one) if number % 2 else self.redact(one)
+            self.redact_command(one) if number % 2 else typed(one)
             for number, one in enumerate(parts)
         )
         clean = replace(
             user_input,
-            text=self.redact(user_input.text),
-            line=self.redact(user_input.line),
+            text=typed(user_input.text),
+            line=typed(user_input.line),
             parts=shown,
             data=self.redact(data) if data is not None else None,
         )
@@ -525,6 +538,14 @@ class TurnJournal:
         """Return the parts of an input of the state, with its commands as they are to run."""
         known = self._parts
         return known[1] if known is not None and known[0] == given else given.parts
+
+
+def secrets_told(names: Sequence[str]) -> str:
+    """Return what the model is told of secrets that the user gave; "" for none."""
+    shown = [f"${name}" for name in names]
+    if not shown:
+        return ""
+    return prompts.text("secrets.given", names=", ".join(shown), first=shown[0])
 
 
 MOST = 12

@@ -92,6 +92,12 @@ class TurnIO:
         """Return whether a user can be asked."""
         return not isinstance(self.approver, Unattended)
 
+    @property
+    def user_answers(self) -> Literal["now", "later", "never"]:
+        """Return when a user answers a question of this turn."""
+        later = getattr(self.approver, "answers_later", False)
+        return "later" if later else "now" if self.attended else "never"
+
 
 @dataclass(slots=True)
 class AskPort:

@@ -157,6 +157,7 @@ class Note(StrEnum):
     LIMIT = "limit"
     USAGE = "usage"
     SECRETS = "secret_numbers"
+    USER_SECRETS = "user_secrets"
 
     def record(self, value: str) -> Noted:
         """Return the note that sets this to `value`."""
@@ -197,7 +198,8 @@ class SessionState:
     `others_usage` is the part of `usage` that sub-agents with models of their own took, by model.
     `rewound` are the records that are no longer part of the conversation, as pairs: the first of
     them, and the record that went back to before it. `secret_numbers` is the highest number that
-    stands for a secret in the records; no other secret may get it, or a lower one.
+    stands for a secret in the records; no other secret may get it, or a lower one. `user_secrets`
+    are the names of the secrets that the user gave; no record holds a value.
     """
 
     session_id: str = ""
@@ -233,6 +235,7 @@ class SessionState:
     fixed_instructions: int = 0
     rewound: tuple[tuple[int, int], ...] = ()
     secret_numbers: int = 0
+    user_secrets: tuple[str, ...] = ()
 
     def in_force(self, seq: int) -> bool:
         """Return whether the record `seq` is part of the conversation: nothing went behind it."""
@@ -549,6 +552,9 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
         case Note.SECRETS:
             number = value if isinstance(value, int) else 0
             return replace(state, secret_numbers=max(state.secret_numbers, number))
+        case Note.USER_SECRETS:
+            names = (*state.user_secrets, *(value if isinstance(value, list) else ()))
+            return replace(state, user_secrets=tuple(dict.fromkeys(map(str, names))))
         case Note.AGAIN:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:

@@ -45,6 +45,7 @@ _PATH = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?[\d.,:_-]+(?:ms|s|m|h|d|kb|mb|gb|%)?", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_NUMBERED = re.compile(r"\$SECRET_[0-9]+")
 _MARK = re.compile(r"\[secret:(?:[a-z2-7]{4}-)?\d+\]")
 _ANY_MARK = re.compile(rf"\[secret\]|{_MARK.pattern}|\[redacted:\w+\]")
 _RUN = re.compile(r"[\w+/=.,:@%^#-]+")
@@ -255,8 +256,8 @@ def _without_overlaps(found: list[Secret]) -> tuple[Secret, ...]:
 
 
 def holds_mark(text: str) -> bool:
-    """Return whether redaction took something out of `text`."""
-    return _ANY_MARK.search(text) is not None
+    """Return whether a secret was taken out of `text`, or made a variable."""
+    return _ANY_MARK.search(text) is not None or _NUMBERED.search(text) is not None
 
 
 def first_mark(text: str) -> str:
@@ -266,8 +267,8 @@ def first_mark(text: str) -> str:
 
 
 def unnumbered(text: str) -> str:
-    """Return `text` with `[secret]` for each numbered placeholder, to compare two processes'."""
-    return _MARK.sub("[secret]", text)
+    """Return `text` with `[secret]` for each numbered secret, to compare two processes'."""
+    return _NUMBERED.sub("[secret]", _MARK.sub("[secret]", text))
 
 
 def session_label(session_id: str) -> str:

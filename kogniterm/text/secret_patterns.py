@@ -171,7 +171,7 @@ _WORDS = (
 PLACEHOLDER = re.compile(
     rf"(?i)^(?:(?:{_WORDS})$|[x*•.#_-]+$|(.)\1+$"
     r"|.*(?:\byour\b|your[_-]|[_-]here$|change[_-]?me|replace[_-]?(?:me|with)|<[^>]*>|\.\.\.|…"
-    r"|\*{3,}|(?:^|[_-])x{4,}|placeholder|redacted|example[_-](?:key|token|secret|password)"
+    r"|\*{3,}|(?:^|[_-])x{4,}|placeholder|redacted|^secret_\d+$|example[_-](?:key|token|secret|password)"
     r"|insert[_-]|dummy|todo|\[secret:(?:\w+-)?\d+\])|!\w+|[$%]\{?\{?[\w.]+|\{\{.*|\$\(.*|%\(.*|@\w+\(|<.*"
     r"|process\.env.*|os\.(?:environ|getenv).*|env[.:(].*|(?:arn|urn|vault|secret|ssm|op|file"
     r"|https?)://?.*|arn:.*)"

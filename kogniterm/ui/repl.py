@@ -331,6 +331,7 @@ class Repl:
             self.spawn(self.guarded(self._use_quiet_moment()))
 
     async def _run(self, work: Work) -> None:
+        from kogniterm.ui.prompt.user_terminal import ask_secret
         from kogniterm.ui.questions.model_question import ask_user
 
         session, screen, approver = self.session, self.display.screen, self._approver
@@ -349,6 +350,7 @@ class Repl:
             ask=partial(ask_user, self.front.questions),
             at_limit=partial(ask_at_limit, self.front.questions),
             at_prompt=True,
+            ask_secret=partial(ask_secret, self.front.lent, self.front.terminal_files),
         )
         self._take_unheard(answer)
         follow_preferences(session, self.display)

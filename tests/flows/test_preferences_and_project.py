@@ -12,9 +12,9 @@ from kogniterm.host.safe_files import resolved
 from kogniterm.memory.project.project_profile import ProjectProfile
 from kogniterm.protocols import SystemClock
 from kogniterm.runtime.services.memory_service import preference_of
-from kogniterm.runtime.services.project_scanner import ProjectScanner
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.trust.project_places import walk
+from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, make_flow, yes

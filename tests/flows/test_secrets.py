@@ -219,7 +219,7 @@ async def test_a_number_never_stands_for_another_secret(make_flow: MakeFlow) -> 
         "{text: Ok., repeat: forever}]",
         [],
     )
-    await flow.run(f"the first is {SECRET}")
+    await flow.run(UserInput("look", data=f"the first is {SECRET}"))
     first = placeholder(flow, 1)
     assert first in flow.shown[0]
     assert flow.session is not None
@@ -231,7 +231,7 @@ async def test_a_number_never_stands_for_another_secret(make_flow: MakeFlow) -> 
     await flow.session.finish()
     flow.close()
     flow.open("last")
-    await flow.run(f"the second is {other}")
+    await flow.run(UserInput("look", data=f"the second is {other}"))
     assert f"the second is {placeholder(flow, 2)}" in "\n".join(flow.shown)
 
 

@@ -1,10 +1,11 @@
 """Policy: from a risk report to a verdict, with a trace of every rule and lease considered.
 
-Order, strictest first: the hard limits, deny rules, the mode's own refusals, ask rules and what may
-have run already, a repository's own programs outside a sandbox, leases, allow rules, and last what
-the mode does with the label. Nothing dangerous runs without the user's word, and auto mode runs
-what needs approval only inside a sandbox (or where the user typed `--no-sandbox`). Plan mode
-refuses whatever could change something, and treats the rest as manual mode does.
+Order, strictest first: the hard limits, deny rules, the mode's own refusals, ask rules, what may
+have run already and what receives a secret of the user, a repository's own programs outside a
+sandbox, leases, allow rules, and last what the mode does with the label. Nothing dangerous runs
+without the user's word, and auto mode runs what needs approval only inside a sandbox (or where the
+user typed `--no-sandbox`). Plan mode refuses whatever could change something, and treats the rest
+as manual mode does.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Circumstances:
     `safe_readonly` without asking. `small_model`: a local model too small to be trusted proposed
     it. `unknown_outcome`: the same command was started before, and its outcome is unknown.
     `guarded`: an edit changes a file that other tools run or read by themselves. `at_prompt`: a
-    user sits at the prompt.
+    user sits at the prompt. `secret`: a sentence about secrets of the user that it receives.
     """
 
     mode: ApprovalMode = "manual"
@@ -65,6 +66,7 @@ class Circumstances:
     guarded: bool = False
     at_prompt: bool = False
     folder: str = "/"
+    secret: Phrase | None = None
 
 
 class _Trace(list[RuleTrace]):
@@ -101,6 +103,9 @@ def judge(
     if now.unknown_outcome:
         trace.add("unknown outcome", "ask", UNKNOWN_OUTCOME)
         asking = (UNKNOWN_OUTCOME, *asking)
+    if now.secret is not None:
+        trace.add("secret", "ask", now.secret)
+        asking = (now.secret, *asking)
     if asking or dangerous:
         always = Phrase("Dangerous commands always need approval.")
         trace.add(f"mode {now.mode}", "ask", always, matched=dangerous)

@@ -10,6 +10,7 @@ import termios
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import field
 
 from kogniterm.execution.command_output import LiveFeed, OutputKeeper
 from kogniterm.execution.process.command_input import (
@@ -64,6 +65,8 @@ class RunOptions:
     sink: OutputSink | None = None
     terminal: Terminal | None = None
     at_once: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Variables for this command alone, whose values get into no file."""
 
 
 _READ_SIZE = 1 << 18
@@ -99,7 +102,7 @@ class RunningCommand:
         self._options = options
         self._keys = options.keys
         self._terminal = options.terminal
-        self._feed = LiveFeed(options.sink)
+        self._feed = LiveFeed(options.sink, keeper.hidden)
         self._watch = Watch(self.leader, self.master, options.sink)
         self.outgoing = Outgoing(launched.master)
         self.started = time.monotonic()

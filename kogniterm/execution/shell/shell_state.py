@@ -192,6 +192,16 @@ class ShellState:
         """Return the state without process numbers."""
         return replace(self, background=None, children=(), ended=None, jobs=())
 
+    def without_values(self, values: Iterable[bytes]) -> ShellState:
+        """Return the state without the variables that hold one of `values`."""
+        values = tuple(values)
+        kept = {
+            name: line
+            for name, line in self.variables.items()
+            if not any(value in line for value in values)
+        }
+        return self if len(kept) == len(self.variables) else replace(self, variables=kept)
+
     def without_dump(self, status: int, folder: str) -> ShellState:
         """Return the state after a command that could not write its own."""
         return replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -647,6 +647,9 @@ class RecordedText:
 
     def carry(self, old: str, new: str) -> tuple[str, str] | None:
         return old, new
+
+    def know(self, values: Iterable[str]) -> None:
+        del values
 
 
 @dataclass(slots=True)

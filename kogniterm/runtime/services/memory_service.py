@@ -20,7 +20,7 @@ from kogniterm.memory.short_term import Mention, named_in
 from kogniterm.models.local.bank import LearnedExamples
 from kogniterm.protocols import Model
 from kogniterm.runtime.services.command_repairs import repairs
-from kogniterm.runtime.services.project_scanner import ProjectScanner
+from kogniterm.runtime.trust.project_scanner import ProjectScanner
 from kogniterm.sessions.fold import usage_note
 from kogniterm.sessions.journal.journal import Journal
 from kogniterm.sessions.records import (

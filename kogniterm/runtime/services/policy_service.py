@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm import approval
-from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, ShellValues
+from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
+from kogniterm.approval.analysis.secret_use import HARMLESS
 from kogniterm.approval.analysis.shell_changes import literal_changes, sets_in_shell
 from kogniterm.approval.policy.leases import call_offers, edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
@@ -43,6 +44,7 @@ from kogniterm.runtime.services.sandbox_service import (
     runs_unasked,
 )
 from kogniterm.runtime.services.script_hashes import changed_file, file_states
+from kogniterm.runtime.services.user_secrets import UserSecrets, received
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
 from kogniterm.storage.folders import named, private_folder, seen_from
@@ -70,6 +72,8 @@ REMOTE_HOME = "/home/user"
 """Stands for the folder in which a command on another machine starts: its user's home."""
 NO_WORKSPACE = "/no/workspace"
 """Stands for the workspace of such a command, which has none."""
+GRANTED = "--allow-secret"
+"""The origin of the rule for a program that a secret was granted to."""
 _EXPORTING = frozenset({"export", "declare", "typeset", "readonly", "set"})
 """Builtins that make a variable one of the programs that later commands start."""
 
@@ -106,6 +110,8 @@ class PolicyService:
     """Finds a tool of the session by its name."""
     inventory_states: Mapping[str, str] = field(default_factory=dict)
     """The files of the inventory of hosts, as they were when the session was opened."""
+    secrets: UserSecrets = field(default_factory=UserSecrets)
+    """The secrets that the user gave."""
     _granted: int = 0
 
     @property
@@ -158,6 +164,8 @@ class PolicyService:
         if self.answered_from is not None:
             told = Phrase("Nothing runs: {file} answers.", {"file": self.answered_from.name})
             report = replace(report, reasons=(told, *report.reasons))
+        if report.label != "dangerous" and self.secrets.use_in(report)[0].names:
+            report = replace(report, label="needs_approval")
         return _with_repository(report, self.git_variable, self.workspace, cwd)
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
@@ -279,7 +287,7 @@ class PolicyService:
         if named is None or found is None:
             return None
         verdict, _ = self._verdict(request, report, modes, cwd, at_prompt=at_prompt)
-        if verdict.kind != "allow":
+        if verdict.kind != "allow" or self.secrets.use_in(report)[0].names:
             return None
         return replace(named, reads=found[0], writes=found[1])
 
@@ -305,6 +313,9 @@ class PolicyService:
         ):
             reads = Phrase("Only reads.")
             return Verdict("allow", (reads,), (RuleTrace("tool", "allow", True, reads),)), None
+        use, refusal = self._secrets_of(request, report)
+        now = self.secrets.answers == "now"
+        secret = received(use)
         circumstances = replace(
             self.circumstances,
             mode=modes.approval,
@@ -315,14 +326,33 @@ class PolicyService:
             guarded=_is_protected(report),
             at_prompt=at_prompt,
             folder=os.path.realpath(cwd),
+            secret=secret if now else None,
         )
-        leases = self._usable_leases()
+        rules = self.in_force + _as_rules(request, allowing)
+        if use.names and not now:
+            # Without the grant it is refused below, whatever allows it.
+            rules += RuleSet((Rule("allow", GRANTED, programs=(*use.programs, *HARMLESS)),))
+        leases = () if use.names else self._usable_leases()
+        verdict, lease = self._judged(request, report, cwd, rules, leases, circumstances)
+        if verdict.kind == "ask" and self.secrets.answers == "later":
+            refusal = refusal or secret  # an answer that was stored allows no secret
+        if refusal is not None and verdict.kind != "deny":
+            trace = (*verdict.trace, RuleTrace("secret", "deny", True, refusal))
+            return Verdict("deny", (refusal,), trace), None
+        return verdict, lease
+
+    def _judged(
+        self,
+        request: ActionRequest,
+        report: RiskReport,
+        cwd: str,
+        rules: RuleSet,
+        leases: Sequence[Lease],
+        circumstances: Circumstances,
+    ) -> tuple[Verdict, Lease | None]:
+        """Return the verdict of the rules, which asks where the sandbox is in the way."""
         verdict = approval.judge(
-            report,
-            request,
-            rules=self.in_force + _as_rules(request, allowing),
-            leases=leases,
-            circumstances=circumstances,
+            report, request, rules=rules, leases=leases, circumstances=circumstances
         )
         lease = next((one for one in leases if one.id == verdict.lease_id), None)
         outside = lease is not None and lease.outside
@@ -349,6 +379,14 @@ class PolicyService:
             return tool.effect_of(tool.check(request.arguments)) == "none"
         except ToolError:
             return False
+
+    def _secrets_of(
+        self, request: ActionRequest, report: RiskReport
+    ) -> tuple[SecretUse, Phrase | None]:
+        """Return how a command uses the user's secrets, and why it cannot be run with them."""
+        if request.effect not in ("command", "hosts"):
+            return SecretUse(), None
+        return self.secrets.use_in(report, on_hosts=request.effect == "hosts")
 
     def _may_do_without_sandbox(self, request: ActionRequest) -> bool:
         nothing_runs = self.answered_from is not None and request.effect == "command"
@@ -418,22 +456,27 @@ class PolicyService:
 
         With `can_ask` the user can be asked to let it run again outside.
         """
-        kept = box is None or not box.reads_only  # else nothing that it set is carried over
-        if box is None:
+        ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
+        if (box is None or not box.reads_only) and not self.secrets.use_in(ran)[0].names:
+            # Of others, nothing that they set is carried over.
+            self._note_values(command, result, ran, inside=box is not None)
+        return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
+
+    def _note_values(
+        self, command: str, result: CommandResult, ran: RiskReport, *, inside: bool
+    ) -> None:
+        """Note what later commands get from this one in variables."""
+        if inside:
+            before = self.values_inside or self.values
+            self.values_inside = self._values_after(command, before, result)
+        else:
             self.values = self._values_after(command, self.values, result)
             if self.values_inside is not None:
                 # Only what it changed is restored in the sandbox too.
                 self.values_inside = self.values_inside.both(self.values)
-        elif kept:
-            inside = self.values_inside or self.values
-            self.values_inside = self._values_after(command, inside, result)
-        ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         sets = [argv[0] for argv in ran.programs]
-        if kept and (
-            any(name in _EXPORTING for name in sets) or all(name.endswith("=…") for name in sets)
-        ):
+        if any(name in _EXPORTING for name in sets) or all(name.endswith("=…") for name in sets):
             self.git_variable = next(_git_variables(ran), self.git_variable)
-        return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
 
     def _values_after(
         self, command: str, values: ShellValues, result: CommandResult
@@ -475,7 +518,7 @@ class PolicyService:
             return () if _is_protected(report) else edit_offers(report, workspace=workspace)
         if request.effect == "external":
             return call_offers(report)
-        if request.effect != "command":
+        if request.effect != "command" or self.secrets.use_in(report)[0].names:
             return ()
         outside = self._can_leave(report, refused=self._obstacle(request, cwd) is not None)
         found = approval.offers(report, folder=folder, workspace=workspace)

@@ -15,7 +15,7 @@ import json
 import socket
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
@@ -59,6 +59,8 @@ class Parking:
     Implements `protocols.Approver`. `question` is the one at which the turn was left, `failure`
     the model's, after which a turn may go on later.
     """
+
+    answers_later: ClassVar[bool] = True
 
     session: LiveSession
     question: ParkedQuestion | None = None

@@ -64,6 +64,8 @@ COMMANDS = (
             memory.incognito),
     Command("permissions", Phrase("list or revoke permissions"), policy.permissions,
             "[revoke ID|all]", policy.permission_choices),
+    Command("secret", Phrase("give commands a secret as a variable, or list the names"),
+            policy.secret, "[NAME|list]", policy.secret_choices),
     Command("tools", Phrase("list the tools with their effect and state, or explain one"),
             tools.tools, "[show NAME]", tools.tool_choices),
     Command("mcp", Phrase("list the MCP servers; show, trust or restart one"), mcp.mcp,

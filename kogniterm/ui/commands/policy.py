@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.services.user_secrets import LEAST_HIDDEN
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, table
 from kogniterm.ui.locale import _, translate
@@ -44,6 +45,38 @@ def permissions(repl: Repl, argument: str) -> None:
     ]
     repl.display.write(table(rows, ("accent", "muted", "", "muted")))
     _why_asked(repl)
+
+
+async def secret(repl: Repl, argument: str) -> None:
+    """Run /secret [NAME|list]."""
+    from kogniterm.ui.prompt.user_terminal import ask_secret
+
+    given = repl.session.journal.given
+    if argument == "list":
+        names = ", ".join(given.names)
+        repl.display.say(Phrase("Secrets of this session: {names}", {"names": names or "–"}))
+        return
+    if len(argument.split()) > 1:
+        raise UsageError("/secret takes a name only; it then asks for the value.")
+    given.check(argument)
+    front, name = repl.front, argument or given.next_name()
+    value = await ask_secret(front.lent, front.terminal_files, name)
+    if not value:
+        repl.display.say(Phrase("No secret was given."))
+        return
+    name = given.give(value, argument)
+    short = Phrase("Output that contains it is not redacted, because it is short.")
+    told = Phrase(
+        "Commands can use it as ${name}; you are asked about each. It ends with this session.",
+        {"name": name},
+    )
+    for line in (told,) if len(value) >= LEAST_HIDDEN else (told, short):
+        repl.display.say(line)
+
+
+def secret_choices(repl: Repl) -> Iterable[str]:
+    """Return what completes /secret."""
+    return ("list", *repl.session.journal.given.names)
 
 
 def _revoke(repl: Repl, ids: Sequence[str]) -> None:

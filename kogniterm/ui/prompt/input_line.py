@@ -83,6 +83,8 @@ class PrivateHistory(History):
     def _worth_keeping(self, string: str) -> bool:
         if not string.strip() or string[0] == " " or string == self._last or len(string) > LONGEST:
             return False
+        if string.startswith("/secret"):  # a value may stand behind the name by mistake
+            return False
         from kogniterm.text.redact import redact
 
         return redact(string) == string

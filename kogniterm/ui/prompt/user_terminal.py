@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from kogniterm.errors import TurnInterruptedError, UsageError, why
 from kogniterm.host.terminal_owner import run_in_job
+from kogniterm.ui.locale import _
 from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
 
 _FALLBACK = (24, 80)
@@ -227,6 +228,15 @@ async def hidden_line(input_fd: int, output_fd: int, prompt: str) -> str | None:
             return await _typed_hidden(input_fd)
         finally:
             os.write(output_fd, b"\x1b[?2004l\r\n")
+
+
+async def ask_secret(
+    lent: Callable[..., AbstractAsyncContextManager[None]], files: tuple[int, int], name: str
+) -> str | None:
+    """Ask at the terminal `files` for the value of a secret, without an echo; None for none."""
+    async with lent(raw=True):
+        prompt = _("Value of {name} (hidden, Esc: back): ").format(name=name)
+        return await hidden_line(*files, prompt)
 
 
 async def run_stoppable(command: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from itertools import count
@@ -86,7 +86,7 @@ def known_secrets(settings: Settings) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class HookSurroundings:
-    """The folder, environment and sandbox of hooks, which get none of the `secrets`.
+    """The folder, environment and sandbox of hooks; no secret of the settings is in `environ`.
 
     `folders` gives the current folder, and the private one that is their /tmp.
     """
@@ -95,7 +95,6 @@ class HookSurroundings:
     paths: Paths
     workspace: str
     environ: Mapping[str, str]
-    secrets: Sequence[str]
     folders: Callable[[], tuple[str, str]]
     bounds: Sandbox | None = None
     _boxes: list[Sandbox | None] = field(default_factory=list)
@@ -120,14 +119,8 @@ class HookSurroundings:
         return box, own
 
     def _environment(self) -> Mapping[str, str]:
-        """Return the user's environment without the secrets that settings hold."""
-        kept = {
-            name: value
-            for name, value in self.environ.items()
-            if not any(secret in value for secret in self.secrets if secret)
-        }
         folder = self.workspace
-        return {**kept, "CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
+        return {**self.environ, "CLAUDE_PROJECT_DIR": folder, "KOGNITERM_PROJECT_DIR": folder}
 
 
 def _boxes(

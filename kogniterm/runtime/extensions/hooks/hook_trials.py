@@ -23,6 +23,7 @@ from kogniterm.runtime.extensions.hooks.hook_setup import (
     Transcripts,
     known_secrets,
 )
+from kogniterm.runtime.services.user_secrets import without_own
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.fold import SessionState
 from kogniterm.settings import Settings
@@ -71,7 +72,7 @@ async def try_hooks(
     secrets = known_secrets(settings)
     with tempfile.TemporaryDirectory(prefix="kogniterm-hooks-") as temporary:
         surroundings = HookSurroundings(
-            settings, paths, folder, environ, secrets, lambda: (folder, temporary)
+            settings, paths, folder, without_own(environ, secrets), lambda: (folder, temporary)
         )
         state = SessionState(session_id="test", folder=folder)
         service = HookService(
