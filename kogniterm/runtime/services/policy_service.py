@@ -358,7 +358,7 @@ class PolicyService:
         outside = lease is not None and lease.outside
         if verdict.kind == "allow" and not outside:
             obstacle = self._obstacle(request, cwd)
-            confined = modes.approval == "auto" and not circumstances.small_model
+            confined = circumstances.mode == "auto" and not circumstances.small_model
             by_label = lease is None and verdict.trace[-1].origin.startswith("mode ")
             if obstacle is None and circumstances.sandboxed and by_label and not confined:
                 obstacle = self._lasting(report)
