@@ -313,7 +313,7 @@ async def test_checks_of_plans(heard: Heard, tmp_path: Path) -> None:
         call = {"tool": "complete_step", "arguments": {"step": "s1"}}
         says(heard, tmp_path, {"plan": {"goal": "g", "steps": [step]}}, {"calls": [call]})
         await take(heard)
-    assert len(heard.ran) > 10
+    assert len(heard.ran) > 5
     assert set(heard.ran) <= set(free)
     heard.assert_equal(heard.ran)
 
