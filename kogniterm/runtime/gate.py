@@ -22,7 +22,7 @@ from kogniterm.runtime.crash_recovery import runs_repeated
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.hooks.hook_service import HookFindings
 from kogniterm.runtime.services.user_secrets import MISSING
-from kogniterm.runtime.turn_journal import TurnJournal
+from kogniterm.runtime.turn_journal import TurnJournal, text_of
 from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Decided, Judged, Requested
 from kogniterm.types import (
@@ -106,7 +106,7 @@ class Gate:
             request, report, self.modes, cwd, unknown_outcome=again, at_prompt=io.at_prompt,
             allowing=allowing,
         )  # fmt: skip
-        if mark := self.journal.lost_secret(request):
+        if mark := self.journal.secrets.placeholder(text_of(request)):
             why = Phrase(messages.NEVER_FILLED_IN.template, {"mark": mark})
             verdict = Verdict("deny", (why,), verdict.trace)
         return Judgement(request, report, verdict)

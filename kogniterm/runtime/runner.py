@@ -160,7 +160,7 @@ class Runner:
     def intend(self, run: Approved, output: str | None) -> None:
         """Keep what will be overwritten, and write the intent to disk, before the start."""
         request, command = run.request, run.decision.command
-        shown = self.journal.shown_line(command, request.effect)
+        shown = self.journal.redact_command(command, request.effect)
         self.keep_preimages(replace(request, command=shown), run.report)
         self._write_intent(replace(request, command=command), output)
 
@@ -168,7 +168,7 @@ class Runner:
         """Write to disk that exactly `request` is about to run."""
         cwd, shell, journal = self.executor.cwd, request.effect == "command", self.journal
         hosts = request.hosts if request.effect == "hosts" else ()
-        line = journal.shown_line(request.command, request.effect)
+        line = journal.redact_command(request.command, request.effect)
         settled = runs_settled(journal, line, cwd, shell=shell, hosts=hosts)
         digest = journal.digest(text_of(request))
         intent = Intent(request.id, request.command, cwd, self.env_hash, output, settled, digest)

@@ -222,7 +222,7 @@ class TurnJournal:
             case Decided(decision=decision):
                 return replace(body, decision=self.shown_decision(body.request_id, decision))
             case Intent(request_id=request_id, command=line):
-                return replace(body, command=self.shown_line(line, self._effect_of(request_id)))
+                return replace(body, command=self.redact_command(line, self._effect_of(request_id)))
             case Outcome(again=ActionRequest() as again):
                 return replace(body, again=self._keep(again))
             case _:
@@ -302,8 +302,13 @@ class TurnJournal:
         """Replace secrets in a text on its way to journal and model."""
         return self.secrets.redact(text)
 
-    def redact_command(self, command: str) -> str:
-        """Return a command as it is shown and kept; what runs is never made of this."""
+    def redact_command(self, command: str, effect: EffectClass = "command") -> str:
+        """Return a command, or the line of a request with another effect, as it is shown and kept.
+
+        What runs is never made of this.
+        """
+        if effect not in ("command", "hosts"):
+            return command if effect in ("edit", "read") else self.secrets.redact_runs(command)
         known, shown = self._shown.get(command, (-1, ""))
         if known != self.secrets.known:
             secrets = self.secrets
@@ -345,13 +350,9 @@ class TurnJournal:
             return messages
         return [self._own_words.get(id(one), (one, one))[1] for one in messages]
 
-    def lost_secret(self, request: ActionRequest) -> str:
-        """Return the first placeholder in what would run; "" without one."""
-        return self.secrets.placeholder(text_of(request))
-
     def shown(self, request: ActionRequest) -> ActionRequest:
         """Return a request as it may be shown, kept and sent, with the digest of what runs."""
-        line = self.shown_line(request.command, request.effect)
+        line = self.redact_command(request.command, request.effect)
         if any(one in request.command and one not in line for one in request.hosts):
             line = request.command  # a secret that holds a host would hide it
         return replace(
@@ -363,12 +364,6 @@ class TurnJournal:
             agent_task=self.redact(request.agent_task),
             digest=self.digest(text_of(request)),
         )
-
-    def shown_line(self, line: str, effect: EffectClass) -> str:
-        """Return the line of a request as it may be shown and kept."""
-        if effect in ("command", "hosts"):
-            return self.redact_command(line)
-        return line if effect in ("edit", "read") else self.secrets.redact_runs(line)
 
     def _effect_of(self, request_id: str) -> EffectClass:
         asked = self.state.requested.get(request_id)
@@ -410,7 +405,7 @@ class TurnJournal:
 
     def shown_decision(self, request_id: str, decision: Decision) -> Decision:
         """Return a decision as it may be shown and kept."""
-        command = self.shown_line(decision.command, self._effect_of(request_id))
+        command = self.redact_command(decision.command, self._effect_of(request_id))
         return replace(decision, command=command, reason=self.redact(decision.reason))
 
     def _keep(self, request: ActionRequest) -> ActionRequest:

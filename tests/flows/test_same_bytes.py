@@ -55,7 +55,7 @@ DONE: dict[str, object] = {"text": "Done.", "repeat": "forever"}
 
 @dataclass
 class Heard:
-    """What each place of the session got of a command; every one implements a port and passes on.
+    """Texts that each place of the session got; every one implements a port and passes on.
 
     `edits` are what the user makes of commands at the question.
     """
@@ -333,7 +333,7 @@ async def test_command_lines_of_custom_commands_and_skills(
 
 
 async def test_stored_answers(make_flow: MakeFlow, tmp_path: Path) -> None:
-    """What redaction changes is never parked; the rest runs as it was answered."""
+    """A command that redaction changes is never parked; the rest runs as it was answered."""
     flow = make_flow("replies: [{text: unused}]", [], approval_mode="manual")
     heard = listen(flow)
     _made, free = commands(heard, 17, 24)
@@ -499,7 +499,7 @@ async def test_an_editor(make_editor: MakeEditor) -> None:
 
 
 async def test_a_replay(heard: Heard, tmp_path: Path) -> None:
-    """What is played is what was kept: a placeholder in it is text like any other."""
+    """A replay plays what was kept: a placeholder in it is text like any other."""
     made, free = commands(heard, 23, 30)
     says(heard, tmp_path, *({"run": one} for one in made))
     await take(heard)
