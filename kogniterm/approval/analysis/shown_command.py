@@ -49,7 +49,10 @@ def mask_command(
     shown = command
     while report is not None and (new := {*found} - {*covered} - refused):
         for value in sorted(new, key=lambda value: (-len(value), value)):
-            if value in command and _may_cover(command, report, words, value, exists):
+            inside = [word for word in words if any(value in text for text in word)]
+            # What makes a value secret in one word says nothing of the same text in another.
+            alone = len(inside) < 2 or all(value in find("".join(word)) for word in inside)
+            if alone and value in command and _may_cover(command, report, inside, value, exists):
                 covered.append(value)
             else:
                 # A part of it may be covered still, as the password of a URL.
@@ -66,11 +69,11 @@ def _parts(value: str) -> Iterator[str]:
 def _may_cover(
     command: str,
     report: RiskReport,
-    words: Sequence[tuple[str, ...]],
+    inside: Sequence[tuple[str, ...]],
     value: str,
     exists: Callable[[str], bool],
 ) -> bool:
-    inside = [word for word in words if any(value in text for text in word)]
+    """Return whether a placeholder may cover `value`, which stands in the words `inside`."""
     if sum(text.count(value) for word in inside for text in word) != command.count(value):
         return False  # a comment, a name of a variable, or text that could not be read
     whole = ["".join(word) for word in inside]

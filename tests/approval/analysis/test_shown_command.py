@@ -77,3 +77,12 @@ def test_a_word_that_a_file_calls_a_password_hides_nothing_in_a_command(name: st
     assert name not in redactor.redact(f"password: {name}x\npassword = '{name}'")
     assert masked(f"npx {name}", redactor) == f"npx {name}"
     assert name not in redactor.redact(f"npx {name}")
+
+
+@pytest.mark.parametrize("name", ["evil-package9", "npm-run-x12345678"])
+def test_the_value_of_one_word_hides_nothing_in_another(name: str) -> None:
+    for command in (f"password={name}; npx {name}", f"export API_TOKEN={name}; make {name}"):
+        assert masked(command, Redactor(label="abcd")) == command
+        assert redact_command(command) == command
+    twice = f"echo {TOKEN} {TOKEN}"
+    assert TOKEN not in masked(twice, Redactor(label="abcd"))
