@@ -219,7 +219,8 @@ FETCHING: list[tuple[str, Mapping[str, str]]] = [
 
 
 def name_of(value: object) -> str:
-    return " ".join(value) if isinstance(value, dict) else str(value)
+    name = value if isinstance(value, str) else getattr(value, "__name__", value)
+    return " ".join(value) if isinstance(value, dict) else str(name)
 
 
 @pytest.mark.parametrize(("command", "settings"), SETTINGS, ids=name_of)
