@@ -364,9 +364,7 @@ def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key
         # An image may show secrets that no rule can find.
         return {"type": "text", "text": "[an image is left out here]"}
     if isinstance(value, str):
-        # What runs was redacted when it was written, by rules that hide nothing of it.
-        as_it_is = key == "command" or (key in kept and _WORD.fullmatch(value))
-        return value if as_it_is else redact(value)
+        return value if key in kept and _WORD.fullmatch(value) else redact(value)
     if isinstance(value, dict):
         # Only the names of files are keys that a user, model or program chose.
         return {

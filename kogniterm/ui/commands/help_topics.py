@@ -59,9 +59,8 @@ TOPICS = (
         ("/mode, Shift-Tab", Phrase("Show or change the mode, also while a turn runs")),
         ("/permissions", Phrase("List and revoke permissions")),
     ), (
-        Phrase("A dangerous command needs the whole word yes; kogniterm run -y refuses it. Hard "
-               "limits, such as deleting the home folder, hold in every mode."),
-        Phrase("Where nobody can be asked, what needs approval is refused."),
+        Phrase("A dangerous command needs the whole word yes; kogniterm run -y refuses it. "
+               "Where nobody can be asked, what needs approval is refused."),
     ), "kogniterm help rules, docs/approval.md", keys="question", also=("approval", "permissions")),
     Topic("sandbox", Phrase("What commands can reach when you are not asked"), (
         ("kogniterm doctor", Phrase("Show which sandbox works here, and why others do not")),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.runtime.services.user_secrets import LEAST_HIDDEN
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word, table
 from kogniterm.ui.locale import _, translate
@@ -59,6 +58,8 @@ async def secret(repl: Repl, argument: str) -> None:
     if len(argument.split()) > 1:
         raise UsageError("/secret takes a name only; it then asks for the value.")
     given.check(argument)
+    from kogniterm.runtime.services.user_secrets import LEAST_HIDDEN
+
     front, name = repl.front, argument or given.next_name()
     value = await ask_secret(front.lent, front.terminal_files, name)
     if not value:

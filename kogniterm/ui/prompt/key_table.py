@@ -75,7 +75,7 @@ KEYS = (
     Key("question", "edit", "e",
         Phrase("edit the command; it is checked and shown again")),
     Key("question", "explain", "x", Phrase("explain why you are asked")),
-    Key("question", "reveal", "v", Phrase("show or hide the secrets in what you are asked about")),
+    Key("question", "reveal", "v", Phrase("show or hide the secrets in it")),
     Key("question", "allow_session", "a",
         Phrase("approve, and do not ask again for this kind in this session")),
     Key("question", "allow_project", "p",
