@@ -190,6 +190,6 @@ class ThinkContext:
     lookup: Callable[[str], str | None] = _nothing_known
     """Gives the value of a reference in a plan that is no step's; None where there is none."""
     check_problem: CheckProblem | None = None
-    """Tells why a plan's check proves nothing."""
+    """Finds why the check of a plan step proves nothing; None if it does."""
     at_once: int = 16
     """Calls of one reply that may run at the same time; 1: one after the other."""

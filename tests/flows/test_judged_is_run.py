@@ -67,6 +67,21 @@ def kept(folder: Path, words: str) -> list[Path]:
     return [path for path in found if path.name.startswith("kogniterm.db")]
 
 
+async def restart_at_the_question(flow: Flow) -> None:
+    """Run the first turn until it asks, and open the session again as another process would."""
+
+    class Leaves:
+        async def decide(self, request: object, report: object, verdict: object) -> object:
+            raise asyncio.CancelledError(LEFT_OPEN)
+
+    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
+    with pytest.raises(asyncio.CancelledError):
+        await flow.run()
+    flow.close()
+    flow.user = user
+    flow.open("last")
+
+
 def with_source(flow: Flow) -> Path:
     (flow.folder / "src").mkdir()
     (flow.folder / "src" / "a").write_text("kept")
@@ -239,17 +254,7 @@ async def test_a_file_with_the_text_of_a_placeholder_stays_editable(make_flow: M
 
 async def test_after_a_restart_redacted_text_does_not_run(make_flow: MakeFlow) -> None:
     flow = make_flow(script(runs(f"echo {SECRET} > out")), [yes], approval_mode="manual")
-
-    class Leaves:
-        async def decide(self, request: object, report: object, verdict: object) -> object:
-            raise asyncio.CancelledError(LEFT_OPEN)
-
-    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
-    with pytest.raises(asyncio.CancelledError):
-        await flow.run()
-    flow.close()
-    flow.user = user
-    flow.open("last")
+    await restart_at_the_question(flow)
     says(flow)
     answer = await flow.run(None)
     assert flow.user is not None
@@ -261,17 +266,7 @@ async def test_after_a_restart_redacted_text_does_not_run(make_flow: MakeFlow) -
 
 async def test_after_a_restart_the_same_text_is_asked_about_again(make_flow: MakeFlow) -> None:
     flow = make_flow(script(runs("echo plain > out")), [yes], approval_mode="manual")
-
-    class Leaves:
-        async def decide(self, request: object, report: object, verdict: object) -> object:
-            raise asyncio.CancelledError(LEFT_OPEN)
-
-    user, flow.user = flow.user, Leaves()  # type: ignore[assignment]
-    with pytest.raises(asyncio.CancelledError):
-        await flow.run()
-    flow.close()
-    flow.user = user
-    flow.open("last")
+    await restart_at_the_question(flow)
     says(flow)
     await flow.run(None)
     assert (flow.folder / "out").read_text() == "plain\n"
