@@ -70,11 +70,9 @@ class Gate:
         request, report, verdict = judged.request, judged.report, judged.verdict
         cwd = self.executor.cwd
         states = self.policy.file_states(request, report)
-        journal = self.journal
-        journal.record(Requested(request, cwd, self.env_hash, states))
-        journal.record(Judged(request.id, report, verdict))
-        shown = journal.shown_judgement(report, verdict)
-        io.sink(events.ActionProposed(journal.shown(request), *shown, cwd))
+        shown = self.journal.record(Requested(request, cwd, self.env_hash, states)).request
+        told = self.journal.record(Judged(request.id, report, verdict))
+        io.sink(events.ActionProposed(shown, told.report, told.verdict, cwd))
         return judged
 
     async def _heard(self, judged: Judgement, io: TurnIO) -> Judgement:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -104,6 +104,7 @@ SERVER_WAIT = 30.0
 """Seconds for a database server that is away to come back before the turn ends."""
 
 _PAUSE = 0.5
+_Body = TypeVar("_Body", bound=RecordBody)
 _COMMANDS_KEPT = 32
 _OF_CALLS = frozenset(("arguments", "input", "args", "command"))
 """The fields of a provider's own form of a call that hold what the model wrote."""
@@ -193,12 +194,12 @@ class TurnJournal:
         """Return the readable records from `from_seq` on, in order."""
         return self.journal.records(from_seq)
 
-    def record(self, body: RecordBody, *, durable: bool = False) -> RecordBody:
+    def record(self, body: _Body, *, durable: bool = False) -> _Body:
         """Append `body` to the journal, redacted, and advance the state by it; return what it got.
 
         Inputs, observations and notes are redacted by whoever makes them.
         """
-        body = self._redacted(body)
+        body = cast("_Body", self._redacted(body))
         self._keep_secret_numbers()
         before = len(self.state.messages)
         self.journal.append(body, durable=durable)
@@ -335,10 +336,9 @@ class TurnJournal:
         if known is not None or request.effect == "person":
             return known or request
         text = text_of(request)
-        unchanged = hmac.compare_digest(request.digest, self.digest(text))
-        if request.digest:
-            return request if unchanged else None
-        return None if "[secret:" in text else request  # a record of an earlier version
+        if not request.digest:  # a record of an earlier version
+            return None if "[secret:" in text else request
+        return request if request.digest == self.digest(text) else None
 
     def digest(self, text: str) -> str:
         """Return the keyed digest of a text: without the key nobody can guess the text by it."""
@@ -418,9 +418,7 @@ class TurnJournal:
 
     def record_update(self, update: NodeUpdate) -> NodeUpdate:
         """Append what a node of the graph added; return it as it was recorded."""
-        written = self.record(NodeRan(update))
-        assert isinstance(written, NodeRan)
-        return written.update
+        return self.record(NodeRan(update)).update
 
     def _redact_update(self, update: NodeUpdate) -> NodeUpdate:
         """Return what a node added as it is written; keep what the model wrote in memory.
