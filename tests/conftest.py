@@ -18,7 +18,9 @@ import hypothesis
 import pytest
 
 from kogniterm.paths import resolve
+from tests.support import marking
 from tests.support.fake_gemini import FakeGemini
+from tests.support.figures import Figures, Report
 from tests.support.forge import Forge, until
 from tests.support.programs import missing_line, skip_in_need
 from tests.support.warm import WANTED, runtime_folder, variables, warm_server
@@ -76,9 +78,20 @@ def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
     return {**fetched, **kept, **root, **PINNED, "PATH": ":".join([here, *folders]), **own}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of a part of the suite, and the file for its figures."""
+    parts = "; ".join(f"{name}: {meaning}" for name, meaning in marking.PARTS.items())
+    parser.addoption("--part", choices=[*marking.PARTS], help=parts)
+    parser.addoption("--figures", type=Path, help="file for each test's CPU seconds and starts")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make the test process, and so every program it starts, the same everywhere."""
     sys.addaudithook(_only_this_machine)
+    for name, meaning in marking.MARKS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    config.pluginmanager.register(Figures())
+    config.pluginmanager.register(Report(config.getoption("figures")))
     # A slow machine is no failure: no deadline, and no limit on slow generation of examples.
     hypothesis.settings.register_profile(
         "suite",
@@ -119,8 +132,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Skip a test that needs a program which is not installed."""
+    """Mark a test, and skip it if it needs a program which is not installed."""
+    marking.mark(item)
     skip_in_need(item)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of other parts out."""
+    if part := config.getoption("part"):
+        chosen = [item for item in items if marking.belongs(item, part)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in {*chosen}])
+        items[:] = chosen
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -11,7 +11,6 @@ from tests.flows.conftest import MakeFlow
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
 
-pytestmark = pytest.mark.faults
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
 NODES = 17
 """Nodes of the script below, those of its sub-agents included."""

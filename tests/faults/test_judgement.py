@@ -14,7 +14,6 @@ from tests.approval.real_shell import RealShell, read_only_calls, read_only_rows
 from tests.support.programs import needs
 
 pytestmark = [
-    pytest.mark.faults,
     needs("bash"),
     pytest.mark.skipif(
         os.environ.get("KOGNITERM_TEST_FAULTS") != "all", reason="one of the long fault runs"

@@ -34,7 +34,6 @@ from tests.support.machines import FIRST_NUMBER, USER, Kind, Machine, Process, i
 from tests.support.postgres import crash, fresh_schema, start
 
 pytestmark = [
-    pytest.mark.faults,
     pytest.mark.skipif(
         os.environ.get("KOGNITERM_TEST_FAULTS") != "all", reason="one of the long fault runs"
     ),
@@ -290,7 +289,7 @@ def _me() -> str:
     return account_name()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def campaign(request: pytest.FixtureRequest) -> Iterator[Campaign]:
     """Yield machines that are switched off, in a folder that accounts of other numbers reach."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:

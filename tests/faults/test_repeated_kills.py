@@ -29,7 +29,6 @@ from kogniterm.sessions.session_database import open_store
 from tests.support.forge import Forge, Started, until
 from tests.support.typing_user import running
 
-pytestmark = pytest.mark.faults
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
 KILLS, SEEDS = (65, 4) if ALL else (6, 1)
 """Kills of one campaign, and campaigns on each database."""

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.fold import SessionState
 from kogniterm.sessions.journal.codec import KINDS, stored_records
@@ -28,7 +26,6 @@ from kogniterm.sessions.session_database import open_store
 from kogniterm.sessions.store import SessionStore
 from tests.support.forge import Forge, Started, until
 
-pytestmark = pytest.mark.faults
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"
 RANDOM_KILLS = 220 if ALL else 15
 POINTS = [f"{when}-{kind}" for kind in KINDS for when in ("before", "written", "after")]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.faults
 SCRIPT = Path(__file__).with_name("kill_loop.py")
 ROOT = Path(__file__).parents[2]
 ALL = os.environ.get("KOGNITERM_TEST_FAULTS") == "all"

@@ -15,7 +15,6 @@ import pytest
 from tests.support.fake_gemini import FakeGemini, candidate
 from tests.support.forge import Forge, Started
 
-pytestmark = pytest.mark.faults
 COUNT = {"replies": [{"run": "echo ran >>count", "purpose": "Count"}, {"text": "Done."}]}
 
 

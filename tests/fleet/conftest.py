@@ -147,7 +147,7 @@ class Fleet:
             worker.wait()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def either_fleet(request: pytest.FixtureRequest, fleet: Fleet) -> Fleet:
     """Return a fleet with its sessions in a file, then in PostgreSQL."""
     if request.param == "postgres":

@@ -169,7 +169,6 @@ def test_a_lost_worker_is_noticed_and_a_poisoned_task_stops(open_queue: OpenQueu
     assert (queue.find("a").lost, take(queue)) == (0, "a")
 
 
-@pytest.mark.postgres
 def test_a_command_waits_for_another_process_that_recovers(
     open_queue: OpenQueue, location: Path | str
 ) -> None:
@@ -259,7 +258,6 @@ def test_another_version_is_refused_with_a_sentence(open_queue: OpenQueue) -> No
     assert take(queue) == "old"
 
 
-@pytest.mark.postgres
 def test_another_user_sees_and_changes_nothing(open_queue: OpenQueue, location: Path | str) -> None:
     if isinstance(location, Path):
         return  # a file belongs to one user
@@ -274,7 +272,6 @@ def test_another_user_sees_and_changes_nothing(open_queue: OpenQueue, location: 
     assert len(other.tasks()) == 1
 
 
-@pytest.mark.postgres
 def test_an_operator_sees_all_users_and_no_contents(
     open_queue: OpenQueue, postgres_server: Path, location: Path | str, tmp_path: Path
 ) -> None:
@@ -325,7 +322,6 @@ def test_an_operator_sees_all_users_and_no_contents(
     assert [one.id for one in ana.tasks()] == ["a"]
 
 
-@pytest.mark.postgres
 async def test_a_worker_is_woken_by_a_new_task_and_by_a_cancelled_one(
     open_queue: OpenQueue, location: Path | str
 ) -> None:
@@ -348,7 +344,6 @@ async def test_a_worker_is_woken_by_a_new_task_and_by_a_cancelled_one(
     await asyncio.gather(listening, return_exceptions=True)
 
 
-@pytest.mark.postgres
 def test_jobs_hold_ids_only_and_lost_ones_are_made_again(
     open_queue: OpenQueue, location: Path | str
 ) -> None:

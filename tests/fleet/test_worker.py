@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from kogniterm.fleet.worker_loop import this_worker
 from kogniterm.runtime.unattended.stored_answers import (
@@ -158,7 +157,6 @@ def test_a_worker_outlives_a_locked_file(fleet: Fleet) -> None:
     assert worker.poll() is None
 
 
-@pytest.mark.postgres
 def test_workers_and_their_tasks_outlive_a_restart_of_the_server(fleet: Fleet) -> None:
     server = start(os.getpid())
     with psycopg.connect(address(server), autocommit=True) as administrator:

@@ -292,7 +292,6 @@ def cut_off(forge: Forge, flow: Flow, server: HangingUp) -> Started:
     return started
 
 
-@pytest.mark.postgres
 def test_a_server_that_comes_back_in_time_gets_the_outcome(
     make_flow: MakeFlow, forge: Forge, server: HangingUp
 ) -> None:
@@ -306,7 +305,6 @@ def test_a_server_that_comes_back_in_time_gets_the_outcome(
     assert replayed(forge, flow)[0] == 0
 
 
-@pytest.mark.postgres
 @pytest.mark.parametrize("how", ["killed", "given up"])
 def test_a_server_that_stays_away_gets_it_at_the_next_start(
     make_flow: MakeFlow, forge: Forge, server: HangingUp, how: str
@@ -331,7 +329,6 @@ def test_a_server_that_stays_away_gets_it_at_the_next_start(
     assert times_run(flow) == 1
 
 
-@pytest.mark.postgres
 def test_two_crashes_are_remembered_by_a_server_too(
     make_flow: MakeFlow, forge: Forge, postgres_url: str
 ) -> None:

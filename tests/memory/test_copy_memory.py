@@ -65,7 +65,6 @@ def test_numbers_are_kept_and_go_on(
     assert new > max(number for number, *_ in source.execute(query))
 
 
-@pytest.mark.postgres
 def test_numbers_that_others_have_are_given_anew(
     source: MemoryDatabase, postgres_url: str, tmp_path: Path
 ) -> None:

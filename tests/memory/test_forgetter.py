@@ -454,7 +454,6 @@ def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
     assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]
 
 
-@pytest.mark.postgres
 def test_a_server_is_searched_for_proof(postgres_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
 

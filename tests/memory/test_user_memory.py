@@ -238,7 +238,6 @@ def test_a_killed_forget_is_whole_or_not_at_all(tmp_path: Path) -> None:
             assert buried != any(f"door {number} is new" in fact.text for fact in left)
 
 
-@pytest.mark.postgres
 def test_row_security_holds_without_any_condition(
     postgres_url: str, clock: HandClock, tmp_path: Path
 ) -> None:
@@ -269,7 +268,6 @@ def test_row_security_holds_without_any_condition(
         assert stranger.execute("SELECT * FROM facts").fetchall() == []
 
 
-@pytest.mark.postgres
 def test_a_connection_that_broke_while_idle_is_made_anew(
     postgres_url: str, postgres_server: Path, clock: HandClock, tmp_path: Path
 ) -> None:
@@ -284,7 +282,6 @@ def test_a_connection_that_broke_while_idle_is_made_anew(
         assert len(memory.facts()) == 2
 
 
-@pytest.mark.postgres
 def test_both_databases_rank_alike(postgres_url: str, tmp_path: Path, clock: HandClock) -> None:
     from tests.memory.search.test_search_quality import questions
 

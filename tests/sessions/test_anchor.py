@@ -188,7 +188,6 @@ def test_facts_that_were_not_committed_are_no_fault(tmp_path: Path) -> None:
         assert memory.sql.verify_facts().faults == ()
 
 
-@pytest.mark.postgres
 def test_on_a_server_each_machine_vouches_for_what_it_wrote(
     postgres_url: str, tmp_path: Path
 ) -> None:

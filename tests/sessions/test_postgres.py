@@ -36,8 +36,6 @@ from tests.support.conversation import RECORDS_PER_TURN, command_turn, write
 from tests.support.forge import Forge
 from tests.support.postgres import address, crash, fresh_schema, hang_up, start
 
-pytestmark = pytest.mark.postgres
-
 TABLES = ("sessions", "records", "turn_texts", "leases", "heads", "removals")
 
 

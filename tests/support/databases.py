@@ -36,7 +36,7 @@ def postgres_url(postgres_server: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     """Return the location of an empty database: first a file, then an address."""
     if request.param == "sqlite":

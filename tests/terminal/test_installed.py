@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.databases import postgres_server, postgres_url  # noqa: F401 (fixtures)
 from tests.support.programs import require
 from tests.support.real_terminal import User
@@ -95,7 +93,6 @@ asyncio.run(main())
     assert "make a file" in shown
 
 
-@pytest.mark.postgres
 def test_a_postgresql_server_keeps_the_same(
     open_terminal: OpenTerminal,
     user: User,

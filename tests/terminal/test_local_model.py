@@ -14,7 +14,6 @@ WEIGHTS = Path(os.environ.get("KOGNITERM_TEST_WEIGHTS", "/nonexistent"))
 WEIGHTS /= "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 
 
-@pytest.mark.local_model
 def test_one_request_becomes_one_command_that_is_asked_for(open_terminal: OpenTerminal) -> None:
     pytest.importorskip("xllamacpp", reason="the extra local is not installed")
     if not WEIGHTS.is_file():

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.databases import postgres_server, postgres_url
 from tests.support.real_terminal import User
 from tests.support.typing_user import answer, put, scripted
@@ -62,7 +60,6 @@ def test_tasks_are_added_done_watched_and_answered(open_terminal: OpenTerminal, 
     assert (terminal.folder / "b" / "made").exists()
 
 
-@pytest.mark.postgres
 def test_the_commands_of_the_page_work_as_they_stand(
     open_terminal: OpenTerminal,
     user: User,

@@ -148,7 +148,6 @@ TASKS = (
 )
 
 
-@pytest.mark.local_model
 @pytest.mark.parametrize(("request_text", "setup", "expected"), TASKS)
 async def test_simple_task_gets_its_true_output(
     local_model: LocalModel, tmp_path: Path, request_text: str, setup: str, expected: str
@@ -167,7 +166,6 @@ async def test_simple_task_gets_its_true_output(
     assert expected in str(final.message.text)
 
 
-@pytest.mark.local_model
 async def test_schema_is_kept(local_model: LocalModel) -> None:
     schema = {
         "type": "object",
@@ -180,14 +178,12 @@ async def test_schema_is_kept(local_model: LocalModel) -> None:
     assert json.loads(str(reply.message.text)) == {"color": "green", "count": 3}
 
 
-@pytest.mark.local_model
 async def test_prose_is_marked_as_unverified(local_model: LocalModel) -> None:
     reply = await ask(local_model, HumanMessage("What is a kernel?"))
     assert str(reply.message.text).startswith("_From the small local model's memory")
     assert reply.message.tool_calls == []
 
 
-@pytest.mark.local_model
 async def test_cancelled_generation_stops_and_the_next_one_works(local_model: LocalModel) -> None:
     request = ModelRequest((HumanMessage("What is a kernel? " * 3),))
     begun = asyncio.Event()
@@ -205,14 +201,12 @@ async def test_cancelled_generation_stops_and_the_next_one_works(local_model: Lo
     assert reply.message.tool_calls
 
 
-@pytest.mark.local_model
 async def test_dead_worker_is_replaced(local_model: LocalModel) -> None:
     assert (await ask(local_model, HumanMessage("list the files here"))).message.tool_calls
     local_model.close()
     assert (await ask(local_model, HumanMessage("list the files here"))).message.tool_calls
 
 
-@pytest.mark.local_model
 async def test_prompt_beyond_the_window_is_an_overflow(weights_folder: Path) -> None:
     file = next(weights_folder.glob("*0.5b*.gguf"))
     runtime = Runtime(file, context=256)

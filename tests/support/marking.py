@@ -1,0 +1,81 @@
+"""Marks of tests from one table, and the parts of the suite that are chosen by them.
+
+`tests/markers.toml` says what tests need and which are the journeys, by fixture, folder, file or
+test; nothing else sets these marks. `tests.support.figures` fails a test that starts a program
+without the mark.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TABLE = Path(__file__).parents[1] / "markers.toml"
+MARKS = {
+    "starts": "starts KogniTerm, another Python program or a server",
+    "slow": "takes more than 0.8 seconds of CPU time",
+    "postgres": "needs a PostgreSQL server, which the fixtures start",
+    "weights": "loads the embedded model's weights (`make weights`)",
+    "users": "differs for root: users, sandboxes, control groups",
+    "packages": "builds or installs a package",
+    "registry": "needs programs of npm or PyPI, which a fixture installs",
+    "journey": "a journey at a real terminal that belongs to `make test`",
+}
+PARTS = {
+    "fast": "what `make test` runs: tests that need nothing, and the journeys",
+    "rest": "all other tests",
+    "needs": "tests that a missing program changes",
+    "users": "tests that differ for root",
+}
+_LEFT_OUT = frozenset(MARKS) - {"users", "journey"}
+_NEEDING = re.compile(r"\b(needs|require|require_sandbox)\(")
+
+
+@cache
+def table() -> dict[str, dict[str, list[str]]]:
+    """Return the table: for each mark, the `fixtures`, `parameters` and `tests` that have it."""
+    return tomllib.loads(TABLE.read_text("utf-8"))
+
+
+def mark(item: pytest.Item) -> None:
+    """Add the marks of the table to a test that was collected."""
+    used = {f"fixtures {name}" for name in getattr(item, "fixturenames", ())}
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        used |= {f"parameters {value}" for value in item.callspec.params.values()}
+    test = item.nodeid.partition("[")[0]
+    file = Path(test.partition("::")[0])
+    used |= {f"tests {place}" for place in (test, file, *file.parents)}
+    for name, rows in table().items():
+        if any(f"{kind} {row}" in used for kind, named in rows.items() for row in named):
+            item.add_marker(name)
+
+
+def belongs(item: pytest.Item, part: str) -> bool:
+    """Return whether a test belongs to a part of `PARTS`."""
+    marks = {one.name for one in item.iter_markers()}
+    if part == "needs":
+        return "needs" in marks or _file_needs(item.path)
+    if part == "users":
+        return "users" in marks
+    fast = "journey" in marks or marks.isdisjoint(_LEFT_OUT)
+    return fast == (part == "fast")
+
+
+@cache
+def _file_needs(file: Path) -> bool:
+    return bool(_NEEDING.search(file.read_text("utf-8")))
+
+
+def unknown_rows(root: Path) -> Iterator[str]:
+    """Yield the rows of the table that name no file, folder or test of the tree."""
+    for name, rows in table().items():
+        for row in rows.get("tests", ()):
+            file, _, test = row.partition("::")
+            path = root / file
+            if not path.exists() or (test and f"def {test}(" not in path.read_text("utf-8")):
+                yield f"{name}: {row}"
