@@ -6,19 +6,23 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # With pip's own progress where somebody watches it.
 PIP_SHOWN = $(BIN)/python -m pip --disable-pip-version-check $$(test -t 1 || echo --quiet)
-# Two for each of two cores: many tests wait for a terminal, as a user does.
-WORKERS ?= 4
+WORKERS ?= logical
 PYTEST_ARGS ?=
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# The part of the suite that `make test-rest` runs; see tests/support/marking.py.
+PART ?= rest
 SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test offer-programs test-programs check format faults bench gate eval docs packages clean
+.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs check format faults bench gate eval docs packages clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make install   KogniTerm, its extras and the development tools, in $(VENV)"
 	@echo "make demo      install with the local model, download its weights, do a real task,"
 	@echo "               play the tour"
-	@echo "make test      everything the tests need, then the tests"
+	@echo "make test      the tests that need nothing else, and a dozen journeys at a terminal,"
+	@echo "               in under five minutes on two cores"
+	@echo "make test-all  every test, with the weights and servers that they need"
 	@echo "make test-programs"
 	@echo "               installs the system's programs that some tests drive"
 	@echo "make check     lint, format, spelling, types and the house gates"
@@ -57,9 +61,17 @@ announce:
 weights: $(VENV)/.installed
 	@$(BIN)/kogniterm models pull
 
+test: install
+	$(PYTEST) --part fast $(PYTEST_ARGS)
+
+test-all: offer-programs test-needs
+	$(PYTEST) --figures .pytest_cache/figures.json $(PYTEST_ARGS)
+
+test-rest: test-needs
+	$(PYTEST) --part $(PART) --figures .pytest_cache/figures.json $(PYTEST_ARGS)
+
 # A folder that has the weights already may be named instead.
-test: offer-programs install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+test-needs: install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
 
 offer-programs:
 	@sh scripts/test-programs

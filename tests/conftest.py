@@ -25,8 +25,8 @@ from tests.support.forge import Forge, until
 from tests.support.programs import missing_line, skip_in_need
 from tests.support.warm import WANTED, runtime_folder, variables, warm_server
 
-KEPT = {"LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS", "UPDATE_PATH", "UPDATE_SCREENS", "UPDATE_STEMS"}
-KEPT_PREFIXES = ("KOGNITERM_TEST_", "PYTEST_", "PIP_", "NPM_CONFIG_", "COV")
+KEPT = {"LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS"}
+KEPT_PREFIXES = ("UPDATE_", "KOGNITERM_TEST_", "PYTEST_", "PIP_", "NPM_CONFIG_", "COV")
 PINNED = {
     "LANG": "C.UTF-8",
     "TERM": "xterm-256color",

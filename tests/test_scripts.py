@@ -163,27 +163,3 @@ def test_an_ordinary_user_has_an_account_and_sees_what_is_named(tmp_path: Path) 
     assert said.startswith(f"{number}\n{home}\nhere\nown\n")
     if root:
         assert said.endswith("own\nordinary\n")
-
-
-@pytest.mark.parametrize(("failing", "again"), [(0, False), (2, True), (6, False)])
-def test_a_few_failed_tests_are_worth_a_second_try(
-    failing: int, again: bool, tmp_path: Path
-) -> None:
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\n"
-        "@pytest.mark.parametrize('number', range(7))\n"
-        f"def test_it(number): assert number >= {failing}\n"
-    )
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
-    subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "--rootdir=.", "-c/dev/null"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-    )
-    done = subprocess.run(
-        [sys.executable, str(ROOT / ".ci" / "few-failed"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode == 0, done.stdout.count("failed once: test_it.py")) == (again, failing)
