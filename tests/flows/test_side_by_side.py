@@ -32,12 +32,11 @@ def script(*commands: str, then: str = "Done.") -> str:
 
 async def writer_of(path: Path) -> int:
     """Return a descriptor to write to `path`, once somebody reads there."""
-    async with asyncio.timeout(120):  # a guard against hanging, not a measure
-        while True:
-            descriptor = opened_for(path)
-            if descriptor is not None:
-                return descriptor
-            await asyncio.sleep(0.01)
+    while True:
+        descriptor = opened_for(path)
+        if descriptor is not None:
+            return descriptor
+        await asyncio.sleep(0.01)
 
 
 async def meet(paths: list[Path]) -> None:

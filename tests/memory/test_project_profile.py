@@ -166,7 +166,7 @@ def test_nothing_outside_is_seen_and_pipes_do_not_block(
     profiles: list[ProjectProfile] = []
     worker = threading.Thread(target=lambda: profiles.append(scan(folder)), daemon=True)
     worker.start()
-    worker.join(60)
+    worker.join()
     assert profiles
     assert profiles[0].languages == {"Python": 1}
     assert profiles[0].dependencies == ()

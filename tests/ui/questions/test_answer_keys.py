@@ -32,7 +32,7 @@ class Keyboard:
         self.keys.ask()
         self.keys.drawn()
 
-    def wait(self, seconds: float) -> None:
+    def let_pass(self, seconds: float) -> None:
         """Let time pass; due events happen on time."""
         end = self.now + seconds
         while (due := self.keys.due()) is not None and self.now + due <= end:
@@ -64,13 +64,13 @@ keys = st.sampled_from(sorted(set(TEXT + OPTIONS)))
 def test_only_a_key_that_stands_alone_answers(typed: list[tuple[float, str]], first: float) -> None:
     board = Keyboard()
     board.ask()
-    board.wait(first)
+    board.let_pass(first)
     times = []
     for gap, key in typed:
-        board.wait(gap)
+        board.let_pass(gap)
         times.append(board.now)
         board.press(key)
-    board.wait(2.0)
+    board.let_pass(2.0)
     ends = [*times, float("inf")]
     alone = [
         key
@@ -88,11 +88,11 @@ def test_only_a_key_that_stands_alone_answers(typed: list[tuple[float, str]], fi
 def test_words_at_any_rhythm_are_text_and_nothing_of_them_is_lost(words: str, gap: float) -> None:
     board = Keyboard()
     board.ask()
-    board.wait(1.0)
+    board.let_pass(1.0)
     for key in words:
         board.press(key)
-        board.wait(gap)
-    board.wait(5.0)
+        board.let_pass(gap)
+    board.let_pass(5.0)
     assert board.answers == []
     assert board.line == words
 
@@ -105,10 +105,10 @@ def test_words_at_any_rhythm_are_text_and_nothing_of_them_is_lost(words: str, ga
 def test_a_lone_key_answers_exactly_once(pressed: list[str], before: float, after: float) -> None:
     board = Keyboard()
     board.ask()
-    board.wait(before)
+    board.let_pass(before)
     for key in pressed:
         board.press(key)
-        board.wait(after)
+        board.let_pass(after)
     assert board.answers == pressed
     assert board.line == ""
 
@@ -116,15 +116,15 @@ def test_a_lone_key_answers_exactly_once(pressed: list[str], before: float, afte
 def test_a_key_before_the_question_was_drawn_or_within_the_pause_is_text() -> None:
     board = Keyboard()
     board.keys.ask()
-    board.wait(9.0)
+    board.let_pass(9.0)
     board.press("y")
-    board.wait(9.0)
+    board.let_pass(9.0)
     assert (board.line, board.answers) == ("y", [])
     board = Keyboard()
     board.ask()
-    board.wait(0.49)
+    board.let_pass(0.49)
     board.press("y")
-    board.wait(9.0)
+    board.let_pass(9.0)
     assert (board.line, board.answers) == ("y", [])
 
 
@@ -133,7 +133,7 @@ def test_keys_that_were_typed_while_nothing_was_read_are_text() -> None:
     board.ask()
     board.now = 9.0  # the program was suspended: nothing was armed before the key was read
     board.press("y")
-    board.wait(9.0)
+    board.let_pass(9.0)
     assert (board.line, board.answers) == ("y", [])
 
 
@@ -141,45 +141,45 @@ def test_keys_that_were_typed_while_nothing_was_read_are_text() -> None:
 def test_a_key_held_down_answers_at_most_one_question(delay: float) -> None:
     board = Keyboard()
     board.ask()
-    board.wait(1.0)
+    board.let_pass(1.0)
     board.press("y")
-    board.wait(delay)
+    board.let_pass(delay)
     for _ in range(300):
         board.press("y")
-        board.wait(0.03)
-    board.wait(5.0)
+        board.let_pass(0.03)
+    board.let_pass(5.0)
     assert board.answers == (["y"] if delay > PAUSE_SECONDS else [])
     assert set(board.line) <= {"y"}
     if board.answers:
         assert board.line == ""
         board.press("n")
-        board.wait(1.0)
+        board.let_pass(1.0)
         assert board.answers == ["y", "n"]
 
 
 def test_words_that_begin_with_the_key_that_answered_are_kept() -> None:
     board = Keyboard()
     board.ask()
-    board.wait(1.0)
+    board.let_pass(1.0)
     board.press("y")
-    board.wait(0.6)
+    board.let_pass(0.6)
     for key in "yes":
         board.press(key)
-    board.wait(5.0)
+    board.let_pass(5.0)
     assert (board.answers, board.line) == (["y"], "yes")
 
 
 def test_arrows_need_no_pause_and_take_back_a_key() -> None:
     board = Keyboard()
     board.ask()
-    board.wait(1.0)
+    board.let_pass(1.0)
     board.press("y")
     board.keys.moved()
-    board.wait(0.6)
+    board.let_pass(0.6)
     assert board.answers == []
     board.keys.moved()
     board.press("y")
-    board.wait(1.0)
+    board.let_pass(1.0)
     assert board.answers == ["y"]
 
 
@@ -187,9 +187,9 @@ def test_arrows_need_no_pause_and_take_back_a_key() -> None:
 def test_enter_or_a_paste_after_the_key_makes_it_text(other: str) -> None:
     board = Keyboard()
     board.ask()
-    board.wait(1.0)
+    board.let_pass(1.0)
     board.press("y")
     assert board.keys.held == "y"
     board.line += board.keys.press(other, option=other == "enter")
-    board.wait(5.0)
+    board.let_pass(5.0)
     assert (board.answers, board.line) == ([], "y")
