@@ -32,8 +32,8 @@ def test_what_counts_as_the_start_of_a_program() -> None:
     assert starts_program(["/venv/bin/kogniterm", "run"])
     assert starts_program(["/usr/lib/postgresql/17/bin/initdb"])
     assert not starts_program(["/bin/bash", "-c", "true"])
-    supervisor = "from kogniterm.execution.process.supervisor import main"
-    assert not starts_program(["/usr/bin/python3", "-I", "-c", supervisor])
+    supervisor = ["-I", "-S", "-c", "main()"]
+    assert not starts_program(["/usr/bin/python3", *supervisor])
 
 
 def long_waits(source: str, named: set[str]) -> Iterator[str]:

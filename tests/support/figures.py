@@ -23,15 +23,13 @@ from tests.support.marking import TABLE
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SERVERS = ("kogniterm", "initdb", "pg_ctl", "postgres", "sshd", "tmux", "uvx", "npx", "node")
-_SUPERVISOR = "kogniterm.execution.process.supervisor"
-"""Each executor has one, as it has shells: a test of commands starts no program for that."""
 SLOWEST = 10
 """Tests in the report."""
 
 
 def starts_program(words: Sequence[str]) -> bool:
     """Return whether a command line starts KogniTerm, another Python program or a server."""
-    if not words or any(_SUPERVISOR in word for word in words):
+    if not words or {"-I", "-S"} <= {*words}:
         return False
     program = Path(words[0]).name
     return program.startswith("python") or program in _SERVERS
