@@ -234,7 +234,6 @@ def do_task(
             user_input, ended = _unless_given(session, user_input)
             if ended is not None:
                 return asyncio.run(drive(session, _again(session, ended, sink), sink))
-        session.executor.prepare()  # a task nearly always runs commands
         return _drive_turn(args, session, user_input, front, sink)
     finally:
         session.close()

@@ -192,11 +192,6 @@ class CommandExecutor:
         self.left: tuple[LeftRunning, ...] = ()
         """Processes that commands left running, and what `close` made of them."""
         self._launcher = Launcher(self._private.path, self._private.held, outlives)
-        try:
-            self._launcher.start()
-        except BaseException:
-            self._private.close(keep=False)
-            raise
 
     # --- running --------------------------------------------------------------------------
 

@@ -238,11 +238,11 @@ def test_a_shell_is_prepared_for_a_first_command_that_comes(executor: CommandExe
                     found.append(pid)
         return bool(found)
 
+    assert not supervisor_is_found()  # a session without commands needs none
+    executor.prepare()
+    executor.prepare()
     until(supervisor_is_found)
     (supervisor,) = found
-    assert not children_of(supervisor)
-    executor.prepare()
-    executor.prepare()
     leader, shell = standing_by(supervisor)
     assert executor.run("echo $$ $PPID").text == f"{shell} {leader}"
 

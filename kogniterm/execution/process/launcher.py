@@ -172,19 +172,18 @@ class Launcher:
         self._ready: Launched | None = None
         self._coming = False
 
-    def start(self) -> None:
-        """Start the supervisor if it does not run; returns before it is ready."""
-        with self._lock:
-            self._start()
-
     def prepare(self) -> None:
-        """Have a leader made that stands by; an idle session does without its memory."""
+        """Have a leader made that stands by, and the supervisor started if it does not run.
+
+        Returns before either is ready; a session without commands does without both.
+        """
         with self._lock:
             self._start()
             if self._ready is None and not self._coming:
                 self._ask_for_next()
 
     def _start(self) -> socket.socket:
+        """Return the channel to the supervisor, which is started if it does not run."""
         if self._channel is not None and self._process is not None:
             if self._process.poll() is None:
                 return self._channel
