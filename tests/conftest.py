@@ -23,7 +23,7 @@ from tests.support.fake_gemini import FakeGemini
 from tests.support.figures import Figures, Report
 from tests.support.forge import Forge, until
 from tests.support.programs import missing_line, skip_in_need
-from tests.support.warm import WANTED, runtime_folder, variables, warm_server
+from tests.support.warm import quick_server, runtime_folder
 
 KEPT = {"LD_LIBRARY_PATH", "NODE_EXTRA_CA_CERTS"}
 KEPT_PREFIXES = ("UPDATE_", "KOGNITERM_TEST_", "PYTEST_", "PIP_", "NPM_CONFIG_", "COV")
@@ -221,16 +221,13 @@ def forge(_forge: Forge) -> Iterator[Forge]:
 
 @pytest.fixture(scope="session")
 def warm_starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Yield the variables with which programs share one warm server, where the run asks for it.
+    """Yield the variables with which programs share one warm server.
 
     So no session may see anything of the one before. Without them programs start plain.
     """
-    if not WANTED:
-        yield {}
-        return
     home = tmp_path_factory.mktemp("warm")
     runtime = runtime_folder(home)
-    with warm_server(home, variables(home, runtime)):
+    with quick_server(runtime):
         yield {"XDG_RUNTIME_DIR": str(runtime)}
 
 

@@ -23,13 +23,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from tests.support.ordinary import become_ordinary, hand_over
 from tests.support.picture import Picture
 
 PATIENCE_SECONDS = float(os.environ.get("KOGNITERM_TEST_PATIENCE", "240"))
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
+LOOKING_SECONDS = {False: 1.0, True: 0.3}
+"""Seconds that a user looks at a question before pressing a key; in a warm program fewer do."""
 FRAME_SECONDS = 1.0
 """Seconds a terminal waits for the end of a frame that was begun."""
 PROGRAM_FOLDER = "KOGNITERM_TEST_PROGRAM_FOLDER"
@@ -43,10 +45,8 @@ class RealTerminal:
     """An interactive bash on its own PTY, standing in `folder` with the home `home`.
 
     Both folders are given to the ordinary user when `user` asks for one, who can read `reachable`.
+    With the variables `warm` programs start warm, and take a key sooner.
     """
-
-    everywhere: ClassVar[dict[User, dict[str, str]]] = {"current": {}, "ordinary": {}}
-    """Variables that every terminal of a user gets."""
 
     def __init__(
         self,
@@ -58,14 +58,16 @@ class RealTerminal:
         columns: int = 100,
         environment: Mapping[str, str] | None = None,
         reachable: Sequence[Path] = (),
+        warm: Mapping[str, str] | None = None,
     ) -> None:
+        self.looking = LOOKING_SECONDS[bool(warm)]
         self.raw = b""
         self._heard = time.monotonic()
         self.home, self.folder = home, folder
         self._picture = Picture(rows, columns)
         if user == "ordinary":
             hand_over(home, folder)
-        given = _environment(home) | self.everywhere[user] | dict(environment or {})
+        given = _environment(home) | dict(warm or {}) | dict(environment or {})
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             _become_shell(folder, given, user, reachable)
@@ -90,6 +92,10 @@ class RealTerminal:
         while (left := end - time.monotonic()) > 0:
             if not self._read(left):
                 return
+
+    def look(self, times: int = 1) -> None:
+        """Look at the screen for as long as a question needs before it takes a key."""
+        self.pause(times * self.looking)
 
     def start(self, command: str) -> None:
         """Type a command line into the shell and press Enter."""

@@ -15,8 +15,6 @@ from typing import Any
 from kogniterm.ui.screen.paint import SPINNER
 from tests.support.real_terminal import RealTerminal
 
-ARMED_SECONDS = 1.0
-"""Seconds that a user looks at a question before pressing a key."""
 _KEYS = re.compile(r"\[(y|s|yes)\]")
 _LINE = re.compile(r"\[(y|s|yes) = .*\]:$", re.DOTALL)
 _NUMBERS = itertools.count(1)
@@ -110,7 +108,7 @@ def press(terminal: RealTerminal, key: str, then: Callable[[], bool]) -> None:
     """
     while not then():
         terminal.send(key)
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
 
 
 def say_task(terminal: RealTerminal, line: str, then: str) -> None:
@@ -129,9 +127,9 @@ def turn_end(terminal: RealTerminal) -> Iterator[None]:
 def choose(terminal: RealTerminal, question: str, key: str = "y") -> None:
     """Answer one of KogniTerm's own questions by a key, once it was looked at."""
     terminal.until(lambda: question in flat(terminal.text) and "[y]" in terminal.text)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send(key)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
 
 
 @contextmanager
@@ -150,7 +148,7 @@ def below(terminal: RealTerminal, line: int) -> str:
 def asked(terminal: RealTerminal, about: str) -> str:
     """Wait for a question about `about` and look at it; return the screen."""
     terminal.until(lambda: about in screen(terminal) and is_asking(terminal))
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     return screen(terminal)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-WANTED = os.environ.get("KOGNITERM_TEST_WARM") == "1"
-"""Set for the run of CI in which programs at terminals, editors and workers start warm."""
+from kogniterm.cli.warm.process_name import ROOM
+
 HELLO = "replies: [{text: Hello., repeat: forever}]\n"
 KOGNITERM = str(Path(sys.executable).with_name("kogniterm"))
 PATIENCE_SECONDS = 120.0
@@ -66,6 +66,25 @@ def warm_server(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
     finally:
         for lock in folder.glob("*.lock"):
             end(int(lock.read_text()))
+
+
+@contextmanager
+def quick_server(runtime: Path) -> Iterator[None]:
+    """Run the server of `tests.support.warm_server`, for all tests at terminals."""
+    script = Path(__file__).with_name("warm_server.py")
+    server = subprocess.Popen(
+        [sys.executable, "-P", str(script), str(runtime), ROOM],
+        env={name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        until_found(runtime / "kogniterm")
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def until_found(folder: Path) -> Path:

@@ -11,19 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.real_terminal import RealTerminal, User
+from tests.support.real_terminal import PROGRAM_FOLDER, RealTerminal
 
 OpenTerminal = Callable[..., RealTerminal]
 """Opens a `RealTerminal` that is closed at the end of the test; takes the same arguments."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _warm_terminals(warm_starts: Mapping[str, str]) -> Iterator[None]:
-    """Let the terminals of the current user start warm; the ordinary user's start plain."""
-    RealTerminal.everywhere["current"].update(warm_starts)
-    yield
-    for name in warm_starts:
-        del RealTerminal.everywhere["current"][name]
 
 
 @pytest.fixture
@@ -35,27 +26,33 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-_ONLY_CURRENT = os.geteuid() != 0 or os.environ.get("KOGNITERM_TEST_USERS") == "current"
-"""As root, CI asks for the current user only: it ran every test as an ordinary user before."""
+PLAIN = {"test_crash", "test_installed", "test_take_over", "test_terminal", "test_warm"}
+"""Modules whose programs start plain: what they show may depend on how a program starts."""
+BOTH_USERS = {"test_sandbox", "test_take_over", "test_terminal"}
+"""Modules whose tests root runs for an ordinary user too."""
 
 
-@pytest.fixture(params=["current"] if _ONLY_CURRENT else ["current", "ordinary"])
-def user(request: pytest.FixtureRequest) -> User:
-    """Return the user at the terminal; without root only the current one, who is ordinary."""
-    chosen: User = request.param
-    return chosen
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test its user: the one who runs it; for some also one without privileges."""
+    if "user" in metafunc.fixturenames:
+        both = os.geteuid() == 0 and metafunc.module.__name__.rpartition(".")[2] in BOTH_USERS
+        metafunc.parametrize("user", ["current", "ordinary"] if both else ["current"])
 
 
 @pytest.fixture
-def open_terminal(place: Path) -> Iterator[OpenTerminal]:
+def open_terminal(
+    place: Path, request: pytest.FixtureRequest, warm_starts: Mapping[str, str]
+) -> Iterator[OpenTerminal]:
     """Yield a function that opens terminals with home `place/home` and folder `place/project`."""
     opened: list[RealTerminal] = []
+    plain = request.module.__name__.rpartition(".")[2] in PLAIN
 
     def open_one(**more: Any) -> RealTerminal:
         home, project = place / "home", place / "project"
         for folder in (home, project):
             folder.mkdir(exist_ok=True)
-        opened.append(RealTerminal(home, project, **more))
+        warm = not plain and more.get("user") != "ordinary" and PROGRAM_FOLDER not in os.environ
+        opened.append(RealTerminal(home, project, warm=warm_starts if warm else {}, **more))
         return opened[-1]
 
     yield open_one

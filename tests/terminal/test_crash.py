@@ -8,7 +8,6 @@ import sqlite3
 
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     anew,
     answer,
     asked,
@@ -84,7 +83,7 @@ def test_a_user_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: Us
     terminal.until("unknown")
     terminal.until("[c]")
     assert "begun" in terminal.text.rsplit("unknown", 1)[1]
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("c")
     terminal.until("I checked: it had begun.")
     assert begun.read_text() == "x\n"
@@ -123,7 +122,7 @@ def test_an_unknown_command_is_proposed_again_or_left(
     model = scripted(terminal, count)
     terminal.start(f"kogniterm resume last --model {model}")
     terminal.until("propose it again")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("a")
     answer(terminal, "echo x >> count", "n")
     with turn_end(terminal):
@@ -134,7 +133,7 @@ def test_an_unknown_command_is_proposed_again_or_left(
     terminal.start(f"kogniterm resume last --model {model}")
     with turn_end(terminal):
         terminal.until(lambda: "[g]" in screen(terminal))
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("g")
     assert leave(terminal) == 0
     assert (terminal.folder / "count").read_text() == "x\n"
@@ -223,7 +222,7 @@ def test_a_killed_recipe_continues_at_its_next_node(
     terminal.run("rm grow.yaml; touch go")
     terminal.start(f"kogniterm resume grow --model {model}")
     terminal.until("What should happen with this command?")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("a")
     answer(terminal, "echo two >> grown", "y")
     answer(terminal, "cat grown", "y")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     flat,
     leave,
@@ -43,7 +42,7 @@ def trusted(terminal: RealTerminal) -> None:
     """Trust the folder at the prompt."""
     say(terminal, "/trust")
     terminal.until("[y]")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Folder trusted.")
 
@@ -164,7 +163,7 @@ def test_one_that_was_killed_is_never_sent_by_half(open_terminal: OpenTerminal, 
     open_prompt(terminal, f"{command} --resume last")
     terminal.until("outcome is unknown")
     terminal.until("[g] go on without it")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("g")
     terminal.until(lambda: "/slow was not sent to the model" in flat(terminal.text))
     assert "It is fine." not in terminal.text
@@ -184,7 +183,7 @@ def test_permissions_that_a_command_names_are_offered_and_never_granted_by_it(
     trusted(terminal)
     say(terminal, "/look")
     terminal.until("names these permissions")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("1")
     terminal.until("▸ 1")
     with turn_end(terminal):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.support.forge import until
 from tests.support.programs import needs
-from tests.support.real_terminal import RealTerminal
+from tests.support.real_terminal import RealTerminal, User
 from tests.support.registry_packages import node_modules
 from tests.support.typing_user import put, running, scripted
-from tests.terminal.conftest import OpenTerminal, User
+from tests.terminal.conftest import OpenTerminal
 
 CLIENT = "acpx@0.19.1"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from tests.support.fake_gemini import FakeGemini, candidate
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     flat,
     leave,
@@ -60,7 +59,7 @@ def test_nothing_of_a_folder_has_an_effect_before_it_is_trusted(
     say(terminal, "/trust")
     terminal.until("AGENTS.md")
     terminal.until("[y]")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.pause(1)
     say_task(terminal, "and the rules now?", "I know the house rules.")

@@ -9,7 +9,7 @@ import pytest
 from tests.support.ordinary import hand_over
 from tests.support.other_agents import BEARER, HOMES, SECRETS
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import ARMED_SECONDS, leave, open_prompt, put, say, scripted
+from tests.support.typing_user import leave, open_prompt, put, say, scripted
 from tests.terminal.conftest import OpenTerminal
 
 SHOWN = {
@@ -210,7 +210,7 @@ def test_the_prompt_imports_too(open_terminal: OpenTerminal, user: User) -> None
     say(terminal, "/import cursor", "choose one of claude, codex")
     say(terminal, "/import gemini")
     terminal.until("Import 6 entries?")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("6 entries imported.")
     say(terminal, "/import gemini", "There is nothing to add.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     leave,
     open_prompt,
@@ -67,7 +66,7 @@ def test_the_prompt_answers_too_and_a_script_names_what_it_read(
     open_prompt(terminal, f"kogniterm --model {model}")
     say(terminal, "/inbox", "Which database")
     say(terminal, "/inbox ask-1", "▸ 1 a")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\r")
     terminal.until(lambda: terminal.text.count("Answer saved.") == 2)
     assert leave(terminal) == 0

@@ -8,7 +8,6 @@ from tests.support.databases import postgres_server, postgres_url  # noqa: F401 
 from tests.support.programs import require
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     leave,
     open_prompt,
     put,
@@ -113,7 +112,7 @@ def test_a_postgresql_server_keeps_the_same(
     say(terminal, "/memory list", "heron")
     say(terminal, "/forget heron")
     terminal.until("[y]")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Proof:")
     assert leave(terminal) == 0

@@ -9,7 +9,6 @@ from pathlib import Path
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     has_prompt,
     holding,
     leave,
@@ -28,7 +27,7 @@ CTRL_C = "\x03"
 def chosen(terminal: RealTerminal, title: str, key: str) -> None:
     """Answer the list below `title` with a key, after the pause of a reading user."""
     terminal.until(lambda: title in screen(terminal) and "[1-" in screen(terminal))
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send(key)
 
 
@@ -157,7 +156,7 @@ def test_what_cannot_be_a_key_is_refused(open_terminal: OpenTerminal, user: User
     terminal.start("LANG=es_ES.UTF-8 kogniterm login openai")
     entered(terminal, f"sk-ant-{KEY}\r")
     terminal.until("Parece una clave de Anthropic.")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     entered(terminal, "\x1b")
     terminal.until("No se guardó ninguna clave.")
     assert terminal.status() == 1

@@ -12,7 +12,6 @@ import pytest
 from tests.support.real_terminal import RealTerminal
 from tests.support.ssh_hosts import SshHosts, asking_sudo, ssh_hosts, vault
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     anew,
     answer,
     holding,
@@ -66,12 +65,12 @@ def test_what_reads_runs_at_once_and_dangerous_commands_take_the_number_of_hosts
     assert "dangerous" in shown
     assert "this session" not in shown
     for wrong in ("y", "yes", "4"):
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         with anew(terminal, "Your decision"):
             terminal.send(f"{wrong}\r")
     assert "Type the number of hosts (3) to run it." in terminal.text
     assert (hosts.home("h0") / "old").exists()
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("3\r")
     assert terminal.status() == 0
     assert "All done." in terminal.text
@@ -147,7 +146,7 @@ def test_changes_of_files_are_shown_before_and_after_by_group(
     chosen = scripted(terminal, json.dumps({"replies": replies}))
     terminal.start(f"kogniterm hosts run --inventory {hosts.inventory} --model {chosen} 'change'")
     terminal.until("Your decision")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("4\r")
     assert terminal.status() == 0
     shown = screen(terminal)
@@ -177,7 +176,7 @@ def test_passwords_of_hosts_and_vaults_are_typed_and_in_no_file(
     terminal.until("Password of the vault:")
     terminal.send("vault-secret\r")
     terminal.until("Your decision")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y\r")
     assert terminal.status() == 0
     assert "I am root" in screen(terminal)

@@ -9,7 +9,6 @@ from tests.support.programs import needs
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.registry_packages import SERVERS, node_modules
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     asked,
     choose,
@@ -35,7 +34,7 @@ def install(terminal: RealTerminal) -> Path:
 def agree(terminal: RealTerminal, question: str) -> None:
     """Answer a question of `kogniterm mcp` with the whole word."""
     terminal.until(question)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("yes\r")
 
 
@@ -112,7 +111,7 @@ def test_a_tool_that_changed_is_shown_and_not_called(
         answer(terminal, "demo: add(a=1, b=2)", "y")
         terminal.until("has changed its tool add since you trusted it.")
         assert "evil.example" in flat(terminal.text)
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("2\r")
         terminal.until("Finished.")
     assert "add 1 2" not in (terminal.folder / "calls").read_text()

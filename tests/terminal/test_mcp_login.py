@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.mcp_peers import AuthorizationServer, start_peer
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import ARMED_SECONDS, anew, put, scripted
+from tests.support.typing_user import anew, put, scripted
 from tests.terminal.conftest import OpenTerminal
 
 TOKENS = ".local/share/kogniterm/mcp/tokens"
@@ -66,7 +66,7 @@ def test_the_user_agrees_signs_in_in_the_browser_and_signs_out(
     terminal.until("code_challenge_method=S256")
     assert not (terminal.home / "seen").exists()
     assert not issuer.seen["/authorize"]
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("no\r")
     terminal.until("you did not agree, so nothing was opened")
     assert terminal.status() != 0
@@ -74,7 +74,7 @@ def test_the_user_agrees_signs_in_in_the_browser_and_signs_out(
 
     with anew(terminal, "Open this address and sign in? [yes/no]"):
         terminal.start(command)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("yes\r")
     terminal.until("The address was opened in your browser.")
     terminal.until("Signed in to peer.")
@@ -100,7 +100,7 @@ def test_without_a_browser_the_end_of_the_sign_in_is_pasted(
     configure(terminal, peer)
     terminal.start("kogniterm mcp login peer")
     terminal.until("[yes/no]")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("yes\r")
     terminal.until("Open the address in a browser, on any machine.")
     terminal.until("paste the address")
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_a_sign_in(open_terminal: OpenTerminal, user: User, peer: st
     configure(terminal, peer)
     terminal.start("kogniterm mcp login peer")
     terminal.until("[yes/no]")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("yes\r")
     terminal.until("Waiting for the sign-in.")
     terminal.send("\x03")

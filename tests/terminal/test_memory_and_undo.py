@@ -12,7 +12,6 @@ from kogniterm.runtime.build import account_name
 from tests.support.fake_gemini import FakeGemini
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     anew,
     answer,
     asked,
@@ -57,7 +56,7 @@ def test_a_fact_is_used_shown_and_really_forgotten(open_terminal: OpenTerminal, 
     assert holding(data, word.encode())
     with anew(terminal, "[y]"):
         say(terminal, f"/forget {word}")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Proof:")
     assert "Cannot be removed: " in terminal.text
@@ -92,7 +91,7 @@ def test_a_sentence_forgets_after_a_question_and_without_a_model(
         with anew(terminal, "keep it"):
             say(terminal, said, "KogniTerm asks:")
         assert terminal.text.count(f": {fact}") == 2  # reported when it was added, and asked about
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("1")
         with anew(terminal, "Proof:"):
             terminal.send("\r")
@@ -154,7 +153,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     open_prompt(terminal, f"kogniterm -c --model {model}")
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "-alpha")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Restored: ")
     assert notes.read_text() == "alpha\n"
@@ -166,7 +165,7 @@ def test_what_an_action_changed_comes_back_in_another_process_too(
     terminal.until(lambda: has_prompt(terminal))
     with anew(terminal, "[y]"):
         say(terminal, "/undo", "1 +two")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until(lambda: terminal.text.count("Restored: ") == 2)
     assert (terminal.folder / "other.txt").read_text() == "one\n"
@@ -247,7 +246,7 @@ def test_what_worked_instead_is_offered_shown_edited_and_forgotten(
     assert holding(data, b"axolotl")
     with anew(terminal, "[y]"):
         say(terminal, "/forget l3")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Proof:")
     assert leave(terminal) == 0
@@ -295,19 +294,19 @@ def test_a_fact_that_waits_is_asked_about_once_and_words_never_confirm_it(
     terminal.until("Remember this for later? m")
     terminal.until("[y]")
     terminal.send("yes")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\r")
     terminal.until("A typed answer does not count")
     terminal.send("\x15")
-    terminal.pause(2 * ARMED_SECONDS)
+    terminal.look(2)
     terminal.send("y")
     terminal.until("m1 is kept")
     terminal.until("Remember this for later? m2")
-    terminal.pause(2 * ARMED_SECONDS)
+    terminal.look(2)
     terminal.send("n")
     terminal.until("m2 is dropped")
     terminal.until("Remember this for later? m3")
-    terminal.pause(2 * ARMED_SECONDS)
+    terminal.look(2)
     with turn_end(terminal):
         terminal.send("what is the time?\r")
     assert leave(terminal) == 0
@@ -371,7 +370,7 @@ def test_preferences_are_set_in_words_and_by_command(open_terminal: OpenTerminal
     say(terminal, "/preferences set verbosty es", "Did you mean verbosity?")
     with anew(terminal, "hard limits"):
         say(terminal, "list the files", "Run this command?")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("n")
     terminal.until("Optional reason")
     terminal.send("\r")
@@ -404,7 +403,7 @@ def test_the_project_is_scanned_once_trusted_and_corrected(open_terminal: OpenTe
     assert "Flask" not in terminal.text
     with anew(terminal, "[y]"):
         say(terminal, "/trust", "Trust this folder?")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Folder trusted")
     say(terminal, "/memory project rescan", "make test")

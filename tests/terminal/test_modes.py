@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.real_terminal import RealTerminal, User, words
-from tests.support.typing_user import ARMED_SECONDS, answer, asked, leave, open_prompt, put, say
+from tests.support.typing_user import answer, asked, leave, open_prompt, put, say
 from tests.terminal.conftest import OpenTerminal
 
 ACT = "{run: touch acted, purpose: Act}"
@@ -133,7 +133,7 @@ def test_plan_mode_changes_nothing_until_the_plan_is_started(
     terminal.until("[d] drop")
     assert not (terminal.folder / "acted").exists()
     assert "plan only" in terminal.shown[-1]
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("The mode is now ask")
     answer(terminal, "touch acted", "y")
@@ -160,11 +160,11 @@ def test_auto_mode_asks_about_what_is_dangerous_at_the_prompt(
     open_prompt(terminal, f"kogniterm --no-sandbox --mode auto --model {model}")
     say(terminal, "do it")
     asked(terminal, ".gitmodules")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("yes")
     assert not (terminal.folder / "acted").exists()
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("yes\r")
     terminal.until("Done.")
     assert (terminal.folder / "acted").exists()

@@ -7,7 +7,6 @@ import signal
 
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     anew,
     answer,
     asked,
@@ -57,7 +56,7 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     terminal.until("[d] drop")
     assert "1. Write the greeting" in terminal.text
     assert not (terminal.folder / "greeting.txt").exists()
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\x1b[B\x1b[B")
     terminal.pause(0.3)
     terminal.send("d")
@@ -73,7 +72,7 @@ def test_a_plan_waits_for_approval_and_each_of_its_commands_too(
     terminal.send("it is too long\r")
     terminal.until("You wanted it shorter.")
     terminal.until(lambda: "[d] drop" in "\n".join(terminal.shown[-3:]))
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     answer(terminal, "echo 'hello Ann'", "y")
     answer(terminal, "grep -q Ann", "y")
@@ -126,12 +125,12 @@ def test_a_plan_is_made_edited_and_given_back(open_terminal: OpenTerminal, user:
     # In line mode the same is shown as text.
     terminal.start(f"kogniterm run --model {scripted(terminal, PLANNED)} 'greet Ann'")
     terminal.until(lambda: terminal.shown[-1].endswith(":"))
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("d 3\r")
     terminal.until(lambda: terminal.text.count("Read it") >= 2)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("m 2 1\r")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("s\r")
     assert terminal.status() == 130
 

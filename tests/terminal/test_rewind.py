@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     anew,
     answer,
     leave,
@@ -54,7 +53,7 @@ def test_esc_twice_goes_back_in_the_conversation_and_the_files(
     terminal.until("Go back to before which message?")
     assert "publish it" in terminal.text
     assert "2 files +1 -2 · 1 action" in terminal.text
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\x1b[B")
     terminal.until(lambda: any("▸" in line and "write" in line for line in terminal.shown))
     terminal.send("\r")
@@ -62,10 +61,10 @@ def test_esc_twice_goes_back_in_the_conversation_and_the_files(
     assert "notes.txt  changed since: +1 -1" in terminal.text
     assert "old.txt  deleted since; comes back" in terminal.text
     assert "runs code: python3" in terminal.text
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     with anew(terminal, "-one"):
         terminal.send("d")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("b")
     terminal.until("The conversation went back.")
     assert (terminal.folder / "notes.txt").read_text() == "one\n"
@@ -91,16 +90,16 @@ def test_words_never_go_back_and_esc_changes_nothing(open_terminal: OpenTerminal
     prepared(terminal)
     # Words typed at the question are no answer, whatever letters they begin with.
     say(terminal, "/rewind", "Go back to before which message?")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("write")
     terminal.until(lambda: any("▸" in line and "write" in line for line in terminal.shown))
     terminal.send("\r")
     terminal.until("Files to restore:")
     terminal.type("because of both", every=0.1)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     assert (terminal.folder / "notes.txt").read_text() == "two\n"
     terminal.send("\x03")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     with anew(terminal, "Nothing changed."):
         terminal.send("\x1b")
     assert (terminal.folder / "notes.txt").read_text() == "two\n"
@@ -109,9 +108,9 @@ def test_words_never_go_back_and_esc_changes_nothing(open_terminal: OpenTerminal
     terminal.until(lambda: any("› half a line" in line for line in terminal.shown))
     with anew(terminal, "never"):
         terminal.send("\x1b")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("\x1b")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send(" never")
     assert terminal.text.count("Go back to before which message?") == 0
     terminal.send("\x03")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     flat,
     leave,
@@ -64,7 +63,7 @@ def test_at_the_prompt_each_question_says_that_nothing_runs(
     terminal.until("No command runs in this session")
     say(terminal, "clean up")
     terminal.until("make clean")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     with turn_end(terminal):
         question = answer(terminal, "make clean", "y")
     assert "Nothing runs: commands.yaml answers" in flat(question)

@@ -11,7 +11,6 @@ import stat
 from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     has_prompt,
     holding,
@@ -134,7 +133,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             terminal.pause(1)
             terminal.send("do it\r")
             terminal.until("[y = ")
-            terminal.pause(ARMED_SECONDS)
+            terminal.look()
             terminal.send("y\r")
             terminal.until("tokens in")
             terminal.until(lambda t=terminal: t.shown[-1].startswith(">"))
@@ -146,7 +145,7 @@ def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -
             terminal.until("[y]")
             assert all(len(line) <= columns for line in terminal.shown)
             assert "echo hi" in terminal.text
-            terminal.pause(ARMED_SECONDS)
+            terminal.look()
             terminal.send("y")
             terminal.until("Well done.")
             sequences = re.findall(rb"\x1b\[([\d;]+)m", terminal.raw[start:])

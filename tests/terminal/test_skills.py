@@ -8,7 +8,6 @@ from pathlib import Path
 from tests.support.programs import needs
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     anew,
     answer,
     asked,
@@ -70,7 +69,7 @@ def test_a_skill_of_another_agent_is_accepted_used_and_pinned(
     with turn_end(terminal):
         say(terminal, "write the notes")
         terminal.until("commands that begin with git log")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("2\r")  # no; it is not asked again
         answer(terminal, "commits.sh", "y")
         terminal.until("The notes are written.")
@@ -192,7 +191,7 @@ def test_permissions_that_a_skill_names_are_offered_and_hold_or_not(
         say(terminal, "tidy up")
         terminal.until("Allow them for this session?")
         terminal.until("commands that begin with mkdir")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("1\r")
         shown = answer(terminal, "touch three", "y")
         assert "mkdir two" in shown
@@ -205,7 +204,7 @@ def test_permissions_that_a_skill_names_are_offered_and_hold_or_not(
     with anew(terminal, "tokens de entrada"):
         say(terminal, "tidy up")
         terminal.until("¿Permitirlos en esta sesión?")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("2\r")
         answer(terminal, "mkdir one", "s")
         answer(terminal, "touch three", "s")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.real_terminal import User
-from tests.support.typing_user import ARMED_SECONDS, anew, answer, is_working, leave, screen
+from tests.support.typing_user import anew, answer, is_working, leave, screen
 from tests.terminal.conftest import OpenTerminal
 
 LABEL = "replies are written in advance; the commands really run, in a temporary folder."
@@ -145,7 +145,7 @@ def test_a_first_start_offers_the_tour(open_terminal: OpenTerminal, temporary: P
     terminal.start("kogniterm")
     terminal.until(lambda: "[1-" in screen(terminal))
     offer = next(line for line in terminal.shown if "Take the tour first" in line)
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send(offer.strip("›> ")[0])
     terminal.until("Press Enter to send the task.")
     terminal.until("delete last year's logs")
@@ -155,7 +155,7 @@ def test_a_first_start_offers_the_tour(open_terminal: OpenTerminal, temporary: P
         answer(terminal, "Tour 2/5", "\x03")
     assert "The folder was removed." in terminal.text
     terminal.until(lambda: "[1-" in screen(terminal))
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\x1b")
     assert terminal.status() == 2
     assert found_below(temporary) == set()

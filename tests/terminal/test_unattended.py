@@ -6,7 +6,6 @@ import yaml
 
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     answer,
     asked,
     leave,
@@ -68,7 +67,7 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     answer(terminal, touch, "a")
     terminal.until("[1]")
     assert "do not ask again in this session for:" in terminal.text
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("1")
     terminal.until("Done.")
     assert terminal.text.count("╭ $ touch made.txt\n") == 4
@@ -90,7 +89,7 @@ def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
     answer(terminal, commands[0], "a")
     terminal.until("[2]")
     (sentence,) = [line for line in terminal.shown if line.strip().startswith("[2]")]
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("2")
     asked(terminal, commands[2])
     assert (terminal.folder / "two.txt").exists()
@@ -104,7 +103,7 @@ def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
     say(terminal, "go on")
     asked(terminal, commands[3])
     terminal.send("n")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\r")
     terminal.until("Done.")
     terminal.until(lambda: "tokens in, " in terminal.text.rsplit("Done.", 1)[1])
@@ -119,7 +118,7 @@ def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: Use
     terminal.start(f"kogniterm run --model {scripted(terminal, script(touch, touch, touch))} go")
     answer(terminal, touch, "a")
     terminal.until("do not ask again in this session for:")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("1\r")
     assert terminal.status() == 0
     assert terminal.text.count("╭ $ touch made.txt") == 3
@@ -137,13 +136,13 @@ def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
     answer(terminal, build, "p")
     terminal.until("do not ask again in this project for:")
     terminal.until("[y] exactly this command")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     terminal.until("Permission p1 saved in ")
     terminal.until('command = "bash build.sh"')
     asked(terminal, f"{build} > log")  # the second ran without a question
     terminal.send("n")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\r")
     terminal.until("Done.")
     assert leave(terminal) == 0
@@ -181,13 +180,13 @@ def test_edits_of_the_workspace_can_be_allowed_for_the_session(
     say(terminal, "go")
     answer(terminal, "one.txt", "a")
     terminal.until("[y] edits of files in")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("y")
     asked(terminal, "pre-commit")
     assert (terminal.folder / "two.txt").exists()
     assert "[a] allow this session" not in "\n".join(terminal.shown[-4:])
     terminal.send("n")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("\r")
     terminal.until("Done.")
     assert not (terminal.folder / ".git/hooks/pre-commit").exists()
@@ -206,7 +205,7 @@ def test_the_model_asks_what_only_the_user_can_decide(
     model = scripted(terminal, replies)
     open_prompt(terminal, f"kogniterm --model {model}")
     say(terminal, "paint it", "Which colour?")
-    terminal.pause(ARMED_SECONDS)
+    terminal.look()
     terminal.send("2")
     terminal.pause(0.3)
     terminal.send("\r")

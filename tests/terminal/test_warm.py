@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.support.forge import until
 from tests.support.real_terminal import RealTerminal, User, words
 from tests.support.typing_user import (
-    ARMED_SECONDS,
     has_prompt,
     leave,
     open_prompt,
@@ -157,7 +156,7 @@ def test_programs_of_a_warm_session_own_the_terminal(
         model = scripted(terminal, "replies: [{run: 'echo done > made'}, {text: Finished.}]")
         terminal.start(f"echo data | kogniterm run --no-sandbox --model {model} go")
         terminal.until("[y = approve")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("y\r")
         terminal.until("Finished.")
         assert terminal.status() == 0
@@ -196,7 +195,7 @@ def test_a_warm_call_in_the_background_leaves_the_shell_its_keys(
             terminal.send("\x03")
             terminal.status()
             tidy(terminal)
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("y\r")
         until((terminal.folder / "begun").exists)
         terminal.send("\x1a")
@@ -212,7 +211,7 @@ def test_a_warm_call_in_the_background_leaves_the_shell_its_keys(
         terminal.start("bg")
         until_stopped(terminal)  # as it would read a line
         terminal.start("fg")
-        terminal.pause(ARMED_SECONDS)
+        terminal.look()
         terminal.send("y\r")
         terminal.until("Finished.")
         assert terminal.status() == 0

@@ -1,0 +1,39 @@
+"""The warm server of the tests: KogniTerm's own, with all that a turn imports loaded.
+
+    python -P tests/support/warm_server.py RUNTIME_FOLDER ROOM
+
+Questions take a key after a pause of `PAUSE_SECONDS`: what tests wait for is that pause, not the
+user who looks at a question.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from kogniterm.cli.warm import warm_server
+from kogniterm.cli.warm.process_name import show_without_room
+from kogniterm.cli.warm.warm_place import address, start_key
+from kogniterm.ui.questions import answer_keys
+
+PAUSE_SECONDS = 0.05
+IDLE_SECONDS = 3600.0
+PRELOADED = (
+    "kogniterm.cli.json_output",
+    "kogniterm.cli.verbs.config",
+    "kogniterm.cli.verbs.doctor",
+    "kogniterm.cli.verbs.sessions",
+    "kogniterm.models.scripted_model",
+    "kogniterm.runtime.build",
+    "kogniterm.ui.repl",
+    "yaml",
+)
+
+if __name__ == "__main__":
+    answer_keys.PAUSE_SECONDS = PAUSE_SECONDS  # before the modules that take it for a default
+    for name in PRELOADED:
+        importlib.import_module(name)
+    key = start_key()
+    path = address(f"{sys.argv[1]}/kogniterm", key) if key else None
+    show_without_room()
+    sys.exit(warm_server.main(path, IDLE_SECONDS) if path else "no warm server can run here")
