@@ -94,8 +94,14 @@ class RealTerminal:
                 return
 
     def look(self, times: int = 1) -> None:
-        """Look at the screen for as long as a question needs before it takes a key."""
+        """Look at the screen for as long as a question needs before it takes a key.
+
+        A program that still draws is looked at for longer, up to what a plain one needs.
+        """
+        end = time.monotonic() + times * LOOKING_SECONDS[False]
         self.pause(times * self.looking)
+        while self._heard > time.monotonic() - self.looking and time.monotonic() < end:
+            self.pause(self.looking / 4)
 
     def start(self, command: str) -> None:
         """Type a command line into the shell and press Enter."""
