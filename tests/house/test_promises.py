@@ -1,114 +1,111 @@
-"""Every promise of README and docs is listed with the terminal test that shows it."""
+"""Every page has its promises in docs/specification.md, each with a test that exists."""
 
 from __future__ import annotations
 
 import ast
+import os.path
 import re
-import tomllib
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from kogniterm.ui.commands.command_table import COMMANDS
+from kogniterm.ui.prompt.key_table import KEYS
+
 ROOT = Path(__file__).resolve().parents[2]
-TERMINAL = ROOT / "tests" / "terminal"
-LIST = TERMINAL / "promises.toml"
-PAGES = [
-    "README.md",
-    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))),
-]
-ALL_ROWS = {
-    "docs/commands.md": r"^\| (`/[^|]*(?:\\\|[^|]*)*) \|",
-    "docs/keys.md": r"^\| ((?!key\b|command\b|-)[^|`]+) \| ",
+SPECIFICATION = ROOT / "docs" / "specification.md"
+WITHOUT_PROMISES = {
+    "docs/concepts.md": "defines words; the pages that it links to promise",
+    "docs/specification.md": "the list itself",
 }
-"""Pages in which every table row is a separate promise."""
-_SITS = re.compile(r"\b(open_terminal|terminal: RealTerminal)\b")
-"""Ways to get a real terminal: a test opens one, or a fixture of its module has opened it."""
-Rows = dict[str, str | list[str] | dict[str, str]]
+_CELL = re.compile(r"(?<!\\)\|")
 
 
-def listed() -> dict[str, Rows]:
-    """Return the list: by page, the promises and the tests that show them."""
-    return tomllib.loads(LIST.read_text("utf-8"))
+class Row(NamedTuple):
+    """A promise, the page that it stands in, its tests, and a command to try."""
+
+    section: str
+    promise: str
+    page: str
+    tests: tuple[str, ...]
+    command: str
+    shown: str
+    status: int
 
 
-def flat(text: str) -> str:
-    """Return a text without line breaks and quoting marks."""
-    return re.sub(r"\s+", " ", text.replace("`", ""))
+@cache
+def rows() -> tuple[Row, ...]:
+    """Return the rows of the specification."""
+    found: list[Row] = []
+    for part in SPECIFICATION.read_text("utf-8").split("\n## ")[1:]:
+        for line in part.splitlines():
+            if line.startswith("| ["):
+                cells = [cell.strip().replace("\\|", "|") for cell in _CELL.split(line)[1:-1]]
+                found.append(_row(part.partition("\n")[0], *cells))
+    return tuple(found)
 
 
-def sections(page: str) -> dict[str, str]:
-    """Return the text of a page below each of its headings."""
-    text = (ROOT / page).read_text("utf-8")
-    fences = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-    text = fences.sub(lambda block: block[0].replace("\n#", "\n #"), text)
-    parts = re.split(r"^(#{1,3} .*)$", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], map(flat, parts[2::2]), strict=True))
+def _row(section: str, promise: str, tests: str, command: str, shown: str) -> Row:
+    link = re.fullmatch(r"\[(.+)\]\(([^)#]+).*\)", promise)
+    text = re.fullmatch(r"(?:`(.+)`)?(?: \((\d+)\))?", shown)
+    assert link is not None, promise
+    assert text is not None, shown
+    page = os.path.relpath(SPECIFICATION.parent / link[2], ROOT)
+    names = tuple(re.findall(r"`([^`]+)`", tests))
+    return Row(section, link[1], page, names, command.strip("`"), text[1] or "", int(text[2] or 0))
 
 
-def shown_by(row: str | list[str] | dict[str, str]) -> list[str]:
-    """Return the tests that a row names."""
-    if isinstance(row, dict):
-        return [row["test"]] if "test" in row else []
-    return [row] if isinstance(row, str) else row
+@cache
+def source(file: str) -> str:
+    """Return the text of a file below tests."""
+    return (ROOT / "tests" / file).read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_section_of_a_page_has_promises_or_a_reason_why_not(page: str) -> None:
-    rows = listed().get(page, {})
-    quoted = [flat(excerpt) for excerpt in rows if not excerpt.startswith("#")]
-    bare = {heading for heading in rows if heading.startswith("#")}
-    without = {
-        heading
-        for heading, text in sections(page).items()
-        if text.strip() and not any(excerpt in text for excerpt in quoted)
-    }
-    assert without - bare == set(), "list what these sections promise, or say why they do not"
-    assert bare - set(sections(page)) == set(), "these headings are gone"
+def is_test(name: str) -> bool:
+    """Return whether `file::test` names a test function."""
+    file, _, function = name.partition("::")
+    if not (ROOT / "tests" / file).is_file():
+        return False
+    return any(
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function
+        for node in ast.parse(source(file)).body
+    )
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_quoted_promise_still_stands_in_its_page(page: str) -> None:
-    text = " ".join(sections(page).values())
-    rows = listed().get(page, {})
-    gone = [row for row in rows if not row.startswith("#") and flat(row) not in text]
-    assert gone == [], "the page changed: look at the tests of these promises again"
+def test_every_promise_has_a_test_and_every_command_a_text() -> None:
+    assert len(rows()) > 100
+    lost = {test: row.promise for row in rows() for test in row.tests if not is_test(test)}
+    assert lost == {}, "name a test that still shows the promise, or restore the test"
+    assert [row for row in rows() if not row.tests] == []
+    assert [row for row in rows() if bool(row.command) != bool(row.shown)] == []
 
 
-def test_every_named_test_exists_and_sits_at_a_real_terminal() -> None:
-    known: dict[str, str] = {}
-    for file in sorted(TERMINAL.glob("test_*.py")):
-        for node in ast.parse(file.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef):
-                known[f"{file.stem}::{node.name}"] = ast.unparse(node)
-    named = [
-        (test, excerpt, row)
-        for rows in listed().values()
-        for excerpt, row in rows.items()
-        if not excerpt.startswith("#")
-        for test in shown_by(row)
-    ]
-    assert [(test, excerpt) for test, excerpt, _ in named if test not in known] == []
-    assert [test for test, _, _ in named if not _SITS.search(known[test])] == []
+def test_every_page_has_its_promises_in_the_specification() -> None:
+    pages = {"README.md"} | {str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md")}
+    assert pages - {row.page for row in rows()} == set(WITHOUT_PROMISES)
 
 
-def test_a_promise_without_a_terminal_test_says_why() -> None:
-    for page, rows in listed().items():
-        for excerpt, row in rows.items():
-            if excerpt.startswith("#"):
-                assert isinstance(row, str), (page, excerpt)
-                assert len(row) > 10, (page, excerpt)
-            elif isinstance(row, dict):
-                assert set(row) <= {"why", "test"}, (page, excerpt)
-                assert len(row["why"]) > 10, (page, excerpt)
-            else:
-                assert shown_by(row), (page, excerpt)
+@pytest.mark.parametrize("page", ["commands.md", "keys.md"])
+def test_every_section_on_commands_and_keys_is_promised(page: str) -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "docs" / page).read_text("utf-8"), re.MULTILINE)
+    linked = set(re.findall(rf"\({page}#([^)]+)\)", SPECIFICATION.read_text("utf-8")))
+    assert {heading.lower().replace(" ", "-") for heading in headings} - linked == set()
 
 
-@pytest.mark.parametrize("page", ALL_ROWS)
-def test_every_row_of_a_table_of_keys_and_commands_is_listed(page: str) -> None:
-    text = (ROOT / page).read_text("utf-8")
-    found = {flat(row) for row in re.findall(ALL_ROWS[page], text, flags=re.MULTILINE)}
-    quoted = [flat(excerpt) for excerpt in listed().get(page, {})]
-    assert len(found) > 10
-    missing = [row for row in found if not any(quote.startswith(f"{row} |") for quote in quoted)]
-    assert missing == []
+def typed_texts() -> str:
+    """Return the sources of all tests in which a user types."""
+    folders = ("ui", "flows", "terminal")
+    files = (file for name in folders for file in (ROOT / "tests" / name).rglob("test_*.py"))
+    return "\n".join(file.read_text("utf-8") for file in sorted(files))
+
+
+def test_every_slash_command_and_control_key_is_typed_in_a_test() -> None:
+    texts = typed_texts()
+    typed = set(re.findall(r"[\"']/(\w+)", texts))
+    assert {command.name for command in COMMANDS} - typed == set()
+    controls = {key for one in KEYS for chord in one.sequences for key in chord if key[:2] == "c-"}
+    controls.remove("c-j")  # the line feed of Alt-Enter, which is typed as such
+    sent = {f"c-{chr(int(code, 16) + 96)}" for code in re.findall(r"\\x([01][0-9a-f])", texts)}
+    assert controls - sent == set()
