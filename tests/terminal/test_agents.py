@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
     answer,
     flat,
     leave,
-    nap,
     open_prompt,
     put,
-    running,
     say,
     scripted,
     turn_end,
 )
 from tests.terminal.conftest import OpenTerminal
-from tests.terminal.test_crash import kill
-from tests.terminal.test_custom_commands import trusted
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "extensions" / "agents"
 KEEPER = """---
 name: keeper
 description: Keeps notes\x1b[2J\x1b]0;title\x07 of what was said
@@ -100,39 +93,3 @@ def test_the_user_and_the_model_give_it_tasks(open_terminal: OpenTerminal, user:
     put(terminal.home, ".config/kogniterm/config.toml", 'tools_off = ["execute_command"]\n')
     status, shown = terminal.run(f"kogniterm run -y --model {model} '@keeper write milk' 2>&1")
     assert (terminal.folder / "notes.txt").read_text() == "milk\n" * 4
-
-
-def test_those_of_a_project_work_once_trusted(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=100, rows=50)
-    for file in sorted((DATA / ".claude" / "agents").iterdir()):
-        put(terminal.folder, f".claude/agents/{file.name}", file.read_bytes())
-    model = scripted(terminal, SCRIPT)
-    open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "/agents", "There are no sub-agents.")
-    trusted(terminal)
-    terminal.until("Sub-agents from the next session on: reviewer, test-writer")
-    say(terminal, "/new")
-    terminal.until("names the model sonnet of another agent")
-    shown = say(terminal, "/agents show reviewer", "You review changes.")
-    assert "Tools: read_file, search_text, find_files, execute_command" in flat(shown)
-    assert "From: .claude/agents/reviewer.md" in shown
-    say(terminal, "/trust revoke", "Trust revoked.")
-    say(terminal, "@reviewer look", "The sub-agent reviewer cannot be used")
-    assert leave(terminal) == 0
-
-
-def test_a_killed_turn_of_one_goes_on(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=100, rows=50)
-    long = nap()
-    put(terminal.home, ".config/kogniterm/agents/keeper.md", KEEPER)
-    model = scripted(terminal, SCRIPT.replace("NAP", long))
-    command = f"kogniterm run -y --no-sandbox --model {model}"
-    terminal.start(f"{command} '@keeper wait for it'")
-    terminal.until((terminal.folder / "begun").exists)
-    terminal.until(lambda: bool(running(long)))
-    kill(terminal, "kogniterm run -y --no-sandbox")
-    assert terminal.status() == 137
-    terminal.until(lambda: not running(long))
-    status, shown = terminal.run(f"{command} --resume last < /dev/null 2>&1")
-    assert (status, "It had begun." in shown) == (3, True), shown
-    assert (terminal.folder / "begun").read_text() == "x\n"

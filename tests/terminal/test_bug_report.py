@@ -25,11 +25,6 @@ REPLIES = """replies:
   - {when: {any_contains: again, last_contains: pelican}, text: A pelican.}
   - {when: {tool: delegate}, text: Annabel keeps a pelican in her notes.}
 """
-RECIPE = """name: ask
-nodes:
-  - {id: one, model: Say one.}
-  - {id: two, command: "echo {{nodes.one.text}} > one.txt; cat one.txt"}
-"""
 
 
 @pytest.fixture
@@ -79,38 +74,3 @@ def test_somebody_else_replays_it_without_the_project_and_reads_no_names(
     assert other.status() == 0
     assert "keeps a pelican" in flat(other.text)
     assert f"{other.home} by bert" in flat(other.text)
-
-
-def test_a_recipe_is_in_its_report_and_runs_again_with_the_recorded_replies(
-    open_terminal: OpenTerminal,
-) -> None:
-    annabel = open_terminal("annabel")
-    put(annabel.folder, "ask.yaml", RECIPE)
-    model = scripted(annabel, "replies: [One.]")
-    status, shown = annabel.run(
-        f"kogniterm recipe run ask.yaml --model {model} -y --no-sandbox"
-        " && kogniterm sessions report last --to report.jsonl"
-    )
-    assert status == 0, shown
-    report = (annabel.folder / "report.jsonl").read_text()
-    assert "annabel" not in report
-    shutil.rmtree(annabel.home)
-    other = open_terminal("bert", user="ordinary")
-    put(other.folder, "report.jsonl", report)
-    put(other.folder, "ask.yaml", RECIPE)
-    status, shown = other.run("kogniterm replay report.jsonl")
-    assert (status, "The run is the same as the record." in flat(shown)) == (0, True), shown
-    again = "kogniterm recipe run ask.yaml --model replay:report.jsonl -y --no-sandbox"
-    assert "One." in other.run(again)[1]
-    assert (other.folder / "one.txt").read_text() == "One.\n"
-
-
-def test_an_old_recording_is_named_as_such(
-    open_terminal: OpenTerminal,
-) -> None:
-    terminal = open_terminal("bert")
-    put(terminal.folder, "old.jsonl", '{"version": 1, "model": {"name": "m"}}\n')
-    for words in ("replay old.jsonl", "run --model replay:old.jsonl hello"):
-        status, shown = terminal.run(f"kogniterm {words}")
-        assert status == 2
-        assert "a model recording of an earlier version" in flat(shown)

@@ -25,23 +25,6 @@ from tests.support.typing_user import (
 )
 from tests.terminal.conftest import OpenTerminal
 
-CARRIED = [
-    "mkdir -p a/b; cd a/b; export SHOWN=one; plain=two; list=(x 'y z'); f() { echo f:$1; }",
-    "alias ll='echo listed'; shopt -s extglob; set -o noclobber; umask 027; trap 'echo bye' USR1",
-    "echo ${PWD##*/} $SHOWN $plain ${#list[@]} $(f hi); umask; shopt extglob; set -o | grep noclob",
-    "false",
-    "echo status $?; true | false | true; echo ${PIPESTATUS[*]}",
-    "exec 7> ../seven; echo written >&7",
-    "echo again >&7; exec 7>&-; cat ../seven",
-    "sleep 300 & echo started",
-    "echo $(tr '\\0' ' ' < /proc/$!/cmdline) / $(jobs | wc -l); kill %1; wait %1; echo ended $?",
-    "cd ..; exit 7",
-    "pwd | sed 's/.*project/project/'",
-    "python3 -c 'import os; os.kill(os.getppid(), 9)'",
-    "echo still $plain",
-    "set -e; false; echo not reached",
-    "echo the session goes on; set +e",
-]
 DAEMON, JOB = nap(), nap()
 TERMINAL = [
     "test -t 0 && test -t 1 && test -t 2 && stty size; echo $TERM $PAGER $GIT_PAGER $GIT_EDITOR",
@@ -68,23 +51,6 @@ def done(terminal: RealTerminal, commands: list[str], flags: str = "") -> dict[s
     return result
 
 
-def test_what_a_command_leaves_is_there_for_the_next_one(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    found = [(c["output"], c["exit_code"]) for c in done(terminal, CARRIED)["commands"]]
-    assert " ".join(found[2][0].split()) == "b one two 2 f:hi 0027 extglob on noclobber on"
-    assert found[4][0].splitlines() == ["status 1", "0 1 0"]
-    assert found[6] == ("written\nagain", 0)
-    assert found[8][0].splitlines()[0] == "sleep 300 / 1"
-    assert found[8][0].splitlines()[-1].startswith("ended ")
-    assert found[9][1] == 7
-    assert found[10][0] == "project/a"
-    assert found[11][1] == 137
-    assert found[12][0] == "still two"
-    assert (found[13], found[14]) == (("", 1), ("the session goes on", 0))
-
-
 def test_a_command_has_a_terminal_of_its_own_and_leaves_what_it_detached(
     open_terminal: OpenTerminal, user: User
 ) -> None:
@@ -105,16 +71,6 @@ def test_a_command_has_a_terminal_of_its_own_and_leaves_what_it_detached(
     (daemon,) = running(DAEMON)
     os.kill(daemon, signal.SIGKILL)
     assert not running(JOB)
-
-
-def test_ends_by_timeout_and_by_a_wait_for_keys_that_nobody_sends(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, environment={"KOGNITERM_INPUT_WAIT_LIMIT": "1"})
-    commands = ["echo begun; sleep 1000", "read -r x < /dev/tty; echo unreachable"]
-    found = done(terminal, commands, "--command-timeout 2 < /dev/null")["commands"]
-    assert [(c["status"], c["exit_code"]) for c in found] == [("timeout", None), ("stopped", None)]
-    assert found[0]["output"].startswith("begun")
 
 
 def test_jobs_are_listed_read_kept_and_stopped(open_terminal: OpenTerminal, user: User) -> None:

@@ -11,15 +11,12 @@ from tests.support.typing_user import (
     anew,
     answer,
     asked,
-    leave,
     nap,
     put,
     result_of,
     running,
     say,
-    screen,
     scripted,
-    turn_end,
 )
 from tests.terminal.conftest import OpenTerminal
 
@@ -108,146 +105,3 @@ def test_a_user_decides_what_becomes_of_it(open_terminal: OpenTerminal, user: Us
     terminal.until(lambda: any(line == "› half a thought" for line in terminal.shown))
     terminal.send("\x03\x04")
     assert terminal.status() == 0
-
-
-def test_an_unknown_command_is_proposed_again_or_left(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    count = "replies: [{run: echo x >> count}, {text: All right., repeat: forever}]"
-    model = scripted(terminal, count)
-    run = f"kogniterm run -y --no-sandbox --model {model}"
-    assert terminal.run(f"KOGNITERM_FAULTS=kill:before-outcome {run} go")[0] == 137
-    terminal.run("cp -r ~/.local ~/kept")
-    model = scripted(terminal, count)
-    terminal.start(f"kogniterm resume last --model {model}")
-    terminal.until("propose it again")
-    terminal.look()
-    terminal.send("a")
-    answer(terminal, "echo x >> count", "n")
-    with turn_end(terminal):
-        terminal.send("\r")
-    assert leave(terminal) == 0
-    terminal.run("rm -rf ~/.local; mv ~/kept ~/.local")
-    model = scripted(terminal, "replies: [{text: All right., repeat: forever}]")
-    terminal.start(f"kogniterm resume last --model {model}")
-    with turn_end(terminal):
-        terminal.until(lambda: "[g]" in screen(terminal))
-        terminal.look()
-        terminal.send("g")
-    assert leave(terminal) == 0
-    assert (terminal.folder / "count").read_text() == "x\n"
-
-
-def test_an_outcome_that_could_not_be_stored_is_kept_and_told(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    spool = terminal.home / ".local/share/kogniterm/spool"
-    replies = """replies:
-      - {when: {last_contains: go}, run: echo x >> count}
-      - {when: {last_contains: outcome unknown}, text: Nobody knows.}
-      - {when: {tool: execute_command, last_contains: exit 0}, text: It went well.}
-      - {text: It went well before., repeat: forever}
-    """
-    full = "KOGNITERM_FAULTS=full:before-outcome"
-    run = f"kogniterm run -y --no-sandbox --model {scripted(terminal, replies)}"
-    status, shown = terminal.run(f"{full} {run} go")
-    told = " ".join(shown.split())
-    assert status == 1
-    assert "The action has ended" in told
-    assert "It is saved in" in told
-    assert len(list(spool.iterdir())) == 1
-    status, shown = terminal.run(f"{run} --resume last </dev/null")
-    assert (status, "It went well." in shown) == (0, True), shown
-    assert not list(spool.iterdir())
-    # At the prompt, the next turn finds it.
-    terminal.start(f"{full} kogniterm --auto-approve --model {scripted(terminal, replies)}")
-    terminal.until("auto")
-    say(terminal, "go")
-    terminal.until(lambda: "The action has ended" in terminal.text)
-    say(terminal, "what now")
-    terminal.until("It went well before.")
-    assert "unknown" not in terminal.text
-    assert leave(terminal) == 0
-    assert (terminal.folder / "count").read_text() == "x\nx\n"
-
-
-def test_a_changed_byte_in_the_journal_is_found(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    model = scripted(terminal, "replies: [{run: echo proof}, {text: It is proven.}]")
-    run = f"kogniterm run --allow-reads --model {model}"
-    assert terminal.run(f"{run} 'first task' && {run} 'second task'")[0] == 0
-    status, shown = terminal.run("kogniterm audit verify")
-    assert status == 0
-    assert shown.count("all as they were written") == 2
-    _, shown = terminal.run("kogniterm audit show last")
-    assert "$ echo proof" in shown
-    assert "ran, exit 0" in shown
-    database = terminal.home / ".local/share/kogniterm/kogniterm.db"
-    with sqlite3.connect(database) as rows:
-        changed = rows.execute(
-            "UPDATE records SET payload = replace(payload, 'echo proof', 'echo prove')"
-            " WHERE kind = 'intent' AND session_id = (SELECT max(session_id) FROM records)"
-        )
-        assert changed.rowcount == 1
-    status, shown = terminal.run("kogniterm audit verify")
-    assert status == 1
-    assert shown.count("all as they were written") == 1
-    assert "record 8 is broken" in shown
-    assert terminal.run("kogniterm storage check")[0] == 1
-
-
-RECIPE = """name: grow
-nodes:
-  - {id: one, command: echo one >> grown}
-  - {id: two, command: "echo two >> grown; test -e go || NAP"}
-  - {id: ask, model: "Is it good?"}
-  - {id: three, command: "echo {{nodes.ask.text}} >> grown; cat grown"}
-""".replace("NAP", NAP)
-
-
-def test_a_killed_recipe_continues_at_its_next_node(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    model = scripted(terminal, 'replies: [{text: "Good.", repeat: forever}]')
-    put(terminal.folder, "grow.yaml", RECIPE)
-    command = f"kogniterm recipe run ./grow.yaml -y --no-sandbox --model {model}"
-    terminal.start(command)
-    terminal.until(lambda: bool(running(NAP)))
-    kill(terminal, "kogniterm recipe run")
-    assert terminal.status() == 137
-    terminal.until(lambda: not running(NAP))
-    terminal.run("rm grow.yaml; touch go")
-    terminal.start(f"kogniterm resume grow --model {model}")
-    terminal.until("What should happen with this command?")
-    terminal.look()
-    terminal.send("a")
-    answer(terminal, "echo two >> grown", "y")
-    answer(terminal, "cat grown", "y")
-    terminal.until("one two two Good.")
-    assert leave(terminal) == 0
-    grown = (terminal.folder / "grown").read_text().split()
-    assert grown == ["one", "two", "two", "Good."]
-
-
-def test_a_start_repeated_with_the_same_id_does_the_task_once(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    model = scripted(terminal, SCRIPT)
-    killer = "while ! [ -e begun ]; do sleep 0.05; done; sleep 0.3; kill -9 $(cat pid)"
-    run = f"kogniterm run -y --no-sandbox --session job-7 --model {model} start"
-    put(terminal.folder, "die.sh", f"echo $$ > pid; ({killer}) & exec {run}")
-    assert terminal.run("bash die.sh")[0] == 137
-    terminal.until(lambda: not running(NAP))
-    # The same line again goes on with the task, and once more only shows how it ended.
-    for _ in range(2):
-        status, shown = terminal.run(f"{run} < /dev/null")
-        assert (status, "I checked: it had begun." in shown) == (3, True), shown
-    assert "This task has ended before" in shown
-    assert (terminal.folder / "begun").read_text() == "x\n"
-    status, shown = terminal.run(f"{run.replace('start', 'more')} < /dev/null")
-    assert (status, "All right." in shown) == (0, True), shown
-    assert terminal.run("kogniterm sessions list")[1].count("job-7") == 1

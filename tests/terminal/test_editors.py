@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.forge import until
 from tests.support.programs import needs
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.registry_packages import node_modules
@@ -44,12 +43,6 @@ def asked(terminal: RealTerminal, command: str, question: str, *keys: str) -> in
     return terminal.status()
 
 
-def is_alone(terminal: RealTerminal) -> bool:
-    """Return whether neither the agent nor what the client keeps behind it runs any more."""
-    locks = (terminal.home / ".acpx" / "queues").glob("*.lock")
-    return not running(f"{terminal.home}/model-") and not list(locks)
-
-
 @needs("node", "npm")
 def test_a_user_of_another_client_approves_and_rejects(
     open_terminal: OpenTerminal, user: User
@@ -82,34 +75,6 @@ def test_a_user_of_another_client_approves_and_rejects(
     status, shown = terminal.run("kogniterm sessions show last")
     assert "rmdir precious" in shown
     assert running(f"{terminal.home}/model-") == []
-
-
-@needs("node", "npm")
-def test_a_session_of_another_client_goes_on_after_its_agent_was_gone(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    packages = node_modules(CLIENT)
-    terminal = open_terminal(user=user, columns=110, rows=50, reachable=[packages])
-    acpx = client(terminal, packages)
-    assert terminal.run(f"{acpx} sessions new")[0] == 0
-    # Behind a session of this client there is no terminal, so its user decides beforehand.
-    status, shown = terminal.run(f"{acpx} --approve-all prompt 'make it'")
-    assert (status, "well-done" in shown) == (0, True), shown
-    assert (terminal.folder / "made").exists()
-    # The client keeps its agent for a second, then starts another one and resumes the session.
-    until(lambda: is_alone(terminal))
-    status, shown = terminal.run(f"{acpx} prompt hello")
-    assert (status, "session/resume" in shown) == (0, True), shown
-    assert "Nothing more." in shown
-    assert "well-done" not in shown
-    until(lambda: is_alone(terminal))
-    status, shown = terminal.run(f"{acpx} set-mode plan")
-    assert (status, "mode set: plan" in shown) == (0, True), shown
-    status, shown = terminal.run(f"{acpx} set-mode yolo")
-    assert status != 0
-    status, shown = terminal.run("kogniterm run --memory off --continue 'hello once more'")
-    assert (status, "Nothing more." in shown) == (0, True), shown
-    until(lambda: is_alone(terminal))
 
 
 def test_it_says_how_it_is_started_and_logs_in(open_terminal: OpenTerminal, user: User) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.support.real_terminal import User
 from tests.terminal.conftest import OpenTerminal
 
@@ -18,28 +16,6 @@ def _script(place: Path, command: str) -> str:
     file = place / "script.yaml"
     file.write_text(f"replies: [{{run: {command!r}, purpose: Copy.}}, {{text: That is all.}}]\n")
     return f"--model scripted:{file}"
-
-
-@pytest.mark.parametrize(
-    ("language", "command", "line"),
-    [
-        ("en", "cp old.txt folder; echo x > new", "Creates folder/old.txt, new"),
-        ("es", "mv old.txt new", "Crea new"),
-    ],
-)
-def test_the_question_names_what_is_created(
-    open_terminal: OpenTerminal, user: User, place: Path, language: str, command: str, line: str
-) -> None:
-    script = _script(place, command)
-    terminal = open_terminal(user=user)
-    terminal.run(f"export KOGNITERM_LANGUAGE={language}")
-    terminal.start(f"kogniterm run {script} 'go'")
-    terminal.until(line)
-    assert "Overwrites" not in terminal.text
-    terminal.until("[y =" if language == "en" else "[s =")
-    terminal.send("n\r\r")
-    assert terminal.status() == 3
-    assert not (place / "project" / "new").exists()
 
 
 def test_the_json_event_names_what_is_created(

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import signal
 from pathlib import Path
 
 from tests.support.programs import require_sandbox
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
-    answer,
-    asked,
     flat,
     leave,
     nap,
@@ -48,11 +43,6 @@ def own(terminal: RealTerminal, hooks: dict[str, object]) -> Path:
 def of_project(terminal: RealTerminal, hooks: dict[str, object], model: str = "opus") -> Path:
     text = json.dumps({"model": model, "hooks": hooks})
     return put(terminal.folder, ".claude/settings.json", text)
-
-
-def allowing(decision: str, reason: str = "") -> str:
-    said = {"permissionDecision": decision, "permissionDecisionReason": reason}
-    return f"echo {shlex.quote(json.dumps({'hookSpecificOutput': said}))}"
 
 
 def test_a_hook_refuses_hangs_and_crashes_and_the_prompt_stays_usable(
@@ -113,31 +103,6 @@ def test_hooks_are_listed_tried_and_switched_off(open_terminal: OpenTerminal, us
     assert (terminal.folder / "c").exists()
 
 
-def test_hooks_of_a_project_wait_for_trust_and_ask_again_after_a_change(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    require_sandbox("auto")
-    terminal = open_terminal(user=user, columns=100, rows=40)
-    of_project(terminal, {"PreToolUse": [hook("touch hooked; exit 2")]})
-    run = f"kogniterm run -y --model {model_that_runs(terminal, 'touch made')} begin"
-    status, shown = terminal.run(run)
-    assert status == 0
-    assert ".claude/settings.json" in shown
-    assert not (terminal.folder / "hooked").exists()
-    terminal.run("rm made; kogniterm trust")
-    assert terminal.run(run)[0] == 3
-    assert (terminal.folder / "hooked").exists()
-    assert not (terminal.folder / "made").exists()
-    # Another setting of the same file changes nothing.
-    of_project(terminal, {"PreToolUse": [hook("touch hooked; exit 2")]}, model="sonnet")
-    assert terminal.run(run)[0] == 3
-    of_project(terminal, {"PreToolUse": [hook("touch again; exit 2")]})
-    status, shown = terminal.run(run)
-    assert status == 0
-    assert "Changed since this folder was trusted" in shown
-    assert not (terminal.folder / "again").exists()
-
-
 def test_a_hook_of_a_project_stays_inside_and_cannot_act_on_the_terminal(
     open_terminal: OpenTerminal, user: User
 ) -> None:
@@ -158,70 +123,3 @@ def test_a_hook_of_a_project_stays_inside_and_cannot_act_on_the_terminal(
     assert b"\x1b]0;owned" not in terminal.raw
     assert not (terminal.folder / "made").exists()
     assert leave(terminal) == 0
-
-
-def test_two_hooks_disagree_and_none_allows_what_is_dangerous(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    require_sandbox("auto")
-    terminal = open_terminal(user=user, columns=100, rows=40)
-    own(terminal, {"PreToolUse": [hook(allowing("allow"), "Bash")]})
-    put(terminal.folder, "kept", "x")
-    model = scripted(terminal, 'replies: [{run: "touch made"}, {run: "rm -rf *"}, {text: "Over."}]')
-    open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "clean up")
-    assert "rm -rf" in asked(terminal, "rm -rf")
-    assert (terminal.folder / "made").exists()  # allowed without a question
-    with turn_end(terminal):
-        answer(terminal, "rm -rf", "n")
-        terminal.send("\r")
-    assert (terminal.folder / "kept").exists()
-    assert leave(terminal) == 0
-    own(terminal, {"PreToolUse": [
-        hook(allowing("allow")), hook(allowing("ask")), hook(allowing("deny", "never today")),
-    ]})  # fmt: skip
-    again = model_that_runs(terminal, "touch more")
-    status, shown = terminal.run(f"kogniterm run -y --model {again} begin")
-    assert (status, "never today" in flat(shown)) == (3, True)
-
-
-def test_a_command_of_a_sub_agent_is_refused_by_a_hook(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    require_sandbox("auto")
-    terminal = open_terminal(user=user, columns=100, rows=40)
-    own(terminal, {"PreToolUse": [hook("echo 'not by an agent' >&2; exit 2", "Bash")]})
-    model = scripted(
-        terminal,
-        """replies:
-  - calls: [{tool: delegate, arguments: {task: Make it, tools: run}}]
-  - {when: {last_contains: Make it}, run: touch made}
-  - {when: {last_contains: not by an agent}, text: I could not.}
-  - {text: Over., repeat: forever}
-""",
-    )
-    _status, shown = terminal.run(f"kogniterm run -y --model {model} begin")
-    assert "not by an agent" in flat(shown)
-    assert not (terminal.folder / "made").exists()
-
-
-def test_a_killed_session_leaves_no_hook_and_asks_again(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    require_sandbox("auto")
-    terminal = open_terminal(user=user, columns=100, rows=40)
-    sleep = nap()
-    own(terminal, {"PreToolUse": [hook(f"test -e once || {{ touch once; {sleep}; }}", "Bash")]})
-    model = model_that_runs(terminal, "touch made")
-    command = f"kogniterm --model {model}"
-    open_prompt(terminal, command)
-    say(terminal, "begin", "Waiting for the hook")
-    (pid,) = (pid for pid in running(command) if os.getsid(pid) == terminal.pid)
-    os.kill(pid, signal.SIGKILL)
-    terminal.until(lambda: not running(sleep))
-    again = open_terminal(user=user, columns=100, rows=40)
-    open_prompt(again, f"kogniterm -c --model {model}")
-    with turn_end(again):
-        answer(again, "touch made", "y")
-    assert (again.folder / "made").exists()
-    assert leave(again) == 0

@@ -47,51 +47,6 @@ def test_bash_completes_and_man_shows_the_page(open_terminal: OpenTerminal, user
     assert (status, "NAME" in shown) == (0, True)
 
 
-def test_doctor_reports_bytecode_that_every_start_makes_again(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=1000)  # a line has the paths of several folders
-    # Images of containers often forbid Python to save what it compiled.
-    python = f"PYTHONDONTWRITEBYTECODE=1 PYTHONPYCACHEPREFIX={terminal.home}/none"
-    shown = terminal.run(f"{python} kogniterm doctor")[1]
-    assert "each start compiles it again" in shown
-    assert "-m compileall -q" in shown
-
-
-def test_the_library_does_what_its_page_shows(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    put(terminal.folder, "library.md", (ROOT / "docs" / "library.md").read_text())
-    status, shown = terminal.run("python3 -m doctest library.md")
-    assert status == 0, shown
-    example = """from kogniterm.execution import open_executor
-with open_executor(".") as executor:
-    executor.run("mkdir src; cd src && export MODE=test")
-    result = executor.run("echo $MODE in ${PWD##*/}", timeout=600)
-    print(result.exit_code, result.text)
-"""
-    put(terminal.folder, "example.py", example)
-    assert terminal.run("python3 example.py")[1].endswith("0 test in src")
-
-
-def test_an_agent_of_a_program_is_a_session_of_the_user(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    model = scripted(terminal, "replies: [{run: touch made.txt}, {text: Kept., repeat: forever}]")
-    program = f"""import asyncio, kogniterm
-async def main():
-    async with kogniterm.open_agent(model="{model}", sandbox="off") as agent:
-        answer = await agent.run("make a file")
-        print(answer.exit_code, answer.refused_by)
-asyncio.run(main())
-"""
-    put(terminal.folder, "program.py", program)
-    assert terminal.run("python3 program.py")[1].endswith("3 unattended")
-    assert terminal.run("test -e made.txt")[0] == 1
-    shown = terminal.run("kogniterm sessions list")[1]
-    assert "make a file" in shown
-
-
 def test_a_postgresql_server_keeps_the_same(
     open_terminal: OpenTerminal,
     user: User,
@@ -124,23 +79,3 @@ def test_a_postgresql_server_keeps_the_same(
     marker = len(terminal.text)
     assert terminal.run("kogniterm sessions list")[0] != 0
     assert "secretword" not in terminal.text[marker:]
-
-
-def test_a_damaged_database_is_moved_aside_and_what_can_be_read_is_kept(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    model = scripted(terminal, "replies: [{text: Kept., repeat: forever}]")
-    assert terminal.run(f"kogniterm run --model {model} 'before the damage'")[0] == 0
-    data = terminal.home / ".local/share/kogniterm"
-    database = data / "kogniterm.db"
-    whole = bytearray(database.read_bytes())
-    middle = len(whole) // 2 // 4096 * 4096
-    whole[middle : middle + 4096] = b"\xa5" * 4096
-    database.write_bytes(bytes(whole))
-    status, shown = terminal.run("kogniterm sessions list")
-    assert status == 0, shown
-    assert list(data.glob("kogniterm.db.damaged-*"))
-    database.write_bytes(b"this is no database at all, but text" * 200)
-    terminal.run("kogniterm sessions list")
-    assert len(list(data.glob("kogniterm.db.damaged-*"))) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import anew, answer, leave, open_prompt, put, say, screen, scripted
 from tests.terminal.conftest import OpenTerminal
@@ -44,30 +43,6 @@ def complete_letters(terminal: RealTerminal) -> None:
     terminal.until(lambda: line(terminal).startswith("see @letters.txt"))
     terminal.send("\x03")
     on_line(terminal, "")
-
-
-def test_files_are_completed_source_first_and_without_ignored_ones(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    require("git")
-    terminal = open_terminal(user=user)
-    ignored = ("app.secret", "app.pyc", "node_modules/app.js")
-    for name in ("app.md", "main_app.py", "lib/app.py", "tests/app.py", ".gitignore", *ignored):
-        put(terminal.folder, name, "*.secret\n")
-    terminal.run("git init -q .")
-    script = "replies: [{calls: [{tool: read_file, arguments: {path: app.md}}]}, {text: Done.}]"
-    open_prompt(terminal, f"kogniterm --model {scripted(terminal, script)}")
-    terminal.send("see @app")
-    terminal.until("main_app.py")
-    offered = [shown.strip() for shown in terminal.shown if "app." in shown and "@" not in shown]
-    assert offered == ["lib/app.py", "tests/app.py", "app.md", "main_app.py"]
-    terminal.send("\x03")
-    on_line(terminal, "")
-    # A tool that ran is shown by its effect, not by its name.
-    say(terminal, "look at it", "Read app.md")
-    terminal.until("Done.")
-    assert "read_file" not in terminal.text
-    assert leave(terminal) == 0
 
 
 def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
@@ -198,35 +173,4 @@ def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
     on_line(terminal, "think long")
     terminal.send("\x03")
     on_line(terminal, "")
-    assert leave(terminal) == 0
-
-
-def test_files_are_completed_in_a_folder_that_is_named_through_a_link(
-    open_terminal: OpenTerminal,
-) -> None:
-    terminal = open_terminal(columns=120)
-    put(terminal.folder, "real/letters.txt", "")
-    (terminal.folder / "link").symlink_to("real")
-    open_prompt(terminal, f"kogniterm -C link --model {scripted(terminal, SCRIPT)}")
-    complete_letters(terminal)
-    assert leave(terminal) == 0
-
-
-def test_help_on_a_topic(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=80, rows=26)
-    status, _shown = terminal.run("kogniterm help approvals")
-    assert status == 0
-    assert "Which commands run, and when you are asked" in screen(terminal)
-    assert "More: kogniterm help rules" in screen(terminal)
-    assert terminal.run("kogniterm help run > one; kogniterm run --help > two; cmp one two")[0] == 0
-    assert terminal.run("kogniterm help aprovals")[0] == 2
-    terminal.until("Did you mean approvals?")
-    assert (
-        terminal.run("kogniterm --lang es help privacidad; kogniterm --lang es help costs")[0] == 0
-    )
-    terminal.until("Limita el coste de toda la sesión")
-    open_prompt(terminal, f"kogniterm --model {scripted(terminal, SCRIPT)}")
-    say(terminal, "/help privacy", "More: docs/security.md")
-    assert "What is kept, and what is sent" in screen(terminal)
-    say(terminal, "/help mem", "memories, or show, search")
     assert leave(terminal) == 0

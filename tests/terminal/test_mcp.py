@@ -11,7 +11,6 @@ from tests.support.registry_packages import SERVERS, node_modules
 from tests.support.typing_user import (
     answer,
     asked,
-    choose,
     flat,
     leave,
     open_prompt,
@@ -90,57 +89,6 @@ def test_a_server_is_added_trusted_and_called_after_approval(
     assert running(str(terminal.folder / "server.py")) == []
 
 
-FOUND = """replies:
-  - {calls: [{tool: find_tools, arguments: {query: add two numbers}}]}
-  - {calls: [{tool: call_tool, arguments: {tool: mcp__demo__add, arguments: {a: 1, b: 2}}}]}
-  - {text: "Finished.", repeat: forever}
-"""
-
-
-def test_a_tool_that_changed_is_shown_and_not_called(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=100, rows=40)
-    add(terminal, "many")
-    changed = SERVER.read_text().replace('VARIANT == "changed"', "True")
-    put(terminal.folder, "server.py", changed)
-    model = scripted(terminal, FOUND)
-    open_prompt(terminal, f"kogniterm --model {model}")
-    with turn_end(terminal):
-        say(terminal, "add them")
-        answer(terminal, "demo: add(a=1, b=2)", "y")
-        terminal.until("has changed its tool add since you trusted it.")
-        assert "evil.example" in flat(terminal.text)
-        terminal.look()
-        terminal.send("2\r")
-        terminal.until("Finished.")
-    assert "add 1 2" not in (terminal.folder / "calls").read_text()
-    say(terminal, "/mcp trust demo", "evil.example")
-    choose(terminal, "Trust the tools of demo?", "n")
-    assert leave(terminal) == 0
-
-
-def test_nothing_of_a_project_starts_before_trust(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=100, rows=40)
-    server, calls = install(terminal), terminal.folder / "calls"
-    entry = f'{{"command": "{sys.executable}", "args": ["{server}", "{calls}"]}}'
-    put(terminal.folder, ".mcp.json", f'{{"mcpServers": {{"demo": {entry}}}}}')
-    model = scripted(terminal, FOUND)
-    _, shown = terminal.run(f"kogniterm run --model {model} go < /dev/null")
-    assert "Not used until you trust this folder" in flat(shown)
-    assert not calls.exists()
-    terminal.run("kogniterm trust")
-    _, shown = terminal.run(f"kogniterm run --model {model} go < /dev/null")
-    assert "MCP servers not used until you trust them" in flat(shown)
-    assert not calls.exists()
-    status, shown = terminal.run("kogniterm mcp trust demo < /dev/null")
-    assert (status, "needs a terminal" in shown) == (2, True)
-    assert not calls.exists()
-    status, shown = terminal.run("kogniterm mcp trust demo --yes")
-    assert (status, "is trusted" in shown) == (0, True), shown
-    assert calls.exists()
-
-
 FILES = """replies:
   - calls: [{tool: call_tool, arguments: {tool: mcp__files__write_file,
       arguments: {path: notes.txt, content: "Buy milk.\\n"}}}]
@@ -177,19 +125,3 @@ def test_the_file_server_of_npm_works_after_approval(
     assert (terminal.folder / "notes.txt").read_text() == "Buy milk.\n"
     assert leave(terminal) == 0
     assert running(str(server)) == []
-
-
-def test_mistakes_are_one_sentence_each(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=240)
-    status, shown = terminal.run("kogniterm mcp add demo npx -y server")
-    assert (status, "Put -- before the server's command" in flat(shown)) == (2, True), shown
-    assert terminal.run("kogniterm mcp add 'a b' -- true")[0] == 2
-    terminal.run("kogniterm mcp add gone -- /no/such/program")
-    status, shown = terminal.run("kogniterm mcp test gone")
-    assert (status, "could not be started" in flat(shown)) == (2, True), shown
-    status, shown = terminal.run("kogniterm mcp add gone -- true")
-    assert (status, "already has a server gone" in flat(shown)) == (2, True)
-    status, shown = terminal.run("kogniterm mcp test gonne")
-    assert (status, "did you mean gone?" in shown) == (2, True)
-    assert terminal.run("kogniterm mcp remove gone")[0] == 0
-    assert "No MCP servers." in terminal.run("kogniterm mcp list")[1]

@@ -7,13 +7,12 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
 from tests.support.mcp_peers import AuthorizationServer, start_peer
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import anew, put, scripted
+from tests.support.typing_user import anew, put
 from tests.terminal.conftest import OpenTerminal
 
 TOKENS = ".local/share/kogniterm/mcp/tokens"
@@ -93,40 +92,6 @@ def test_the_user_agrees_signs_in_in_the_browser_and_signs_out(
     assert sign_in_files(terminal) == []
 
 
-def test_without_a_browser_the_end_of_the_sign_in_is_pasted(
-    open_terminal: OpenTerminal, user: User, issuer: AuthorizationServer, peer: str
-) -> None:
-    terminal = open_terminal(user=user, columns=200)
-    configure(terminal, peer)
-    terminal.start("kogniterm mcp login peer")
-    terminal.until("[yes/no]")
-    terminal.look()
-    terminal.send("yes\r")
-    terminal.until("Open the address in a browser, on any machine.")
-    terminal.until("paste the address")
-    terminal.send("https://example.com/\r")
-    terminal.until("contains code= and state=")
-    address = "".join(terminal.text.split("Address:")[-1].split("Open this")[0].split())
-    query = dict(part.split("=", 1) for part in address.partition("?")[2].split("&"))
-    end = issuer.authorize({name: [unquote(value)] for name, value in query.items()})
-    terminal.send(f"{end}\r")
-    terminal.until("Signed in to peer.")
-    assert terminal.status() == 0
-
-
-def test_ctrl_c_ends_a_sign_in(open_terminal: OpenTerminal, user: User, peer: str) -> None:
-    terminal = open_terminal(user=user)
-    configure(terminal, peer)
-    terminal.start("kogniterm mcp login peer")
-    terminal.until("[yes/no]")
-    terminal.look()
-    terminal.send("yes\r")
-    terminal.until("Waiting for the sign-in.")
-    terminal.send("\x03")
-    assert terminal.status() == 130
-    assert [json.loads(one.read_text())["tokens"] for one in sign_in_files(terminal)] == [None]
-
-
 def test_wrong_names_and_runs_without_a_terminal(
     open_terminal: OpenTerminal, user: User, peer: str
 ) -> None:
@@ -142,39 +107,3 @@ def test_wrong_names_and_runs_without_a_terminal(
         terminal.start(command)
         terminal.until(said)
         terminal.status()
-
-
-def test_a_shell_speaks_to_the_server_through_pipes(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=160)
-    script = "replies: [{when: {last_contains: make}, run: touch made}, {text: Done with it.}]"
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "shell", "version": "1"},
-    }
-    call = {"name": "run_task", "arguments": {"task": "make it"}}
-    messages = [
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": call},
-    ]
-    lines = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages)
-    put(terminal.folder, "in.jsonl", lines)
-    model = scripted(terminal, script)
-    # The client leaves once the answer to its call has come.
-    status, _shown = terminal.run(
-        "mkfifo answers; { cat in.jsonl; grep -q '\"id\":2' answers; } | "
-        f"kogniterm mcp serve --model {model} | tee out.jsonl answers >/dev/null"
-    )
-    assert status == 0
-    answers = [json.loads(one) for one in (terminal.folder / "out.jsonl").read_text().splitlines()]
-    (result,) = [one["result"] for one in answers if one.get("id") == 2]
-    assert result["structuredContent"]["stop"] == "refused"
-    assert "No user is available to approve this" in result["content"][0]["text"]
-    assert not (terminal.folder / "made").exists()
-
-    terminal.start("kogniterm mcp serve")
-    terminal.until("is started by another agent")
-    assert terminal.status() == 2

@@ -58,35 +58,6 @@ def test_every_command_is_asked_for_and_only_what_was_shown_runs(
     assert (terminal.folder / "notes.txt").exists()
 
 
-def test_hidden_characters_and_how_much_is_deleted_are_shown(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    script = """replies:
-  - {run: "rm -r build", purpose: Clean.}
-  - {run: "echo pay\\u202Eload", purpose: Look.}
-  - {run: "touch kept", purpose: Look.}
-"""
-    terminal = open_terminal(user=user, columns=120)
-    for number in range(12):
-        put(terminal.folder, f"build/{number}.o", "x")
-    require("git")
-    terminal.run("git init -q . && git add build/1.o build/2.o")
-    terminal.start(f"kogniterm run --model {scripted(terminal, script)} clean")
-    shown = asked(terminal, "rm -r build")
-    assert "12 files" in shown
-    assert "git" in shown
-    assert "/undo" in shown
-    answer(terminal, "rm -r build", "n")
-    terminal.until("Reason")
-    terminal.send("\r")
-    shown = asked(terminal, "echo pay")
-    assert "\\u{202E}" in shown
-    answer(terminal, "echo pay", "s")
-    assert terminal.status() == 130
-    assert (terminal.folder / "build" / "11.o").exists()
-    assert not (terminal.folder / "kept").exists()
-
-
 def test_pipes_lead_data_in_and_nothing_but_the_answer_out(
     open_terminal: OpenTerminal, user: User, fake_gemini: FakeGemini
 ) -> None:

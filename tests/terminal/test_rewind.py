@@ -83,35 +83,3 @@ def test_esc_twice_goes_back_in_the_conversation_and_the_files(
     assert leave(terminal) == 0
     status, shown = terminal.run("kogniterm audit verify")
     assert status == 0, shown
-
-
-def test_words_never_go_back_and_esc_changes_nothing(open_terminal: OpenTerminal) -> None:
-    terminal = open_terminal(columns=100)
-    prepared(terminal)
-    # Words typed at the question are no answer, whatever letters they begin with.
-    say(terminal, "/rewind", "Go back to before which message?")
-    terminal.look()
-    terminal.send("write")
-    terminal.until(lambda: any("▸" in line and "write" in line for line in terminal.shown))
-    terminal.send("\r")
-    terminal.until("Files to restore:")
-    terminal.type("because of both", every=0.1)
-    terminal.look()
-    assert (terminal.folder / "notes.txt").read_text() == "two\n"
-    terminal.send("\x03")
-    terminal.look()
-    with anew(terminal, "Nothing changed."):
-        terminal.send("\x1b")
-    assert (terminal.folder / "notes.txt").read_text() == "two\n"
-    # With text on the line, Esc twice opens no list.
-    terminal.send("half a line")
-    terminal.until(lambda: any("› half a line" in line for line in terminal.shown))
-    with anew(terminal, "never"):
-        terminal.send("\x1b")
-        terminal.look()
-        terminal.send("\x1b")
-        terminal.look()
-        terminal.send(" never")
-    assert terminal.text.count("Go back to before which message?") == 0
-    terminal.send("\x03")
-    assert leave(terminal) == 0

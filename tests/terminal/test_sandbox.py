@@ -73,41 +73,6 @@ def test_what_a_sandbox_keeps_and_what_it_refuses(
     assert "a private key" not in (terminal.folder / "out.json").read_text()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_repl_in_auto_mode_runs_in_the_sandbox(
-    open_terminal: OpenTerminal, user: User, place: Path, kind: str
-) -> None:
-    (place / "project").mkdir()
-    (place / "project" / "steps.yaml").write_text(STEPS)
-    terminal = open_terminal(user=user, environment={"KOGNITERM_SANDBOX": kind})
-    require_sandbox(kind)
-    terminal.start("kogniterm --auto-approve --model scripted:steps.yaml")
-    terminal.until("auto in sandbox")
-    terminal.send("go\r")
-    terminal.until("Both steps were tried.")
-    assert (place / "project" / "made").read_text() == "42\n"
-    assert not (place / "outside").exists()
-    terminal.send("/quit\r")
-    assert terminal.status() == 0
-
-
-def test_planted_files_are_shown_on_the_screen(
-    open_terminal: OpenTerminal, user: User, place: Path
-) -> None:
-    (place / "project").mkdir()
-    (place / "project" / "steps.yaml").write_text(
-        "replies: [{run: 'python3 plant.py'}, {text: Done.}]"
-    )
-    (place / "project" / "plant.py").write_text(
-        "import os\nos.mkdir('.vscode')\nopen('.vscode/tasks.json', 'w').close()\n"
-    )
-    terminal = open_terminal(user=user)
-    require_sandbox("landlock")
-    _, said = terminal.run("kogniterm run -y --model scripted:steps.yaml go")
-    words = " ".join(said.split())
-    assert ".vscode/tasks.json (new)" in words
-
-
 def test_a_command_that_the_sandbox_stops_is_asked_about_at_once(
     open_terminal: OpenTerminal, user: User
 ) -> None:

@@ -8,12 +8,10 @@ import signal
 import socket
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.programs import require
 from tests.support.real_terminal import RealTerminal, User
 from tests.support.typing_user import (
     answer,
@@ -109,56 +107,6 @@ def test_a_server_that_was_detached_serves_after_the_task(
     assert f"Stopped: {plain} (background job; " in result["said"]
     terminal.run(" ; ".join(left[name]["end_with"] for name in (server, disowned)))
     terminal.until(lambda: not running(server) and not running(disowned))
-
-
-def test_the_model_keeps_a_job_and_the_user_can_end_all(
-    open_terminal: OpenTerminal, user: User, server: str, port: int
-) -> None:
-    terminal = open_terminal(user=user, columns=200)
-    keep = {"calls": [{"tool": "jobs", "arguments": {"action": "keep", "id": "j1"}}]}
-    fetch = {"run": FETCH.format(port=port)}
-    # It logs to its terminal, which continues to accept the output.
-    kept = task(
-        terminal,
-        "--no-sandbox",
-        "unless the jobs tool keeps it",
-        {"run": f"{server} &"},
-        fetch,
-        keep,
-    )
-    assert status_of(port) == 200
-    (left,) = kept["left_running"]
-    assert (left["why"], left["stays"]) == ("kept", True)
-    assert left["output_path"] in kept["said"]
-    terminal.until(lambda: Path(left["output_path"]).read_text().count("GET / ") == 2)
-    terminal.run(left["end_with"])
-    terminal.until(lambda: not running(server))
-    ended = task(
-        terminal,
-        "--no-sandbox --end-jobs",
-        "",
-        {"run": f"nohup {server} >/dev/null 2>&1 &"},
-        fetch,
-    )
-    assert ended["commands"][1]["output"].strip() == "200"
-    assert not running(server)
-    assert [(one["why"], one["stays"]) for one in ended["left_running"]] == [("asked", False)]
-    assert f"Stopped: {server} (--end-jobs)" in ended["said"]
-
-
-def test_nothing_stays_in_a_sandbox_and_everybody_is_told(
-    open_terminal: OpenTerminal, user: User, server: str
-) -> None:
-    require("bwrap")
-    terminal = open_terminal(user=user, columns=200)
-    command = f"nohup {server} >/dev/null 2>&1 &"
-    told = "what is to stay has to be started outside of the sandbox"
-    result = task(terminal, "", told, {"run": command})
-    assert not running(server)
-    assert [(one["why"], one["command"]) for one in result["left_running"]] == [
-        ("sandbox", command)
-    ]
-    assert "programs in the sandbox cannot stay running" in result["said"]
 
 
 def test_the_prompt_says_at_the_end_what_stays(

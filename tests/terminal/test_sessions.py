@@ -148,27 +148,6 @@ def test_a_resumed_session_shows_its_last_turns_and_leaving_tells_how_to_resume(
     assert (terminal.folder / "shown.md").read_text().count("seq 1 30") == 1
 
 
-def test_a_terminal_without_cursor_gets_a_numbered_list(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    plain = {"TERM": "dumb", "LANG": "es_ES.UTF-8"}
-    terminal = open_terminal(user=user, columns=60, environment=plain)
-    model = scripted(terminal, COUNTING)
-    terminal.start(f"kogniterm run -y --no-sandbox --model {model} 'count up'")
-    terminal.until("tokens de entrada")
-    assert terminal.status() == 0
-    terminal.start(f"kogniterm resume --model {model}")
-    terminal.until("¿Qué sesión quieres reanudar?")
-    terminal.until("Tu respuesta:")
-    assert "  1  " in terminal.text
-    terminal.send("1\r")
-    terminal.until("Sesión reanudada: count up")
-    assert "> count up" in terminal.text
-    terminal.send("\x04")
-    assert terminal.status() == 0
-    assert "Para reanudar esta sesión: kogniterm --resume " in terminal.text
-
-
 def test_every_verb_with_output_has_json_output(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, columns=120, rows=60)
     model = scripted(terminal, SCRIPT)

@@ -14,7 +14,6 @@ from tests.support.typing_user import (
     answer,
     has_prompt,
     holding,
-    leave,
     nap,
     open_prompt,
     put,
@@ -69,52 +68,6 @@ def test_the_stronger_place_wins_and_the_project_has_no_say(
     _, shown = terminal.run("kogniterm config path")
     assert str(database) in shown
     assert holding(terminal.home / ".local", b"AIzaX") == []
-
-
-def test_a_key_in_the_folder_is_seen_and_not_used(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=900)
-    put(terminal.folder, ".env", "GOOGLE_API_KEY=the-key-of-somebody\n")
-    status, shown = terminal.run("kogniterm run hi")
-    assert status == 2
-    assert "sets GOOGLE_API_KEY, but it was not read" in " ".join(shown.split())
-    assert "--env-file" in shown
-    assert "the-key-of-somebody" not in shown
-    # A file given by name is the user's own choice.
-    status, shown = terminal.run("kogniterm --env-file .env config show --json > show.json")
-    assert status == 0, shown
-    found = json.loads((terminal.folder / "show.json").read_text())
-    assert found["google_api_key"]["value"] is not None
-
-
-def test_a_wrong_setting_is_named_with_its_place(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=140)
-    toml = put(terminal.home, ".config/kogniterm/config.toml", "plan = 'auto'\nmax_stepz = 60\n")
-    status, shown = terminal.run("kogniterm run hi")
-    assert status == 2
-    assert "config.toml" in shown
-    assert "2" in shown.split("config.toml", 1)[1]
-    assert "max_stepz" in shown
-    toml.unlink()
-    terminal.run("export KOGNITERM_MAX_STEPS=many")
-    status, shown = terminal.run("kogniterm run hi")
-    assert status == 2
-    assert "KOGNITERM_MAX_STEPS" in shown
-    terminal.run("unset KOGNITERM_MAX_STEPS")
-    env = put(terminal.home, ".config/kogniterm/.env", "SOMEBODY_ELSES=1\n")
-    status, shown = terminal.run("kogniterm run hi")
-    assert status == 2
-    assert ".env" in shown
-    env.unlink()
-    status, shown = terminal.run("KOGNITERM_DATA_DIR=relative kogniterm run hi")
-    assert status == 2
-    status, shown = terminal.run("kogniterm doctor")
-    assert f"{terminal.home}/.config/kogniterm" in shown
-    assert "models pull" in shown
-    assert status == 1
-    status, shown = terminal.run("kogniterm run hi")
-    assert status == 2
-    assert "kogniterm models pull" in shown.replace("\n", "")
-    assert terminal.run("kogniterm models list")[1].count("not downloaded") == 2
 
 
 def test_the_screen_fits_the_terminal(open_terminal: OpenTerminal, user: User) -> None:
@@ -202,21 +155,12 @@ def ends_with_everything_taken_back(terminal: RealTerminal) -> None:
     assert left.rindex(RESTORES) > left.rfind(b"\x1b]2;")
 
 
-def test_a_terminal_that_does_not_show_progress_is_not_sent_any(
-    open_terminal: OpenTerminal,
-) -> None:
-    terminal = open_terminal(environment={"TERM_PROGRAM": "WezTerm", "TMUX": "/tmp/x,1,0"})
-    open_prompt(terminal, f"kogniterm --model {scripted(terminal, 'replies: [{text: Done.}]')}")
-    say_task(terminal, "do it", "Done.")
-    assert leave(terminal) == 0
-    assert b"\x1b]9;4" not in terminal.raw
-
-
 def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     require("less")
     terminal = open_terminal(user=user, columns=120, rows=60)
-    model = scripted(terminal, "replies: [{text: Fine., repeat: forever}]")
-    open_prompt(terminal, f"kogniterm --model {model}")
+    thoughts = "I count on my fingers."
+    reply = f"{{thoughts: {thoughts}, text: Fine., repeat: forever}}"
+    open_prompt(terminal, f"kogniterm --model {scripted(terminal, f'replies: [{reply}]')}")
     for command, then in (
         ("/he", "/quit"),
         ("/help undo", "restore the files"),
@@ -244,60 +188,9 @@ def test_choices_made_at_the_prompt(open_terminal: OpenTerminal, user: User) -> 
     terminal.until("(END)")
     assert "row 1020" in terminal.text
     terminal.send("q")
-    say_task(terminal, "hello", "Fine.")
+    say_task(terminal, "hello", "Ctrl-O shows it Fine.")
+    terminal.send("\x0f")
+    terminal.until(f"│ {thoughts}")
+    say(terminal, "/thoughts folded", "Thoughts are folded into a line.")
     terminal.start("/exit")
     assert terminal.status() == 0
-
-
-def test_a_key_chooses_its_provider(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=140)
-
-    def model(**environ: str) -> str:
-        given = " ".join(f"{name}={value}" for name, value in environ.items())
-        _status, said = terminal.run(f"env {given} kogniterm doctor")
-        return next(line for line in said.splitlines() if "model" in line)
-
-    keys = {"OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c", "OLLAMA_HOST": "127.0.0.1:1"}
-    assert "google_genai:gemini-flash-latest" in model(GEMINI_API_KEY="a", **keys)
-    assert "openai:gpt-" in model(**keys)
-    assert "anthropic:claude-sonnet-" in model(ANTHROPIC_API_KEY="c", OLLAMA_HOST="127.0.0.1:1")
-    assert model(OLLAMA_HOST="127.0.0.1:1").endswith("ollama")
-    # Only the user knows the models of a compatible service.
-    _status, said = terminal.run(
-        "OPENAI_API_KEY=b OPENAI_BASE_URL=http://127.0.0.1:1 kogniterm doctor"
-    )
-    assert "--model openai:MODEL" in " ".join(said.split())
-
-
-def test_a_prompt_is_copied_used_and_kept(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=140)
-    loud = "{when: {system_contains: SPEAKUP}, text: loud, repeat: forever}"
-    replies = f"replies:\n  - {loud}\n  - quiet\n"
-    put(terminal.folder, "demo.yaml", replies)
-    put(terminal.folder, "prompts/system.md", "SPEAKUP {system} {folder} {date}")
-    run = "kogniterm run --model scripted:demo.yaml"
-    assert "quiet" in terminal.run(f"{run} hello")[1]
-    assert re.search(r"system +shipped +\d+ +{system} {folder} {date}", shown_of(terminal))
-    status, copied = terminal.run("kogniterm config prompts copy system")
-    file = terminal.home / ".config/kogniterm/prompts/system.md"
-    assert (status, str(file) in copied.replace("\n", "")) == (0, True)
-    edit = "sed -i 's/Never invent results/SPEAKUP/' ~/.config/kogniterm/prompts/system.md"
-    terminal.run(edit)
-    assert "It leaves out: Never invent results" in shown_of(terminal)
-    assert "leaves out “Never invent results”" in terminal.run("kogniterm doctor")[1]
-    assert "loud" in terminal.run(f"{run} hello")[1]
-    assert terminal.run("rm ~/.config/kogniterm/prompts/system.md")[0] == 0
-    again = terminal.run(f"{run} --continue hello")[1]
-    assert "loud" in again
-    assert "continues with the prompts it began with" in again.replace("\n", " ")
-    put(terminal.home, ".config/kogniterm/prompts/recipe.md", "Do {it}.")
-    status, wrong = terminal.run(f"{run} hello")
-    assert status == 2
-    assert "recipe has no variables, but uses {it}." in wrong
-
-
-def shown_of(terminal: RealTerminal) -> str:
-    """Return the list of prompts, as the terminal shows it."""
-    status, shown = terminal.run("kogniterm config prompts")
-    assert status == 0, shown
-    return shown

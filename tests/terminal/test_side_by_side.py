@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-from pathlib import Path
-
-import pytest
 
 from tests.support.forge import until
 from tests.support.pipes import fifos, writer_of
@@ -16,8 +12,6 @@ from tests.support.typing_user import (
     anew,
     leave,
     open_prompt,
-    put,
-    result_of,
     running,
     say,
     screen,
@@ -33,20 +27,15 @@ def at_once(terminal: RealTerminal, *commands: str) -> str:
     return scripted(terminal, json.dumps({"replies": replies}))
 
 
-def kept_text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
-
-
 def write(fd: int, text: str) -> None:
     os.write(fd, text.encode())
     os.close(fd)
 
 
-@pytest.mark.parametrize("columns", [60, 100])
 def test_each_has_a_frame_and_the_whole_frames_stand_in_order(
-    open_terminal: OpenTerminal, user: User, columns: int
+    open_terminal: OpenTerminal, user: User
 ) -> None:
-    terminal = open_terminal(user=user, rows=30, columns=columns)
+    terminal = open_terminal(user=user, rows=30, columns=60)
     model = at_once(terminal, "cat first", "cat second", "cat third")
     paths = fifos(terminal.folder, "first", "second", "third")
     open_prompt(terminal, f"kogniterm --allow-reads --no-sandbox --model {model}")
@@ -90,33 +79,6 @@ def test_ctrl_c_stops_all_of_them(open_terminal: OpenTerminal, user: User) -> No
     assert leave(terminal) == 0
 
 
-def test_killed_in_the_middle_each_is_unknown_and_none_is_left_running(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    model = at_once(terminal, "cat first", "cat second", "echo x >> count")
-    paths = fifos(terminal.folder, "first", "second")
-    run = f"kogniterm run -y --no-sandbox --model {model} go"
-    put(terminal.folder, "die.sh", f"echo $$ > pid; exec {run}")
-    with anew(terminal, "Killed"):
-        terminal.start("bash die.sh")
-        held = [writer_of(path) for path in paths]
-        os.write(held[1], b"seen\n")
-        until(lambda: "x" in kept_text(terminal.folder / "count"))
-        os.kill(int((terminal.folder / "pid").read_text()), signal.SIGKILL)
-    assert terminal.status() == 137
-    for fd in held:
-        os.close(fd)
-    unattended = f"kogniterm run --resume last --model {model} --output json"
-    assert terminal.run(f"{unattended} < /dev/null > out.json")[0] == 3
-    result = result_of(terminal.folder / "out.json")
-    assert result["stop"] == "unknown"
-    told = [text for text in result["notices"] if "its outcome is unknown" in text]
-    assert [told[0].endswith("cat first"), told[1].endswith("cat second")] == [True, True]
-    assert (terminal.folder / "count").read_text() == "x\n"
-    assert not running("cat first") + running("cat second")
-
-
 def test_the_user_types_into_one_after_the_other(open_terminal: OpenTerminal, user: User) -> None:
     terminal = open_terminal(user=user, rows=30, columns=100)
     model = at_once(terminal, "head -n 1 && echo over one", "head -n 1 && echo over two")
@@ -149,21 +111,3 @@ def test_plain_output_keeps_the_output_of_each_together(
     said = (terminal.folder / "err").read_text()
     places = [said.index(text) for text in ("$ cat first", "one", "exit 0", "$ cat second", "two")]
     assert places == sorted(places)
-
-
-def test_a_rule_of_the_user_lets_checks_run_at_once(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=100)
-    rules = '[[rule]]\ndecision = "allow"\nprogram = "python3"\nside_by_side = true\n'
-    put(terminal.home, ".config/kogniterm/policy.toml", rules)
-    model = at_once(terminal, "python3 check.py first", "python3 check.py second")
-    put(terminal.folder, "check.py", "import sys\nprint(open(sys.argv[1]).read())\n")
-    paths = fifos(terminal.folder, "first", "second")
-    terminal.start(f"kogniterm run --no-sandbox --model {model} go > out 2> err < /dev/null")
-    held = [writer_of(path) for path in paths]
-    for number, fd in enumerate(held):
-        write(fd, f"met {number}")
-    until(lambda: "All read." in kept_text(terminal.folder / "out"))
-    said = (terminal.folder / "err").read_text()
-    assert said.index("met 0") < said.index("met 1")

@@ -99,28 +99,6 @@ def test_it_plays_by_itself_until_a_key_ends_it(
     assert found_below(temporary) == found_below(terminal.home) == set()
 
 
-@pytest.mark.parametrize("how", ["kogniterm tour", "kogniterm tour --auto"])
-def test_plain_lines_take_the_same_tour(
-    open_terminal: OpenTerminal, temporary: Path, how: str
-) -> None:
-    terminal = open_terminal(environment={"TMPDIR": str(temporary), "TERM": "dumb"})
-    terminal.start(how)
-    if "--auto" not in how:
-        for about in ("Tour 1/5", "Tour 2/5", "Tour 3/5", "Tour 4/5"):
-            answer(terminal, about, "y")
-        terminal.until("Tour 5/5")
-        terminal.until(lambda: terminal.shown[-1].startswith(">"))
-        terminal.send("/undo\r")
-        answer(terminal, "Restore the files as they were", "y")
-        terminal.until("The tour ends here. Press Ctrl-D to leave.")
-        terminal.send("\x04")
-    terminal.until("The folder was removed.")
-    assert terminal.status() == 0
-    assert "Restored: logs/2025" in terminal.text
-    assert b"\x1b[" not in terminal.raw.split(b"KogniTerm 0", 1)[1].split(b"The folder", 1)[0]
-    assert found_below(temporary) == found_below(terminal.home) == set()
-
-
 def test_without_a_terminal_the_session_is_printed(
     open_terminal: OpenTerminal, temporary: Path
 ) -> None:

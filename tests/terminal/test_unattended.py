@@ -78,52 +78,6 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     assert leave(terminal) == 0
 
 
-def test_a_lease_covers_what_its_sentence_says_and_ends_with_its_process(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    commands = ["touch one.txt", "touch two.txt", "touch ../three.txt", "touch four.txt"]
-    model = scripted(terminal, script(*commands))
-    open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "go")
-    answer(terminal, commands[0], "a")
-    terminal.until("[2]")
-    (sentence,) = [line for line in terminal.shown if line.strip().startswith("[2]")]
-    terminal.look()
-    terminal.send("2")
-    asked(terminal, commands[2])
-    assert (terminal.folder / "two.txt").exists()
-    answer(terminal, commands[2], "s")
-    terminal.until("The turn was stopped.")
-    terminal.send("\x03")
-    terminal.pause(0.3)
-    say(terminal, "/permissions", " ".join(sentence.split()[1:5]))
-    assert leave(terminal) == 0
-    open_prompt(terminal, f"kogniterm -c --model {scripted(terminal, script(commands[3]))}")
-    say(terminal, "go on")
-    asked(terminal, commands[3])
-    terminal.send("n")
-    terminal.look()
-    terminal.send("\r")
-    terminal.until("Done.")
-    terminal.until(lambda: "tokens in, " in terminal.text.rsplit("Done.", 1)[1])
-    assert not (terminal.folder / "four.txt").exists()
-    assert not (terminal.home.parent / "three.txt").exists()
-    assert leave(terminal) == 0
-
-
-def test_a_one_shot_run_offers_leases_too(open_terminal: OpenTerminal, user: User) -> None:
-    terminal = open_terminal(user=user, columns=120)
-    touch = "touch made.txt"
-    terminal.start(f"kogniterm run --model {scripted(terminal, script(touch, touch, touch))} go")
-    answer(terminal, touch, "a")
-    terminal.until("do not ask again in this session for:")
-    terminal.look()
-    terminal.send("1\r")
-    assert terminal.status() == 0
-    assert terminal.text.count("╭ $ touch made.txt") == 3
-
-
 def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
     open_terminal: OpenTerminal, user: User
 ) -> None:
@@ -165,52 +119,3 @@ def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
     assert terminal.run(f"kogniterm run --model {again} go < /dev/null")[0] == 3
     status, shown = terminal.run("kogniterm policy revoke p1")
     assert (status, "Permission p1 not found" in shown) == (2, True)
-
-
-def test_edits_of_the_workspace_can_be_allowed_for_the_session(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    def write(path: str) -> str:
-        return f"{{calls: [{{tool: write_file, arguments: {{path: {path}, content: new}}}}]}}"
-
-    paths = ("one.txt", "two.txt", ".git/hooks/pre-commit")
-    replies = f"replies: [{', '.join(map(write, paths))}, {{text: Done., repeat: forever}}]"
-    terminal = open_terminal(user=user, columns=120)
-    open_prompt(terminal, f"kogniterm --model {scripted(terminal, replies)}")
-    say(terminal, "go")
-    answer(terminal, "one.txt", "a")
-    terminal.until("[y] edits of files in")
-    terminal.look()
-    terminal.send("y")
-    asked(terminal, "pre-commit")
-    assert (terminal.folder / "two.txt").exists()
-    assert "[a] allow this session" not in "\n".join(terminal.shown[-4:])
-    terminal.send("n")
-    terminal.look()
-    terminal.send("\r")
-    terminal.until("Done.")
-    assert not (terminal.folder / ".git/hooks/pre-commit").exists()
-    assert leave(terminal) == 0
-
-
-def test_the_model_asks_what_only_the_user_can_decide(
-    open_terminal: OpenTerminal, user: User
-) -> None:
-    replies = """replies:
-  - calls: [{tool: ask_user, arguments: {question: "Which colour?", answers: [red, blue]}}]
-  - {when: {last_contains: blue}, text: "Blue it is."}
-  - {when: {last_contains: ""}, text: "Nobody decided."}
-"""
-    terminal = open_terminal(user=user, columns=120)
-    model = scripted(terminal, replies)
-    open_prompt(terminal, f"kogniterm --model {model}")
-    say(terminal, "paint it", "Which colour?")
-    terminal.look()
-    terminal.send("2")
-    terminal.pause(0.3)
-    terminal.send("\r")
-    terminal.until("Blue it is.")
-    terminal.until(" tokens in, ")
-    assert leave(terminal) == 0
-    status, _ = terminal.run(f"kogniterm run --model {model} 'paint it' < /dev/null")
-    assert status == 3
