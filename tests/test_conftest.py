@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,15 @@ def test_the_end_of_a_run_says_what_is_missing(tmp_path: Path) -> None:
     *_, said, last = done.stdout.splitlines()
     assert said.startswith("1 test was skipped for want of no-such-program (1): `make ")
     assert re.match(r"1 skipped in ", last)
+
+
+@pytest.mark.parametrize("module", ["kogniterm.paths", "tests.test_x", "benchmarks.gate"])
+def test_a_warning_of_this_project_is_an_error(module: str) -> None:
+    with pytest.raises(DeprecationWarning):
+        warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, module)
+
+
+def test_a_warning_of_a_library_is_listed() -> None:
+    with warnings.catch_warnings(record=True) as listed:
+        warnings.warn_explicit("old", DeprecationWarning, "file.py", 1, "langsmith.kogniterm")
+    assert [str(one.message) for one in listed] == ["old"]
