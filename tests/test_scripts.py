@@ -48,8 +48,13 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def run(environment: dict[str, str], *arguments: str) -> tuple[int, str]:
+    return call_script("test-programs", *arguments, environment=environment)
+
+
+def call_script(name: str, *arguments: str, environment: dict[str, str]) -> tuple[int, str]:
     done = subprocess.run(
-        ["/bin/sh", str(SCRIPT), *arguments],
+        ["/bin/sh", str(ROOT / "scripts" / name), *arguments],
+        cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -163,3 +168,84 @@ def test_an_ordinary_user_has_an_account_and_sees_what_is_named(tmp_path: Path) 
     assert said.startswith(f"{number}\n{home}\nhere\nown\n")
     if root:
         assert said.endswith("own\nordinary\n")
+
+
+NO_LIBRARY = "ImportError: libgomp.so.1: cannot open shared object file: No such file or directory"
+TOUR = 'case "$1" in tour) echo "the tour is played";; *) echo "$@";; esac'
+
+
+def demo(
+    machine: Machine,
+    tmp_path: Path,
+    *,
+    user: int = 1000,
+    apt: bool = True,
+    fails: bool = False,
+    terminal: bool = True,
+) -> tuple[int, str]:
+    """Run the demo on a machine whose local model lacks a library until it is installed."""
+    environment = machine(user=user, apt=apt, fails=fails) | {"HOME": str(tmp_path)}
+    folder = tmp_path / "bin"
+    for name in ("dirname", "grep", "head", "mktemp", "rm", "sed", "wc"):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    loads = f"""case "$2" in *openpty*) exit {int(not terminal)};; esac
+[ ! -e {tmp_path}/asked ] || exit {int(fails)}; echo '{NO_LIBRARY}' >&2; exit 1"""
+    for name, body in (("python", loads), ("kogniterm", TOUR)):
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+    return call_script("demo", str(folder / "kogniterm"), environment=environment)
+
+
+@pytest.mark.parametrize(
+    ("apt", "how"),
+    [
+        (True, "install it with: sudo apt-get install libgomp1"),
+        (False, "install it with this system's package manager."),
+    ],
+)
+def test_a_demo_without_a_library_plays_the_tour_and_downloads_nothing(
+    machine: Machine, tmp_path: Path, apt: bool, how: str
+) -> None:
+    status, said = demo(machine, tmp_path, apt=apt)
+    assert f"The local model needs libgomp.so.1; {how}\n" in said
+    assert (status, "models pull" in said, "the tour is played" in said) == (0, False, True)
+
+
+def test_the_demo_of_root_installs_the_library(machine: Machine, tmp_path: Path) -> None:
+    status, said = demo(machine, tmp_path, user=0)
+    assert "needs libgomp.so.1: installing libgomp1 with apt-get\n" in said
+    assert (tmp_path / "asked").read_text().endswith(" libgomp1\n")
+    assert "models pull\n" in said
+    assert status == 1  # the stand-in for the model answers nothing
+
+
+def test_the_tour_is_played_where_the_library_cannot_be_installed(
+    machine: Machine, tmp_path: Path
+) -> None:
+    status, said = demo(machine, tmp_path, user=0, fails=True)
+    assert "libgomp1 could not be installed" in said
+    assert (status, "the tour is played" in said) == (0, True)
+
+
+def test_the_demo_says_that_no_terminal_can_be_opened(machine: Machine, tmp_path: Path) -> None:
+    status, said = demo(machine, tmp_path, terminal=False)
+    assert (status, said) == (
+        1,
+        "No terminal can be opened here: mount a devpts file system at /dev/pts.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "how"), [(0, "apt-get"), (1000, "sudo apt-get")], ids=["root", "ordinary"]
+)
+def test_an_environment_that_cannot_be_made_is_explained(
+    machine: Machine, tmp_path: Path, user: int, how: str
+) -> None:
+    environment = machine("python3", "rm", user=user)
+    lacking = '#!/bin/sh\n[ "$1" = -c ]\n'
+    (tmp_path / "bin" / "python3").write_text(lacking)
+    assert call_script("make-venv", str(tmp_path / "venv"), environment=environment) == (
+        1,
+        "python3 cannot create a virtual environment; "
+        f"install what it lacks with: {how} install python3-venv\n",
+    )
