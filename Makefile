@@ -13,7 +13,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 PART ?= rest
 SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs check format faults bench gate eval docs packages clean
+.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check format faults bench gate eval docs packages clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,8 @@ help:
 	@echo "make test-all  every test, with the weights and servers that they need"
 	@echo "make test-programs"
 	@echo "               installs the system's programs that some tests drive"
+	@echo "make test-machines"
+	@echo "               the demo and the tests on minimal Debian systems, as root"
 	@echo "make check     lint, format, spelling, types and the house gates"
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
@@ -78,6 +80,9 @@ offer-programs:
 
 test-programs:
 	@sh scripts/test-programs --install
+
+test-machines:
+	@bash scripts/test-machines $(SUITES)
 
 check: install
 	$(BIN)/ruff check $(SOURCES)

@@ -249,3 +249,25 @@ def test_an_environment_that_cannot_be_made_is_explained(
         "python3 cannot create a virtual environment; "
         f"install what it lacks with: {how} install python3-venv\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        (1000, "Building Debian systems needs root; run: sudo make test-machines\n"),
+        (0, "debootstrap is missing; install it with: apt-get install debootstrap\n"),
+    ],
+    ids=["ordinary", "root"],
+)
+def test_machines_are_built_by_root_with_debootstrap(
+    machine: Machine, tmp_path: Path, user: int, said: str
+) -> None:
+    environment = machine("unshare", "git", "apt-get", user=user)
+    (tmp_path / "bin" / "dirname").symlink_to(shutil.which("dirname") or "dirname")
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", str(ROOT / "scripts" / "test-machines")],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert (done.returncode, done.stderr) == (UNAVAILABLE, said)
