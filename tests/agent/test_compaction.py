@@ -136,3 +136,30 @@ def test_digits_and_wide_characters_are_not_underestimated() -> None:
     assert compaction.text_tokens("7" * 300) >= 300
     assert compaction.text_tokens("漢" * 300) >= 300
     assert compaction.text_tokens("x" * 300) < 110
+
+
+def test_a_summary_without_a_model_has_every_call_with_its_result() -> None:
+    calls = [
+        {"name": "execute_command", "args": {"command": "make"}, "id": "c1", "type": "tool_call"},
+        {"name": "read_file", "args": {"path": "a.txt"}, "id": "c2", "type": "tool_call"},
+    ]
+    messages = [
+        HumanMessage("Build it."),
+        AIMessage("I build it.", tool_calls=calls),
+        ToolMessage("error: no rule to make target", tool_call_id="c1", status="error"),
+        ToolMessage("the text", tool_call_id="c2"),
+        ToolMessage("an answer", tool_call_id="gone", name="recall_history", status="error"),
+    ]
+    assert compaction.plain_summary(messages).splitlines() == [
+        "Model: I build it.",
+        "execute_command: make -> error: no rule to make target",
+        "read_file: {'path': 'a.txt'} -> the text",
+        "recall_history -> an answer",
+    ]
+
+
+def test_a_summary_without_a_model_is_short() -> None:
+    summary = compaction.plain_summary(rounds(500, 5_000))
+    assert len(summary) <= 6_100
+    assert summary.startswith("execute_command: step 0 -> xxx")
+    assert "execute_command: step 499 -> xxx" in summary
