@@ -1,0 +1,158 @@
+"""Every place that a sandbox hides or keeps is tried: in what it mounts, and from inside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution.sandbox import planted
+from kogniterm.execution.sandbox.confinement import Probe, Sandbox, SandboxKind
+from kogniterm.paths import Paths
+from kogniterm.runtime.services import policy_service
+from kogniterm.settings import Settings
+from tests.support.executing import outside_tmp
+from tests.support.programs import require_sandbox
+
+SECRET_FOLDERS = sorted(planted.protected("secret_folders"))
+SECRET_FILES = sorted(planted.protected("secret_files"))
+OWN = ("config", "data", "cache")
+
+
+class Place:
+    """A home with every place that is protected, and KogniTerm's folders where few have them."""
+
+    def __init__(self, base: Path, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base = base
+        self.home = base / "home"
+        self.workspace = self.home / "work"
+        self.paths = Paths(*(self.home / "elsewhere" / name for name in OWN))
+        self.folders = [self.home / name for name in SECRET_FOLDERS]
+        self.files = [self.home / name for name in SECRET_FILES]
+        for folder in (*self.folders, *self.own, self.workspace / ".git"):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "secret").write_text("a secret")
+        for file in self.files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.exists():
+                file.write_text("a secret")
+        monkeypatch.setenv("HOME", str(self.home))
+        monkeypatch.setattr(policy_service, "probe", lambda *_: Probe(kind, "/usr/bin/bwrap"))
+        self.box, _ = policy_service.open_sandbox(Settings(), self.paths, str(self.workspace))
+
+    @property
+    def own(self) -> list[Path]:
+        return [getattr(self.paths, name) for name in OWN]
+
+    def words(self) -> list[str]:
+        """Return the words of the wrapper around a command."""
+        shell = str(self.base / "shell")
+        return self.box.wrap(["true"], cwd=str(self.workspace), shell_files=shell, temporary=shell)
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    with outside_tmp() as place:
+        yield place
+
+
+def covered(words: list[str], path: Path, kind: SandboxKind) -> bool:
+    """Return whether the wrapper hides `path`, or a folder above it."""
+    above = {str(path), *map(str, path.parents)}
+    if kind == "landlock":
+        return not above.isdisjoint(one.removeprefix("hide=") for one in words if "hide=" in one)
+    hidden = {
+        words[at + 1 if word == "--tmpfs" else at + 2]
+        for at, word in enumerate(words)
+        if word == "--tmpfs" or (word == "--ro-bind" and words[at + 1].endswith("py.typed"))
+    }
+    return not above.isdisjoint(hidden)
+
+
+def writable(words: list[str], path: Path, kind: SandboxKind) -> bool:
+    """Return whether the wrapper leaves `path` writable; of mounts the last one above it counts."""
+    above = {str(path), *map(str, path.parents)}
+    if kind == "landlock":
+        given = any(
+            one.removeprefix("write=") in above for one in words if one.startswith("write=")
+        )
+        closed = any(one.removeprefix("close=") in above for one in words if "close=" in one)
+        return given and not closed
+    last = ""
+    for at, word in enumerate(words):
+        if (
+            word in ("--bind", "--bind-try", "--ro-bind", "--ro-bind-try")
+            and words[at + 2] in above
+        ):
+            last = word
+        if word in ("--tmpfs", "--remount-ro") and words[at + 1] in above:
+            last = word
+    return last.startswith("--bind") or last == "--tmpfs"
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("workspace", ["work", "home"])
+def test_every_place_is_hidden_and_closed(
+    base: Path, kind: SandboxKind, workspace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(base, kind, monkeypatch)
+    if workspace == "home":
+        place.box, _ = policy_service.open_sandbox(Settings(), place.paths, str(place.home))
+    words = place.words()
+    hidden = [*place.folders, *place.files, place.paths.config, place.paths.data]
+    shown = [path for path in hidden if not covered(words, path, kind)]
+    assert shown == []
+    open_for_writing = [path for path in (*hidden, *place.own) if writable(words, path, kind)]
+    assert open_for_writing == []
+    assert writable(words, place.workspace / "a.txt", kind)
+    assert not covered(words, place.workspace / "a.txt", kind)
+
+
+def test_landlock_refuses_every_place_from_inside(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_sandbox("landlock")
+    place = Place(base, "landlock", monkeypatch)
+    private = base / "private"
+    private.mkdir()
+    code = """
+import sys
+for path in sys.argv[1:]:
+    for mode in ("r", "a"):
+        try:
+            open(path, mode).close()
+            print(mode, path)
+        except OSError:
+            pass
+"""
+    tried = [path / "secret" for path in (*place.folders, place.paths.config, place.paths.data)]
+    tried += place.files
+    kept = [place.paths.cache / "secret"]
+    free = place.workspace / "a.txt"
+    argv = place.box.wrap(
+        [sys.executable, "-I", "-S", "-c", code, *map(str, (*tried, *kept, free))],
+        cwd=str(place.workspace),
+        shell_files=str(base / "shell"),
+        temporary=str(private),
+    )
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ})
+    assert done.stdout.splitlines() == [f"r {kept[0]}", f"a {free}"], done.stderr
+    assert {path.read_text() for path in (*tried, *kept)} == {"a secret"}
+
+
+@pytest.mark.parametrize("name", sorted(planted.protected("guarded")))
+def test_every_guarded_name_is_kept_where_it_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("as it was")
+    box = Sandbox("bubblewrap", str(tmp_path), "/nonexistent")
+    assert box.protects(str(tmp_path / name))
+    found = box.search()
+    assert str(tmp_path / name) in {*found.kept, *found.states}
+    before = dict(found.states)
+    (tmp_path / name).write_text("something else")
+    changed = planted.planted(before, box.search().states)
+    assert [(one.path, one.how) for one in changed] == [(str(tmp_path / name), "changed")]
