@@ -80,7 +80,7 @@ class _Filler:
                 return tuple(self.value(one, depth + 1) for one in inside)
             return () if depth > _DEPTH else (self.value(inside[0], depth + 1),)
         if isinstance(origin, type) and issubclass(origin, Mapping):
-            return {} if depth > _DEPTH else {self.text: self.value(inside[1], depth + 1)}
+            return {} if depth > _DEPTH else {f"/{self.text}": self.value(inside[1], depth + 1)}
         if isinstance(origin, type) and issubclass(origin, (set, frozenset)):
             return frozenset({self.value(inside[0], depth + 1)})
         raise TypeError(f"{hint} cannot be filled")
