@@ -175,7 +175,20 @@ def drawn(rng: random.Random, count: int, groups: dict[str, Sequence[str]]) -> l
 def run(tree: Path, words: Sequence[str], seconds: float, **variables: str) -> tuple[int, str]:
     """Run pytest in the copy of the tree; the status is -1 after `seconds`."""
     python = str(ROOT / ".venv" / "bin" / "python")
-    argv = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *words]
+    argv = [
+        "nice",
+        "-n",
+        "10",
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "0",
+        *words,
+    ]
     environ = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}", **variables}
     process = subprocess.Popen(
         argv, cwd=tree, env=environ, text=True, stdin=subprocess.DEVNULL,
