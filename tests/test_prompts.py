@@ -12,7 +12,7 @@ from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import SettingsError
-from tests.house.source import Tree
+from tests.house.source import checkout
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = {
@@ -32,9 +32,11 @@ def test_a_shipped_text_uses_exactly_the_variables_it_declares(name: str) -> Non
 
 def calls() -> Iterator[tuple[str, set[str], str]]:
     """Yield the name, the variables and the place of each call of `prompts.text` in the package."""
-    for module in Tree(ROOT):
+    for module in checkout():
         for node in ast.walk(module.tree):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "prompts.text":
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr != "text" or ast.unparse(node.func) != "prompts.text":
                 continue
             first = node.args[0]
             if isinstance(first, ast.Constant):
@@ -54,7 +56,7 @@ def test_code_fills_in_exactly_the_variables_of_each_text() -> None:
 
 
 def test_every_text_is_used() -> None:
-    words = "\n".join(module.text for module in Tree(ROOT))
+    words = "\n".join(module.text for module in checkout())
     loose = {name for name in TEXTS if f'"{name}"' not in words and f"'{name}'" not in words}
     # Asked for by the kind of sub-agent or sandbox, by the name of the tool, also of those served
     # to other agents, and by the value of the preference (tests/memory/test_preferences.py).

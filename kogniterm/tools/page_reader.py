@@ -24,9 +24,6 @@ from urllib.parse import urljoin
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-SECONDS = 10
-"""Processor time for one page. An ordinary page of 1 MB takes a tenth of a second, one of 2 MB that
-is all paragraphs of one word 2 to 4 seconds."""
 MEMORY = 1024 * 1024 * 1024
 MAX_TEXT = 2 * 1024 * 1024
 """Characters of text that are returned."""
@@ -375,7 +372,8 @@ def read(html: str, url: str, *, select: str = "", links: bool = False) -> dict[
 
 def main() -> None:
     """Read the request and the page from standard input; answer on standard output."""
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
+    seconds = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     request = json.loads(sys.stdin.buffer.readline())

@@ -22,8 +22,11 @@ MAX_CHARS = 20_000
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/javascript")
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 READER = Path(__file__).with_name("page_reader.py")
+READER_CPU_SECONDS = 10
+"""Processor time for one page. An ordinary page of 1 MB takes a tenth of a second, one of 2 MB that
+is all paragraphs of one word 2 to 4 seconds."""
 READER_SECONDS = 15.0
-"""Time for one page, which also bounds a machine that is busy; `page_reader` limits itself."""
+"""Time for one page, which also bounds a machine that is busy."""
 WEB_CHARSETS = re.compile(
     r"utf-?8|utf-?16(?:le|be)?|(?:us-)?ascii|(?:iso-?|iso_)8859-?\d{1,2}|latin-?1|windows-?125\d|"
     r"cp125\d|koi8-[ru]|macintosh|ibm866|gbk|gb2312|gb18030|big5(?:-hkscs)?|euc-(?:jp|kr)|"
@@ -100,7 +103,7 @@ async def _read_html(url: str, html: str, select: str, *, links: bool) -> str:
 
 async def _ask_reader(request: dict[str, Any], html: str) -> Any:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", str(READER), env=host_environment(), cwd="/",
+        sys.executable, "-I", str(READER), str(READER_CPU_SECONDS), env=host_environment(), cwd="/",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What must survive power loss is on disk before what depends on it begins."""
+"""Records that must survive power loss are on disk before what depends on it begins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.flows.test_recipes import cook
 
 
 class Disk:
-    """Which records of the open session would be left after a loss of power, at any moment."""
+    """Records of the open session that would be left after a loss of power, at any moment."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.flow: Flow | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 PACKAGE = "kogniterm"
@@ -89,6 +89,12 @@ class Tree:
                 waiting.append((parent, home))
             waiting.extend((i.target, home) for i in self.edges[home] if lazy or not i.lazy)
         return found
+
+
+@cache
+def checkout() -> Tree:
+    """Return the tree of this checkout, parsed once for all tests of a process."""
+    return Tree(Path(__file__).resolve().parents[2])
 
 
 def _module_name(root: Path, file: Path) -> str:

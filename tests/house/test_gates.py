@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.house import gates
-from tests.house.source import Tree
+from tests.house.source import Tree, checkout
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,7 +75,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
 
 @pytest.fixture(scope="module")
 def package() -> Tree:
-    return Tree(ROOT)
+    return checkout()
 
 
 @pytest.mark.parametrize("gate", gates.ALL, ids=lambda gate: gate.__name__)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.source import PACKAGE, Tree
+from tests.house.source import PACKAGE, Tree, checkout
 from tests.support.programs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def _row(name: str, size: dict[str, int]) -> str:
 @pytest.fixture(scope="module")
 def now() -> str:
     """Return the ledger as it would be for this tree."""
-    return written(package_sizes(Tree(ROOT)), folder_sizes(ROOT))
+    return written(package_sizes(checkout()), folder_sizes(ROOT))
 
 
 def test_the_ledger_is_true(now: str) -> None:

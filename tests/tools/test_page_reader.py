@@ -160,13 +160,17 @@ async def test_encodings_are_read_as_browsers_read_them(base: str, path: str, te
 
 
 @pytest.mark.parametrize("path", ["/deep", "/attributes"])
-async def test_a_page_that_takes_too_long_is_given_up(base: str, path: str) -> None:
+async def test_a_page_that_takes_too_long_is_given_up(
+    base: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both cost the parser time that grows with the square of their length."""
+    monkeypatch.setattr("kogniterm.tools.web.READER_CPU_SECONDS", 1)
     with pytest.raises(ToolError, match="too complex to read"):
         await fetched(f"{base}{path}")
 
 
-async def test_a_selector_cannot_take_forever(base: str) -> None:
+async def test_a_selector_cannot_take_forever(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kogniterm.tools.web.READER_CPU_SECONDS", 1)
     nested = ":has(*" * 40 + ")" * 40
     with pytest.raises(ToolError, match=r"too complex|not a valid|Nothing on"):
         await fetched(f"{base}/ten-megabytes", select=f"p{nested} ~ p ~ p ~ p")

@@ -315,7 +315,7 @@ def worth_telling(waiting: Waiting) -> bool:
 
 
 def waiting_text(waiting: Waiting) -> str:
-    """Return the diagnosis of a quiet command in one sentence."""
+    """Return the diagnosis of a quiet command in one sentence; a program chooses its own name."""
     sentences = {
         "terminal": _("{program} is waiting for input"),
         "password": _("{program} is waiting for a password"),
@@ -324,8 +324,10 @@ def waiting_text(waiting: Waiting) -> str:
         "network": _("{program} is waiting for the network"),
         "stopped": _("{program} is stopped"),
     }
-    sentence = sentences[waiting.kind].format(program=waiting.program or _("the command"))
-    return f"{sentence} ({waiting.evidence})" if waiting.evidence else sentence
+    from kogniterm.text.visible import one_line
+
+    sentence = sentences[waiting.kind].format(program=one_line(waiting.program) or _("the command"))
+    return f"{sentence} ({one_line(waiting.evidence)})" if waiting.evidence else sentence
 
 
 def ending(result: CommandResult) -> str:

@@ -32,7 +32,7 @@ TEXT = "a\x1b[2J\x00 é\ud800 \u202e \"'"
 VARIANTS = range(8)
 KINDS = get_args(RecordBody)
 DURABLE = (Intent, Outcome, TurnEnded)
-"""What must survive power loss: before a run, after it, and at the end of a turn."""
+"""Records that must survive power loss: before a run, after it, and at the end of a turn."""
 
 
 class Synced:

@@ -86,20 +86,7 @@ def session_of(event: Any) -> list[Any]:
     return [*before, event]
 
 
-ON_SCREEN = [
-    pytest.param(
-        kind,
-        marks=pytest.mark.xfail(
-            strict=True, reason="the name of a waiting program is shown as it is"
-        ),
-    )
-    if kind is ev.CommandWaiting
-    else kind
-    for kind in get_args(ev.Event)
-]
-
-
-@pytest.mark.parametrize("kind", ON_SCREEN, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", get_args(ev.Event), ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("live", [True, False], ids=["live", "lines"])
 def test_the_screen_escapes_every_text(kind: type[Any], live: bool) -> None:
     async def drawn(event: Any) -> str:
