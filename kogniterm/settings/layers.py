@@ -80,7 +80,9 @@ def read_text(path: Path) -> str:
 def is_there(path: Path) -> bool:
     """Return whether the file exists. Raises `SettingsError` when its folder is not readable."""
     try:
-        return path.exists()
+        return bool(path.stat())  # exists() of Python 3.14 hides every error
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:
         raise SettingsError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
 
