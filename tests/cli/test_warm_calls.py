@@ -159,6 +159,8 @@ def test_a_call_has_all_of_its_own_and_nothing_of_another(warm: Warm, tmp_path: 
     assert names <= {"HOME", "LANG", "LC_CTYPE"}
     assert str((server / "cwd").readlink()) == "/"
     opened = {str(one.readlink()) for one in (server / "fd").iterdir()}
+    # Some builds of libffi keep their own file open: it holds the code of each callback.
+    opened = {one for one in opened if not Path(one).name.startswith("libffi.so")}
     assert opened - {"/dev/null", f"{warm.socket}.lock"} == {
         one for one in opened if one.startswith("socket:")
     }
@@ -281,7 +283,10 @@ def test_the_server_takes_less_than_its_limit(warm: Warm) -> None:
     words = [KOGNITERM, "warm", "status", "--json"]
     told = subprocess.run(words, env=warm.environ, capture_output=True, check=True).stdout
     (memory,) = [one["memory"] for one in json.loads(told)["servers"] if one["pid"] == warm.server]
-    assert 20_000_000 < memory < 60_000_000
+    # The same libraries take a fifth more on Python 3.14 than on 3.11: 80 and 66 MB for langgraph,
+    # langchain-core, pydantic, httpx and prompt_toolkit.
+    limit = 60_000_000 if sys.version_info < (3, 14) else 72_000_000
+    assert 20_000_000 < memory < limit
 
 
 def test_an_unusual_call_starts_plain(warm: Warm) -> None:

@@ -130,12 +130,12 @@ async def test_the_keys_of_the_settings_are_never_filled_in(make_flow: MakeFlow)
     flow.open()
     says(
         flow,
-        {"run": f"echo {mark(flow, 1)} | rev"},
-        {"run": "echo '[secret:1]' | rev"},
+        {"run": f"echo {mark(flow, 1)} | tr a-z A-Z"},
+        {"run": "echo '[secret:1]' | tr a-z A-Z"},
         {"calls": [{"tool": "write_file", "arguments": {"path": "k", "content": mark(flow, 1)}}]},
     )
     await flow.run()
-    assert [result.text.strip() for result in flow.results] == ["]1:terces["]
+    assert [result.text.strip() for result in flow.results] == ["[SECRET:1]"]
     assert not (flow.folder / "k").exists()
     assert any("nothing is filled in" in text for text in flow.shown)
 
@@ -291,7 +291,7 @@ async def test_an_edit_cannot_bring_a_placeholder_back(make_flow: MakeFlow) -> N
     (flow.folder / "conf").write_text(f"token = {SECRET}\n")
     says(flow, {"run": "cat conf"}, {"run": "echo start"})
     assert flow.user is not None
-    flow.user.decisions.append(change_to(f"echo {mark(flow, 1)} | rev"))
+    flow.user.decisions.append(change_to(f"echo {mark(flow, 1)} | tr a-z A-Z"))
     answer = await flow.run()
     assert len(flow.results) == 1
     assert answer.exit_code == 3

@@ -39,8 +39,9 @@ from kogniterm.__main__ import main
 
 sys.exit(main())
 '''
-ALLOWED = {"prompt_toolkit", "wcwidth", "_distutils_hack"}
-"""prompt_toolkit and its dependencies; the last is added by an installed setuptools."""
+ALLOWED = {"prompt_toolkit", "wcwidth", "_distutils_hack", "sitecustomize"}
+"""prompt_toolkit and its dependencies; the last two are added by an installed setuptools and by
+the Python of Debian."""
 
 
 def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
