@@ -56,7 +56,7 @@ class SchemaTool(Generic[A]):
         self._settle = settle
         self._detail = detail
         self._hosts = hosts
-        schema = compact_schema(name, arguments)
+        schema = argument_schema(name, _compact_schema(arguments))
         self._spec = ToolSpec(name, description or of_tool(name)[0], schema, effect, may)
 
     @property
@@ -106,22 +106,12 @@ _BOUNDS = frozenset({"minLength", "maxLength", "minimum", "maximum", "minItems",
 """Left out of what the model sees: a call beyond them is refused with a sentence that says so."""
 
 
-def compact_schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, as described in prompts/tools.md.
-
-    It has no titles and defaults, which cost tokens and say nothing.
-    """
-    schema = argument_schema(name, _json_schema(model))
-    schema.pop("description", None)
-    schema.pop("title", None)
-    compacted = _compact(schema)
-    assert isinstance(compacted, dict)
-    return compacted
-
-
 @cache
-def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    return model.model_json_schema()
+def _compact_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a JSON schema without titles and defaults, which cost tokens and say nothing."""
+    compacted = _compact(model.model_json_schema())
+    compacted.pop("description", None)
+    return dict(compacted)
 
 
 def _compact(node: Any) -> Any:
