@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PIP_SHOWN = $(BIN)/python -m pip --disable-pip-version-check $$(test -t 1 || echo --quiet)
 WORKERS ?= logical
 PYTEST_ARGS ?=
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 # The part of the suite that `make test-rest` runs; see tests/support/marking.py.
 PART ?= rest
 SOURCES := kogniterm tests benchmarks docs packaging
@@ -64,13 +64,13 @@ weights: $(VENV)/.installed
 	@$(BIN)/kogniterm models pull
 
 test: install
-	$(PYTEST) --part fast $(PYTEST_ARGS)
+	$(PYTEST) --dist worksteal --part fast $(PYTEST_ARGS)
 
 test-all: offer-programs test-needs
-	$(PYTEST) --figures .pytest_cache/figures.json $(PYTEST_ARGS)
+	$(PYTEST) --dist loadgroup --figures .pytest_cache/figures.json $(PYTEST_ARGS)
 
 test-rest: test-needs
-	$(PYTEST) --part $(PART) --figures .pytest_cache/figures.json $(PYTEST_ARGS)
+	$(PYTEST) --dist loadgroup --part $(PART) --figures .pytest_cache/figures.json $(PYTEST_ARGS)
 
 # A folder that has the weights already may be named instead.
 test-needs: install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)

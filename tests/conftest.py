@@ -140,9 +140,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of other parts out."""
     if part := config.getoption("part"):
-        chosen = [item for item in items if marking.belongs(item, part)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in {*chosen}])
-        items[:] = chosen
+        parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            parts[marking.belongs(item, part)].append(item)
+        items[:] = parts[True]
+        config.hook.pytest_deselected(items=parts[False])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -109,6 +109,22 @@ def _read(name: str, path: Path, names: dict[str, Path]) -> Module:
     return Module(name, path, text, tree, found)
 
 
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    return {module.path: module.tree for module in checkout()}
+
+
+def parsed(file: Path) -> ast.Module:
+    """Return the syntax tree of a file; one of the package is parsed once in a process."""
+    found = _trees().get(file)
+    return found or ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def _is_for_typing(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return bool(name == "TYPE_CHECKING")
+
+
 def _imports(tree: ast.Module, name: str, path: Path, names: dict[str, Path]) -> Iterator[Import]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
 
@@ -123,7 +139,7 @@ def _imports(tree: ast.Module, name: str, path: Path, names: dict[str, Path]) ->
                     inner = f"{base}.{alias.name}"
                     target = inner if inner in names else base
                     yield Import(target, child.lineno, lazy, typing_only)
-            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            elif isinstance(child, ast.If) and _is_for_typing(child.test):
                 for part in child.body:
                     yield from walk(ast.Module([part], []), lazy, True)
                 for part in child.orelse:

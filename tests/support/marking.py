@@ -42,17 +42,34 @@ def table() -> dict[str, dict[str, list[str]]]:
     return tomllib.loads(TABLE.read_text("utf-8"))
 
 
+@cache
+def _marks() -> dict[tuple[str, str], list[str]]:
+    """Return the marks of each row, by its kind and its text."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, rows in table().items():
+        for kind, named in rows.items():
+            for row in named:
+                found.setdefault((kind, row), []).append(name)
+    return found
+
+
+@cache
+def _of_file(file: str) -> tuple[str, ...]:
+    places = (file, *map(str, Path(file).parents))
+    return tuple(name for place in places for name in _marks().get(("tests", place), ()))
+
+
 def mark(item: pytest.Item) -> None:
     """Add the marks of the table to a test that was collected."""
-    used = {f"fixtures {name}" for name in getattr(item, "fixturenames", ())}
-    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-        used |= {f"parameters {value}" for value in item.callspec.params.values()}
     test = item.nodeid.partition("[")[0]
-    file = Path(test.partition("::")[0])
-    used |= {f"tests {place}" for place in (test, file, *file.parents)}
-    for name, rows in table().items():
-        if any(f"{kind} {row}" in used for kind, named in rows.items() for row in named):
-            item.add_marker(name)
+    used = [("tests", test), *(("fixtures", name) for name in getattr(item, "fixturenames", ()))]
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        used += [("parameters", one) for one in item.callspec.params.values() if type(one) is str]
+    names = {*_of_file(test.partition("::")[0])}
+    for row in used:
+        names.update(_marks().get(row, ()))
+    for name in sorted(names):
+        item.add_marker(name)
 
 
 def belongs(item: pytest.Item, part: str) -> bool:

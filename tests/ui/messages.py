@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import kogniterm
+from tests.house.source import parsed
 
 PACKAGE = Path(kogniterm.__file__).parent
 
@@ -25,7 +26,7 @@ def _errors(package: Path) -> frozenset[str]:
     bases = {
         node.name: {base.id for base in node.bases if isinstance(base, ast.Name)}
         for file in package.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.ClassDef)
     }
     known = {"KognitermError", "UnusableValueError"}
@@ -73,7 +74,7 @@ def messages() -> tuple[Message, ...]:
 
 def _messages(package: Path) -> Iterator[Message]:
     for file in sorted(package.rglob("*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = parsed(file)
         names, constants = _local_names(tree), _constants(tree)
         if str(file.relative_to(package)) in TEMPLATES:
             yield from _templates(tree, str(file.relative_to(package)))
@@ -88,7 +89,7 @@ def dynamic(package: Path = PACKAGE) -> Iterator[str]:
     for file in sorted(package.rglob("*.py")):
         if file.parent.name == "locale":
             continue
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = parsed(file)
         for node in ast.walk(tree):
             translated = isinstance(node, ast.Call) and _name(node.func) in ("_", "plural")
             if (
