@@ -11,7 +11,7 @@ import json
 import os
 import resource
 import sys
-from collections import Counter
+import tomllib
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +25,9 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _SERVERS = ("kogniterm", "initdb", "pg_ctl", "postgres", "sshd", "tmux", "uvx", "npx", "node")
 SLOWEST = 10
 """Tests in the report."""
+STARTS = Path(__file__).parents[1] / "house" / "starts.toml"
+STARTED = "tests.started"
+"""Audit event of a start that the test process asks another process for, with its command line."""
 
 
 def starts_program(words: Sequence[str]) -> bool:
@@ -44,7 +47,9 @@ class Figures:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "subprocess.Popen":
+        if event == STARTED:
+            self._started.append(str(arguments[0])[:200])
+        elif event == "subprocess.Popen":
             given = arguments[1]
             given = [given] if isinstance(given, str | bytes) else given
             words = [os.fsdecode(word) for word in given]
@@ -109,28 +114,46 @@ class Report:
             if name == "figures" and isinstance(value, list):
                 self._rows[report.nodeid] = (value[0], value[1])
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a whole run in which a folder starts more programs than its row says."""
+        if self._file is not None and self._risen() and not session.exitstatus:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _folders(self) -> dict[str, tuple[int, float, int]]:
+        """Return tests, CPU seconds and starts of each folder."""
+        found: dict[str, tuple[int, float, int]] = {}
+        for test, (seconds, starts) in self._rows.items():
+            folder = test.partition("::")[0].split("/")[1]
+            folder = "tests" if folder.endswith(".py") else folder
+            tests, used, started = found.get(folder, (0, 0.0, 0))
+            found[folder] = (tests + 1, used + seconds, started + starts)
+        return found
+
+    def _risen(self) -> list[str]:
+        allowed = tomllib.loads(STARTS.read_text("utf-8"))
+        return [
+            f"{folder}: {starts} program starts, {allowed.get(folder, 0)} are listed; lower them, "
+            f"or raise the row in {STARTS.name} and name the promise there"
+            for folder, (_, _, starts) in self._folders().items()
+            if starts > allowed.get(folder, 0)
+        ]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the slowest tests, and CPU seconds and starts by folder."""
         if self._file is None:
             return
+        self._file.parent.mkdir(exist_ok=True)
         self._file.write_text(json.dumps(self._rows))
-        seconds: Counter[str] = Counter()
-        starts: Counter[str] = Counter()
-        tests: Counter[str] = Counter()
-        for test, (used, started) in self._rows.items():
-            folder = "/".join(test.split("::")[0].split("/")[:2])
-            folder = folder if not folder.endswith(".py") else "tests"
-            tests[folder] += 1
-            seconds[folder] += used  # type: ignore[assignment]  # counts in fractions
-            starts[folder] += started
+        folders = self._folders()
         line = terminalreporter.line
         terminalreporter.section("CPU time of the tests and what they start")
-        line(f"{'folder':20} {'tests':>6} {'CPU s':>8} {'starts':>7}")
-        for folder, used in seconds.most_common():
-            line(f"{folder:20} {tests[folder]:6} {used:8.1f} {starts[folder]:7}")
-        whole = sum(seconds.values()), sum(starts.values())
-        line(f"{'all':20} {len(self._rows):6} {whole[0]:8.1f} {whole[1]:7}")
+        line(f"{'folder':12} {'tests':>6} {'CPU s':>8} {'starts':>7}")
+        for folder in sorted(folders, key=lambda name: -folders[name][1]):
+            line("{:12} {:6} {:8.1f} {:7}".format(folder, *folders[folder]))
+        whole = (sum(one[column] for one in folders.values()) for column in range(3))
+        line("{:12} {:6} {:8.1f} {:7}".format("all", *whole))
         line("the slowest, in CPU seconds:")
-        by_time = sorted(self._rows.items(), key=lambda row: -row[1][0])
-        for test, (used, _) in by_time[:SLOWEST]:
-            line(f"{used:8.1f} {test}")
+        for test in sorted(self._rows, key=lambda name: -self._rows[name][0])[:SLOWEST]:
+            line(f"{self._rows[test][0]:8.1f} {test}")
+        for risen in self._risen():
+            line(risen, red=True)
