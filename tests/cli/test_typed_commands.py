@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import pty
+import re
 import signal
-import termios
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,109 +14,17 @@ from typing import Any
 import pytest
 
 from kogniterm.cli import tour
-from kogniterm.cli.main import main
-from kogniterm.ui.prompt import user_terminal
+from tests.flows.test_recipe_threads import TALK
 from tests.support.other_agents import HOMES, SECRETS
-
+from tests.support.typist import Typist, typing_here
 
 HELLO = "replies: [{text: Hello., repeat: forever}]"
 
 
-class Screen(io.StringIO):
-    """Everything that is shown; it answers each question as soon as the question stands there.
-
-    `answers` are pairs of the text of a question and of the keys that the user presses then.
-    """
-
-    def __init__(self, keyboard: int, number: int) -> None:
-        super().__init__()
-        self._keyboard, self._number = keyboard, number
-        self._seen = 0
-        self.answers: list[tuple[str, str]] = []
-
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._number
-
-    def write(self, text: str) -> int:
-        super().write(text)
-        told = self.getvalue()
-        # A question leaves the cursor behind its text.
-        if self.answers and not told.endswith("\n") and self.answers[0][0] in told[self._seen :]:
-            self._seen = len(told)
-            os.write(self._keyboard, self.answers.pop(0)[1].encode())
-        return len(text)
-
-
-class Typist:
-    """A user with a home and a project, at a terminal of their own."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
-        self.home, self.project = root / "home", root / "project"
-        self.config = self.home / "config"
-        self.config.mkdir(parents=True)
-        self.project.mkdir()
-        self._keyboard, self._terminal = pty.openpty()
-        termios.tcsetwinsize(self._terminal, (40, 200))
-        self._stdin = os.fdopen(self._terminal, encoding="utf-8")
-        self.shown = ""
-        for name, value in {
-            "HOME": self.home,
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
-            "KOGNITERM_CONFIG_DIR": self.config,
-            "KOGNITERM_DATA_DIR": self.home / "data",
-            "KOGNITERM_CACHE_DIR": self.home / "cache",
-        }.items():
-            monkeypatch.setenv(name, str(value))
-        monkeypatch.chdir(self.project)
-
-    def type(self, *words: str, answers: list[tuple[str, str]] | None = None) -> int:
-        """Run `kogniterm WORDS`, answer its questions; returns the exit status."""
-        screen = Screen(self._keyboard, self._terminal)
-        screen.answers = list(answers or ())
-        with self._monkeypatch.context() as streams:
-            streams.setattr("sys.stdin", self._stdin)
-            streams.setattr("sys.stdout", screen)
-            streams.setattr("sys.stderr", screen)
-            status = main(words)
-        assert screen.answers == [], screen.getvalue()
-        self.shown = screen.getvalue()
-        return status
-
-    @property
-    def flat(self) -> str:
-        """What was shown, without the breaks that the width makes."""
-        return " ".join(self.shown.split())
-
-    def script(self, text: str) -> str:
-        """Return the name of a scripted model that answers as `text` says."""
-        file = self.home / "script.yaml"
-        file.write_text(text, encoding="utf-8")
-        return f"scripted:{file}"
-
-    def close(self) -> None:
-        self._stdin.close()
-        os.close(self._keyboard)
-
-
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]:
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
-    before = {number: signal.getsignal(number) for number in numbers}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr("kogniterm.cli.streams_and_signals._received", [])
-    monkeypatch.setattr("kogniterm.logs.set_up", lambda *_args, **_options: True)
-    # Nothing is typed ahead of a question here, so that there is nothing to wait for.
-    monkeypatch.setattr(user_terminal.typed_before, "__defaults__", (0.0,))
-    typist = Typist(tmp_path, monkeypatch)
-    yield typist
-    typist.close()
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    with typing_here(tmp_path, monkeypatch) as typist:
+        yield typist
 
 
 def test_secrets_are_copied_at_their_own_question(user: Typist) -> None:
@@ -274,3 +180,137 @@ def test_plain_lines_take_the_tour_with_answers(
     assert "Restored: logs/2025" in user.flat
     assert user.flat.endswith("To set up a model of your own: kogniterm login")
     assert "\x1b" not in user.shown
+
+
+def test_a_task_without_a_model_names_login(user: Typist) -> None:
+    assert user.type("run", "--model", "openai:gpt-4.1", "hi") == 2
+    assert "Run `kogniterm login openai`" in user.flat
+    assert user.type("run", "--model", "openai:gpt-4.1", "--output", "json", "hi") == 2
+    assert "kogniterm login openai" in user.shown.replace("\\n", " ")
+
+
+def test_what_cannot_be_a_key_is_refused(user: Typist) -> None:
+    keys = user.project / "key.txt"
+    for words, told in (
+        ("two words of a sentence", "contains spaces"),
+        ("short", "too short or a placeholder"),
+        ("OPENAI_API_KEY=sk-0123456789abcdef", "without NAME="),
+    ):
+        keys.write_text(words)
+        assert user.type("login", "openai", stdin=keys) == 2
+        assert told in user.flat
+        assert not {"sentence", "0123456789abcdef"} & set(re.split(r"\W", user.shown))
+    assert user.type("login", stdin=keys) == 2
+    assert "name the provider of the key" in user.flat
+    assert list(user.config.iterdir()) == []
+
+
+def test_recordings_of_an_earlier_version_are_named(user: Typist) -> None:
+    (user.project / "old.jsonl").write_text('{"version": 1, "model": {"name": "m"}}\n')
+    for words in (("replay", "old.jsonl"), ("run", "--model", "replay:old.jsonl", "hello")):
+        assert user.type(*words) == 2
+        assert "a model recording of an earlier version" in user.flat
+
+
+def test_a_dangerous_command_in_the_text_of_a_command_is_stopped(user: Typist) -> None:
+    kept = user.project / "keep" / "me.txt"
+    kept.parent.mkdir()
+    kept.write_text("x")
+    commands = user.config / "commands"
+    commands.mkdir()
+    (commands / "clean.md").write_text(
+        "---\nallowed-tools: Bash\n---\nLeft: !`rm -rf ./* ~/*; ls`\n"
+    )
+    (commands / "drop.md").write_text(
+        "---\nallowed-tools: Bash(rm:*)\n---\nLeft: !`rm -rf keep; ls`\n"
+    )
+    model = user.script(HELLO)
+    assert user.type("run", "-y", "--no-sandbox", "--model", model, "/clean") == 3
+    assert "Refused by a hard limit: rm -rf ./* ~/*; ls" in user.flat
+    nobody = Path(os.devnull)
+    assert user.type("run", "--model", model, "/drop", stdin=nobody) == 3
+    assert "rm -rf keep; ls" in user.flat
+    assert "Hello." not in user.shown
+    assert kept.exists()
+
+
+def test_help_on_a_topic_at_the_prompt(user: Typist) -> None:
+    typed = [("> ", "/help privacy\n"), ("> ", "/help mem\n"), ("> ", "\x04")]
+    assert user.type("--model", user.script(HELLO), answers=typed) == 0
+    assert "What is kept, and what is sent" in user.flat
+    assert "More: docs/security.md" in user.flat
+    assert "memories, or show, search" in user.flat
+
+
+WRONG_PLAN = """goal: Publish
+steps:
+  - {id: s1, what: Look}
+  - id: s2
+    what: Build
+    substeps:
+      - {what: Compile, check: {kind: file, value: out}}
+      - {what: Try it, inputs: [steps.s9.output]}
+"""
+
+
+def test_a_plan_with_a_wrong_reference_is_refused(user: Typist) -> None:
+    (user.project / "plan.yaml").write_text(WRONG_PLAN)
+    assert user.type("run", "--model", user.script(HELLO), "--plan", "plan.yaml") == 2
+    assert "inputs of s2_2 refers to s9" in user.flat
+    assert "Hello." not in user.shown
+
+
+REMEMBERING = """replies:
+  - {when: {last_contains: Which, any_contains: I have apple}, text: Apple., repeat: forever}
+  - {when: {last_contains: Which}, text: No apple., repeat: forever}
+  - {when: {last_contains: Remember apple}, text: I have apple., repeat: forever}
+  - {text: Fine., repeat: forever}
+"""
+
+
+def test_a_thread_that_was_deleted_begins_anew(user: Typist) -> None:
+    (user.project / "talk.yaml").write_text(TALK)
+    run = ("recipe", "run", "./talk.yaml", "--model", user.script(REMEMBERING))
+    for word in ("apple", "pear"):
+        assert user.type(*run, f"word={word}") == 0
+        assert "No apple." not in user.flat
+    assert user.type("sessions", "delete", "thread memo", "--yes") == 0
+    assert user.type(*run, "word=pear") == 0
+    assert "No apple." in user.flat
+
+
+def test_tools_are_listed_and_wrong_names_answered(
+    user: Typist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert user.type("tools", "--json") == 0
+    tools = {one["name"]: one for one in json.loads(user.shown)}
+    assert tools["execute_command"] == {
+        "name": "execute_command", "effect": "command", "source": "built_in", "package": None,
+        "state": "on", "reason": None, "note": None,
+    }  # fmt: skip
+    assert {"delegate", "make_plan", "complete_step", "forget"} <= set(tools)
+    assert user.type("tools", "show", "read_file", "--json") == 0
+    assert json.loads(user.shown)["arguments"]["required"] == ["path"]
+    assert user.type("tools", "show", "web_fech") == 2
+    assert "did you mean web_fetch?" in user.flat
+    monkeypatch.setenv("KOGNITERM_TOOLS_OFF", "jobs")
+    assert user.type("tools", "--lang", "es") == 0
+    assert "tools_off" in user.flat
+
+
+def test_a_run_offers_permissions(user: Typist) -> None:
+    command = "{run: touch made.txt}"
+    model = user.script(f"replies: [{command}, {command}, {command}, {{text: Done.}}]")
+    answers = [("touch made.txt", "a\n"), ("do not ask again in this session for:", "1\n")]
+    assert user.type("run", "--no-sandbox", "--model", model, "go", answers=answers) == 0
+    assert user.shown.count("$ touch made.txt") > 3  # of the question, and of three commands
+    assert (user.project / "made.txt").exists()
+
+
+def test_an_effort_that_a_model_has_not_is_refused_as_an_option(
+    user: Typist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "an-invented-key-for-the-tests")
+    model = "google_genai:gemini-2.0-flash"
+    assert user.type("run", "--effort", "high", "--model", model, "hello") == 2
+    assert "has no setting for reasoning effort" in user.flat

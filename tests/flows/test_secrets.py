@@ -249,3 +249,24 @@ async def test_a_private_key_that_the_cut_of_long_output_goes_through_is_hidden(
     (result,) = [text for text in flow.shown if "bytes left out" in text]
     assert "PRIVATE KEY" not in result
     assert line[:16] not in result
+
+
+async def test_numbers_in_the_output_of_a_command_are_not_kept(
+    make_flow: MakeFlow, tmp_path: Path
+) -> None:
+    flow = make_flow("replies: [{run: cat receipt.txt}, {text: Read.}]", approval_mode="auto")
+    receipt = "paid with 4111-1111-1111-1111, ssn 219-09-9999, patient has diabetes\n"
+    (flow.folder / "receipt.txt").write_text(receipt)
+    await flow.run()
+    assert flow.session is not None
+    await flow.session.finish()
+    flow.close()
+
+    def kept(text: bytes) -> list[Path]:
+        # The raw bytes of an output have a file of their own, as docs/security.md says.
+        files = holding(tmp_path / "data", text)
+        return [file for file in files if "outputs" not in file.parts]
+
+    assert kept(b"1111-1111") == kept(b"219-09-9999") == []
+    # Only statements for memory are checked: what a command says about health is kept.
+    assert kept(b"patient has diabetes") != []

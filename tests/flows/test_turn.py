@@ -235,6 +235,13 @@ async def test_stopping_while_a_user_is_asked_leaves_a_valid_history(
     assert (await flow.run("other")).text == "Next."
 
 
+async def test_a_script_that_did_not_change_after_approval_runs(make_flow: MakeFlow) -> None:
+    flow = make_flow(ONE % "bash < deploy.sh", decisions=[yes])
+    (flow.folder / "deploy.sh").write_text("echo ran >> ran.log\n")
+    assert (await flow.run()).exit_code == 0
+    assert (flow.folder / "ran.log").read_text() == "ran\n"
+
+
 async def test_a_script_that_changed_after_approval_does_not_run(make_flow: MakeFlow) -> None:
     flow = make_flow(ONE % "bash deploy.sh")
     script = flow.folder / "deploy.sh"

@@ -14,7 +14,7 @@ from kogniterm.approval.analysis.shared_findings import DELETES_FILE, USES_NETWO
 from kogniterm.approval.policy.leases import Offer
 from kogniterm.approval.policy.verdict import EVERY_COMMAND
 from kogniterm.errors import TurnInterruptedError
-from kogniterm.types import ActionRequest, Decision, Phrase, RiskReport, RuleTrace, Verdict
+from kogniterm.types import ActionRequest, Decision, Effect, Phrase, RiskReport, RuleTrace, Verdict
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
 from kogniterm.ui.prompt.key_table import letter
@@ -767,3 +767,12 @@ async def test_a_report_of_nothing_is_still_a_question(keys: PipeInput) -> None:
         "│ $ true",
         "Folder  /",
     ]
+
+
+def test_the_name_of_a_file_cannot_draw_a_row() -> None:
+    name = "a\n[y] approve  b\u200b"
+    touched = replace(report("rm x"), effects=(Effect("delete", name, outside=False),))
+    asked = ApprovalQuestion(Subject(request("rm x"), touched, ASK, "/work/project"))
+    (effects,) = [line for line in drawn(asked, 160).lines if "Deletes" in line]
+    assert "\\u{A}[y] approve" in effects
+    assert "\\u{200B}" in effects
