@@ -314,3 +314,39 @@ def test_an_effort_that_a_model_has_not_is_refused_as_an_option(
     model = "google_genai:gemini-2.0-flash"
     assert user.type("run", "--effort", "high", "--model", model, "hello") == 2
     assert "has no setting for reasoning effort" in user.flat
+
+
+def test_prompts_are_copied_and_compared(user: Typist) -> None:
+    assert user.type("config", "prompts", "copy", "system") == 0
+    copied = user.config / "prompts" / "system.md"
+    assert f"Copied to {copied}." in user.flat
+    copied.write_text(copied.read_text() + "\nSay it briefly.\n")
+    assert user.type("config", "prompts", "diff", "system") == 0
+    assert "+Say it briefly." in user.shown
+    model = user.script("replies: [{when: {system_contains: Say it briefly}, text: Brief.}]")
+    assert user.type("run", "--model", model, "hello") == 0
+    assert "Brief." in user.flat
+    # The session keeps its text, also when it is replayed.
+    copied.unlink()
+    assert user.type("replay", "last") == 0
+    assert "The run is the same as the record." in user.flat
+
+
+def test_kept_replies_and_telemetry_are_reported(user: Typist) -> None:
+    assert user.type("storage", "cache") == 0
+    assert "Kept replies of models: 0 (0 B; at most 16 MB)." in user.flat
+    assert user.type("doctor") in {0, 1}  # 1 without the weights of the embedded model
+    assert "telemetry: off" in user.flat
+    assert f"{user.config} is writable" in user.flat
+
+
+def test_spans_are_not_written_to_a_terminal(user: Typist, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    run = ("run", "--model", user.script(HELLO), "hello")
+    monkeypatch.setattr("os.isatty", lambda _number: True)
+    assert user.type(*run) == 0
+    assert user.flat.count("2>FILE") == 1
+    assert "invoke_agent" not in user.shown
+    monkeypatch.setattr("os.isatty", lambda number: number != 2)
+    assert user.type(*run) == 0
+    assert '"name": "invoke_agent kogniterm"' in user.shown

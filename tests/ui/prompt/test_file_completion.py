@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
+from kogniterm.cli.open_prompt import workspace_files
 from kogniterm.ui.prompt.file_completion import FileIndex, RankedFiles
 from tests.ui.live import PATIENCE_SECONDS
 
@@ -110,3 +112,10 @@ def test_the_file_index_answers_at_once_and_lists_behind() -> None:
     assert index().paths == ["a.py"]
     assert arrived.wait(PATIENCE_SECONDS)
     assert len(calls) == 2
+
+
+def test_files_of_a_folder_that_is_named_through_a_link_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "letters.txt").touch()
+    (tmp_path / "link").symlink_to("real")
+    assert [path for path, _changed in workspace_files(tmp_path / "link")] == ["letters.txt"]
