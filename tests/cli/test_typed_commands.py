@@ -55,6 +55,57 @@ def test_an_import_that_is_refused_or_has_a_wrong_option_writes_nothing(user: Ty
     assert list(user.config.iterdir()) == []
 
 
+def test_an_import_for_scripts_is_json_or_plain_lines(user: Typist) -> None:
+    HOMES["codex"](user.home)
+    assert user.type("import", "codex", "--dry-run", "--json") == 0
+    plan = json.loads(user.shown[user.shown.index("\n{") :])
+    assert (plan["agent"], plan["written"]) == ("codex", False)
+    assert {one["state"] for one in plan["entries"]} == {"new"}
+    kinds = {"mcp", "hooks", "skills", "commands", "instructions"}
+    assert {one["kind"] for one in plan["entries"]} == kinds
+    assert user.type("import", "codex", stdin=Path(os.devnull)) == 2
+    assert "or --yes" in user.flat
+    assert list(user.config.iterdir()) == []
+
+
+def test_an_import_survives_mistakes_and_names_that_would_control_the_terminal(
+    user: Typist,
+) -> None:
+    HOMES["claude"](user.home)
+    state = user.home / ".claude.json"
+    found = json.loads(state.read_text())
+    evil = "x\x1b]0;owned\x07\x1b[2J\u202e"
+    found["mcpServers"][evil] = {"command": f"run{evil}", "args": ["\r\x1b[1A"]}
+    state.write_text(json.dumps(found))
+    (user.home / ".claude" / "settings.json").write_text("{ this is wrong")
+    (user.home / ".claude" / "commands" / "look.md").write_text("Text\x1b[2Jmore\x1b]0;owned\x07\n")
+    (user.config / "mcp.json").write_text('{"mcpServers": {"github": {"command": "mine"}}}')
+    # The rest is imported, and the exit status says that something is missing.
+    assert user.type("import", "claude", "--yes") == 1
+    assert "settings.json was not read: line 1 is wrong." in user.flat
+    assert "! github (differs, kept)" in user.flat
+    assert not {"\x1b", "\x07", "\u202e"} & set(user.shown)
+    assert r"\u{1B}" in user.shown
+    assert json.loads((user.config / "mcp.json").read_text())["mcpServers"]["github"] == {
+        "command": "mine"
+    }
+
+
+def test_an_import_speaks_spanish_and_one_of_a_project_needs_trust(user: Typist) -> None:
+    HOMES["gemini"](user.home)
+    answers = [("¿Importar 6 entradas? [s/N]", "s\n"), ("¿Copiar los secretos? [s/N]", "n\n")]
+    assert user.type("--lang", "es", "import", "gemini", answers=answers) == 0
+    assert "6 entradas importadas." in user.flat
+    (user.project / ".gemini").mkdir()
+    headers = {"Authorization": f"Bearer {SECRETS[-1]}"}
+    servers = {"shop": {"httpUrl": "https://shop.example/mcp", "headers": headers}}
+    (user.project / ".gemini" / "settings.json").write_text(json.dumps({"mcpServers": servers}))
+    assert user.type("import", "gemini", "--project", "--yes") == 0
+    assert "once you trust the folder: kogniterm trust" in user.flat
+    written = json.loads((user.project / ".mcp.json").read_text())["mcpServers"]
+    assert written["shop"]["headers"] == {"Authorization": "Bearer ${SHOP_TOKEN}"}
+
+
 def test_the_prompt_imports_too(user: Typist) -> None:
     HOMES["gemini"](user.home)
     typed = ("/import", "/import cursor", "/import gemini")
@@ -100,6 +151,10 @@ def test_mistakes_with_mcp_servers_are_one_sentence_each(user: Typist) -> None:
     for verb in ("test", "trust", "login"):
         assert user.type("mcp", verb, "gonne") == 2
         assert "did you mean gone?" in user.flat
+    assert user.type("mcp", "trust", "gone", stdin=Path(os.devnull)) == 2
+    assert "needs a terminal" in user.flat
+    assert user.type("mcp", "serve") == 2
+    assert "is started by another agent" in user.flat
     assert user.type("mcp", "test", "gone") == 2
     assert "could not be started" in user.flat
     assert user.type("mcp", "remove", "gone") == 0
@@ -305,6 +360,28 @@ def test_a_run_offers_permissions(user: Typist) -> None:
     assert user.type("run", "--no-sandbox", "--model", model, "go", answers=answers) == 0
     assert user.shown.count("$ touch made.txt") > 3  # of the question, and of three commands
     assert (user.project / "made.txt").exists()
+
+
+def test_edits_of_the_workspace_can_be_allowed_for_the_session(user: Typist) -> None:
+    paths = ("one.txt", "two.txt", ".git/hooks/pre-commit")
+    calls = [
+        f"{{calls: [{{tool: write_file, arguments: {{path: {path}, content: new}}}}]}}"
+        for path in paths
+    ]
+    model = user.script(f"replies: [{', '.join(calls)}, {{text: Done., repeat: forever}}]")
+    allowed = [("> ", "go\n"), ("one.txt", "a\n"), ("edits of files in", "1\n")]
+    refused = [("pre-commit", "n\n"), ("eason", "\n"), ("> ", "\x04")]
+    assert user.type("--model", model, answers=[*allowed, *refused]) == 0
+    assert (user.project / "two.txt").read_text() == "new"
+    assert not (user.project / ".git").exists()
+
+
+def test_jobs_are_ended_where_the_user_says_so(user: Typist) -> None:
+    job = "nohup sleep 987 >/dev/null 2>&1 &"
+    model = user.script(f"replies: [{{run: '{job}'}}, {{text: Started.}}]")
+    assert user.type("run", "-y", "--no-sandbox", "--end-jobs", "--model", model, "go") == 0
+    assert "(--end-jobs)" in user.flat
+    assert "Stopped: nohup sleep 987" in user.flat or "Stopped: sleep 987" in user.flat
 
 
 def test_an_effort_that_a_model_has_not_is_refused_as_an_option(

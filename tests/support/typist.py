@@ -15,6 +15,7 @@ from typing import TextIO
 import pytest
 
 from kogniterm.cli.main import main
+from kogniterm.ui.locale import use_language
 from kogniterm.ui.prompt import user_terminal
 
 
@@ -117,7 +118,7 @@ class Typist:
 
 @contextmanager
 def typing_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]:
-    """Yield a user below `root`; the signals and the log of this process stay as they were."""
+    """Yield a user below `root`; signals, language and log of this process stay as they were."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -130,5 +131,6 @@ def typing_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]
         yield typist
     finally:
         typist.close()
+        use_language("en")
         for number, handler in before.items():
             signal.signal(number, handler)
