@@ -427,3 +427,17 @@ def test_spans_are_not_written_to_a_terminal(user: Typist, monkeypatch: pytest.M
     monkeypatch.setattr("os.isatty", lambda number: number != 2)
     assert user.type(*run) == 0
     assert '"name": "invoke_agent kogniterm"' in user.shown
+
+
+def test_how_thoughts_are_shown_is_chosen_at_the_prompt(user: Typist) -> None:
+    thinking = "replies: [{thoughts: I count on my fingers., text: Two.}]\nat_end: restart\n"
+    lines = ("/thoughts", "one?", "/thoughts shown", "two?", "/thoughts folded", "/thoughts off")
+    answers = [*(("> ", f"{line}\n") for line in lines), ("> ", "\x04")]
+    assert user.type("--memory", "off", "--model", user.script(thinking), answers=answers) == 0
+    assert "The model has not shown any thoughts in this session." in user.flat
+    first, _shown, second = user.flat.partition("Thoughts are shown")
+    assert "I count on my fingers." not in first
+    assert "I count on my fingers." in second
+    assert "Thoughts are folded into a line." in second
+    assert "New sessions do not request them." in second
+    assert (user.config / "config.toml").read_text() == 'thoughts = "off"\n'
