@@ -18,7 +18,7 @@ import pytest
 TABLE = Path(__file__).parents[1] / "markers.toml"
 MARKS = {
     "starts": "starts KogniTerm, another Python program or a server",
-    "slow": "takes more than 0.8 seconds of CPU time",
+    "slow": "takes more than 0.8 seconds of CPU time, or waits for as long",
     "postgres": "needs a PostgreSQL server, which the fixtures start",
     "weights": "loads the embedded model's weights (`make weights`)",
     "users": "differs for root: users, sandboxes, control groups",
