@@ -102,7 +102,7 @@ class Typist:
 
     @property
     def flat(self) -> str:
-        """What was shown, without the breaks that the width makes."""
+        """Text that was shown, without the breaks that the width makes."""
         return " ".join(self.shown.split())
 
     def script(self, text: str) -> str:
