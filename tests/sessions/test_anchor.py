@@ -21,16 +21,23 @@ from kogniterm.storage.head_file import FOLD_AT, HeadFile, Note, beside
 from tests.support.conversation import command_turn, write
 
 KILLED = """
-import sys
+import os, sys
 from pathlib import Path
 from kogniterm.sessions.journal.journal import armed
 from kogniterm.sessions.session_database import open_store
 from tests.support.conversation import command_turn, write
-store, _ = open_store(Path(sys.argv[1]), user="ana", version="1.0", fault=armed(sys.argv[2]))
-journal = store.open(sys.argv[3]) if len(sys.argv) > 3 else store.create(folder="/", model="m")
-write(journal, command_turn(1 + journal.state.turn))
-write(journal, command_turn(1 + journal.state.turn))
-journal.close()
+def work(path, point):
+    store, _ = open_store(path, user="ana", version="1.0", fault=armed("kill:" + point))
+    known = store.sessions()
+    journal = store.open(known[0].id) if known else store.create(folder="/", model="m")
+    write(journal, command_turn(1 + journal.state.turn))
+    write(journal, command_turn(1 + journal.state.turn))
+    journal.close()
+for point in sys.argv[2:]:
+    if not os.fork():
+        work(Path(sys.argv[1], point, "kogniterm.db"), point)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 MANY = """
 import sys
@@ -55,9 +62,15 @@ def store_at(path: Path) -> SessionStore:
     return SessionStore(Database(path, SESSIONS), version="1.0")
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
+def killed(folder: Path, *points: str) -> list[int]:
+    """Let a process work in a folder for each point, and be killed there; return their statuses."""
+    words = [sys.executable, "-c", KILLED, str(folder), *points]
+    ran = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    return [int(line) for line in ran.stdout.split()]
+
+
+def test_what_a_kill_leaves_is_accepted_and_made_good(tmp_path: Path) -> None:
+    points = [
         "unnoted-turn_ended",
         "unnoted-turn_ended:2",
         "after-turn_ended:2",
@@ -67,30 +80,31 @@ def store_at(path: Path) -> SessionStore:
         "before-opened",
         "written-turn_ended:2",
         "after-opened",
-    ],
-)
-def test_what_a_kill_leaves_is_accepted_and_made_good(tmp_path: Path, point: str) -> None:
-    path = tmp_path / "kogniterm.db"
-    assert started(KILLED, str(path), f"kill:{point}") == -9
-    with closing(store_at(path)) as store:
-        assert verify_all(store.database).intact
-        (info,) = store.sessions()
-    assert started(KILLED, str(path), f"kill:{point}", info.id) in (-9, 0)
-    with closing(store_at(path)) as store:
-        assert verify_all(store.database).intact
-        store.open(info.id).close()
-        assert verify_all(store.database).intact
-        known = HeadFile(beside(path)).read()
-        assert known is not None
-        reached = known.sessions[info.id].reached
-        assert reached is not None
-        assert reached.what == "closed"
-        assert reached.seq == verify(store.database, info.id).records
+    ]
+    assert killed(tmp_path, *points) == [-9] * len(points)
+    for point in points:
+        with closing(store_at(tmp_path / point / "kogniterm.db")) as store:
+            assert verify_all(store.database).intact, point
+            assert len(store.sessions()) == 1, point
+    assert {*killed(tmp_path, *points)} <= {-9, 0}
+    for point in points:
+        path = tmp_path / point / "kogniterm.db"
+        with closing(store_at(path)) as store:
+            assert verify_all(store.database).intact, point
+            (info,) = store.sessions()
+            store.open(info.id).close()
+            assert verify_all(store.database).intact, point
+            known = HeadFile(beside(path)).read()
+            assert known is not None, point
+            reached = known.sessions[info.id].reached
+            assert reached is not None, point
+            assert reached.what == "closed", point
+            assert reached.seq == verify(store.database, info.id).records, point
 
 
 def test_two_turns_missing_from_the_head_file_are_not_from_a_crash(tmp_path: Path) -> None:
-    path = tmp_path / "kogniterm.db"
-    assert started(KILLED, str(path), "kill:after-turn_ended:2") == -9
+    assert killed(tmp_path, "after-turn_ended:2") == [-9]
+    path = tmp_path / "after-turn_ended:2" / "kogniterm.db"
     lines = beside(path).read_bytes().splitlines(keepends=True)
     before = [line for line in lines if b'"what":"end"' not in line]
     with closing(store_at(path)) as store:
