@@ -18,6 +18,7 @@ from kogniterm.sessions.records import SessionOpened
 from kogniterm.sessions.session_transfer import fork
 from kogniterm.sessions.store import SessionStore
 from kogniterm.text.redact import redact
+from tests.sessions.on_file import in_file  # noqa: F401 (fixture)
 from tests.support.conversation import SECRET, command_turn, eventful_session, write
 
 Json = dict[str, Any]

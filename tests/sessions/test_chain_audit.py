@@ -10,6 +10,7 @@ from kogniterm.sessions.chain_audit import trail, verify
 from kogniterm.sessions.records import Decided, Judged, NodeRan, Outcome, Requested
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import Decision, Phrase, RiskReport, Verdict
+from tests.sessions.on_file import ON_FILE
 from tests.support.conversation import agent_turn, command_turn, write
 
 
@@ -46,6 +47,7 @@ def test_an_untouched_journal_holds(store: SessionStore, session: str) -> None:
         ("UPDATE records SET previous = hash WHERE seq = 9", 9, "not linked to the previous"),
     ],
 )
+@ON_FILE
 def test_tampering_is_found_where_it_happened(
     store: SessionStore, session: str, tampering: str, broken: int, reason: str
 ) -> None:

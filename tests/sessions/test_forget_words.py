@@ -20,6 +20,7 @@ from kogniterm.sessions.session_transfer import export_lines, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import NodeUpdate
 from tests.sessions.journal.test_codec import BODIES
+from tests.sessions.on_file import ON_FILE
 from tests.support.conversation import command_turn, write
 from tests.support.statements import noted_statements
 
@@ -180,6 +181,7 @@ def test_case_and_white_space_do_not_hide_the_words(
     ["content", "text", "data", "type", "human", "tool", "message", "messages", "node", "name",
      "args", "command", "execute_command", "act", "finished", "template", "done", "path"],
 )  # fmt: skip
+@ON_FILE
 def test_a_word_of_the_format_costs_no_session_its_shape(
     store: SessionStore, session: str, word: str
 ) -> None:

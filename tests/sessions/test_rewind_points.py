@@ -16,6 +16,7 @@ from kogniterm.sessions.rewind_points import Point, point_at, points, step_back
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.types import NodeUpdate, Plan, PlanStep, Usage
+from tests.sessions.on_file import in_file  # noqa: F401 (fixture)
 from tests.support.conversation import command_turn, write
 
 

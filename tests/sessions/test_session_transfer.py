@@ -27,6 +27,7 @@ from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate, Plan, PlanStep
 from kogniterm.ui.locale import translate
 from tests.sessions.journal.test_codec import BODIES
+from tests.sessions.on_file import ON_FILE
 from tests.support.conversation import agent_turn, command_turn, write
 from tests.support.language import in_spanish
 
@@ -127,6 +128,7 @@ def test_another_session_with_the_same_id_is_not_overwritten(
         (lambda lines: [line.replace("wc -l", "wc -c") for line in lines], "checksum"),
     ],
 )
+@ON_FILE
 def test_a_file_that_was_cut_or_changed_is_refused(
     store: SessionStore, other: SessionStore, session: str, change: object, message: str
 ) -> None:

@@ -14,6 +14,7 @@ from kogniterm.sessions.journal.journal import DURABLE, armed
 from kogniterm.sessions.records import Intent, Outcome, TurnEnded
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
+from tests.sessions.on_file import ON_FILE
 from tests.support.conversation import command_turn, write
 
 
@@ -37,6 +38,7 @@ def test_a_spec_that_says_nothing_useful(spec: str) -> None:
         ("full:written-input", StorageFullError),
     ],
 )
+@ON_FILE
 def test_a_record_that_could_not_be_written_was_never_there(
     database: Database, spec: str, kind: type[StorageError]
 ) -> None:

@@ -23,6 +23,7 @@ from kogniterm.sessions.records import (
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate, Usage, UserInput
+from tests.sessions.on_file import in_file  # noqa: F401 (fixture)
 from tests.support.conversation import RECORDS_PER_TURN, agent_turn, command_turn, write
 
 
