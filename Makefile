@@ -13,7 +13,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 PART ?= rest
 SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check format faults bench gate eval docs packages clean
+.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check format faults plant-faults bench gate eval docs packages clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make check     lint, format, spelling, types and the house gates"
 	@echo "make format    put the code in the house format"
 	@echo "make faults    the long fault-injection runs"
+	@echo "make plant-faults  SEED=1: which of 60 planted faults the fast tests see"
 	@echo "make bench     KogniTerm beside its floors, as ratios, written to benchmarks/results"
 	@echo "make gate      fails when KogniTerm takes more CPU time than benchmarks/limits.toml allows"
 	@echo "make eval      the local model and the plain loop over the table of tasks"
@@ -95,6 +96,10 @@ check: install
 format: install
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+
+plant-faults: install
+	$(BIN)/python scripts/plant_faults.py --seed $(or $(SEED),1) \
+		--entered .pytest_cache/entered.json --out .pytest_cache/faults.json
 
 faults: install
 	KOGNITERM_TEST_FAULTS=all $(BIN)/python -m pytest -n $(WORKERS) tests/faults $(PYTEST_ARGS)

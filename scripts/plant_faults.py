@@ -175,20 +175,8 @@ def drawn(rng: random.Random, count: int, groups: dict[str, Sequence[str]]) -> l
 def run(tree: Path, words: Sequence[str], seconds: float, **variables: str) -> tuple[int, str]:
     """Run pytest in the copy of the tree; the status is -1 after `seconds`."""
     python = str(ROOT / ".venv" / "bin" / "python")
-    argv = [
-        "nice",
-        "-n",
-        "10",
-        python,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "0",
-        *words,
-    ]
+    options = ["-q", "-p", "no:cacheprovider", "-n", "0", "--part", "fast"]
+    argv = ["nice", "-n", "10", python, "-m", "pytest", *options, *words]
     environ = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}", **variables}
     process = subprocess.Popen(
         argv, cwd=tree, env=environ, text=True, stdin=subprocess.DEVNULL,
@@ -264,7 +252,7 @@ def main() -> None:
         shutil.copytree(ROOT, tree, ignore=ignored, symlinks=True)
         record = (options.entered or Path(name) / "entered.json").resolve()
         if not record.exists():
-            words = ["-p", "entered_functions", *(options.tests or ["--part", "fast"])]
+            words = ["-p", "entered_functions", *options.tests]
             run(tree, words, 7200, ENTERED_FILE=str(record))
         entered = json.loads(record.read_text())
         for number, fault in enumerate(faults, 1):
