@@ -64,14 +64,15 @@ announce:
 weights: $(VENV)/.installed
 	@$(BIN)/kogniterm models pull
 
+# `make check` runs the tests of the house.
 test: install
-	$(PYTEST) --dist worksteal --part fast $(PYTEST_ARGS)
+	$(PYTEST) --dist worksteal --part fast --ignore=tests/house $(PYTEST_ARGS)
 
 test-all: offer-programs test-needs
 	$(PYTEST) --dist loadgroup --figures=.pytest_cache/figures.json $(PYTEST_ARGS)
 
 test-rest: test-needs
-	$(PYTEST) --dist loadgroup --part $(PART) --figures=.pytest_cache/figures.json $(PYTEST_ARGS)
+	$(PYTEST) --dist loadgroup --ignore=tests/house --part $(PART) --figures=.pytest_cache/figures.json $(PYTEST_ARGS)
 
 # A folder that has the weights already may be named instead.
 test-needs: install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
