@@ -92,7 +92,7 @@ check: install
 	$(BIN)/codespell kogniterm tests docs packaging *.md
 	$(BIN)/mypy
 	.ci/commit-msg --all
-	$(BIN)/python -m pytest -q tests/house
+	$(BIN)/python -m pytest -q tests/house tests/ui/test_locale.py
 
 format: install
 	$(BIN)/ruff check --fix $(SOURCES)
