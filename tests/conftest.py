@@ -227,15 +227,16 @@ def forge(_forge: Forge) -> Iterator[Forge]:
 
 
 @pytest.fixture(scope="session")
-def warm_starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def warm_starts() -> Iterator[dict[str, str]]:
     """Yield the variables with which programs share one warm server.
 
     So no session may see anything of the one before. Without them programs start plain.
     """
-    home = tmp_path_factory.mktemp("warm")
-    runtime = runtime_folder(home)
-    with quick_server(runtime):
-        yield {"XDG_RUNTIME_DIR": str(runtime)}
+    # The address of a socket is short, and pytest's folders need not be.
+    with tempfile.TemporaryDirectory(prefix="kt-", dir="/var/tmp") as place:
+        runtime = runtime_folder(Path(place))
+        with quick_server(runtime):
+            yield {"XDG_RUNTIME_DIR": str(runtime)}
 
 
 @pytest.fixture

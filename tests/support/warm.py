@@ -80,17 +80,17 @@ def quick_server(runtime: Path) -> Iterator[None]:
         start_new_session=True,
     )
     try:
-        until_found(runtime / "kogniterm")
+        until_found(runtime / "kogniterm", server)
         yield
     finally:
         server.terminate()
         server.wait()
 
 
-def until_found(folder: Path) -> Path:
-    """Wait for a socket in the folder and return it."""
+def until_found(folder: Path, server: subprocess.Popen[bytes] | None = None) -> Path:
+    """Wait for a socket in the folder and return it; fail at once where the server has ended."""
     end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
+    while time.monotonic() < end and (server is None or server.poll() is None):
         for found in folder.glob("warm-*.sock"):
             return found
         time.sleep(0.02)
