@@ -214,7 +214,7 @@ def seen_by(tree: Path, fault: Fault, entered: dict[str, list[list[object]]], mo
         path.write_text(good, "utf-8")
     if status == -1:
         return "time limit"
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     if failed is None and status not in (0, 2, 3):
         raise SystemExit(f"pytest ended with {status}:\n{output[-2000:]}")
     if failed is None or "::" not in failed[1]:

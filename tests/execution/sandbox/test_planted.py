@@ -198,3 +198,11 @@ def test_a_command_that_still_runs_moves_no_mount(work: Path) -> None:
         for _ in range(15):
             assert executor.run("touch ../outside/x .vscode/x sub/.git/x; true").exit_code == 0
     assert list(outside.iterdir()) == []
+
+
+def test_a_search_leaves_no_descriptor_open(box: Sandbox, work: Path) -> None:
+    (work / "below").mkdir()
+    box.search()  # what is imported with the first one may stay open
+    before = os.listdir("/proc/self/fd")
+    box.search()
+    assert os.listdir("/proc/self/fd") == before
