@@ -23,6 +23,7 @@ for command in sys.argv[2:]:
     print(executor.run(command).text, flush=True)
 print(executor.temporary_folder.removesuffix("/tmp"), flush=True)
 sys.stdin.read()
+executor.close()
 """
 SUPERVISOR = "awk '{print $4}' /proc/$PPID/stat"
 
@@ -57,13 +58,25 @@ def finish(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_host_that_ran_nothing_leaves_no_folder(tmp_path: Path, number: int) -> None:
-    process = host(tmp_path, place=tmp_path)
+def test_a_killed_host_that_ran_a_command_leaves_no_folder(tmp_path: Path, number: int) -> None:
+    process = host(tmp_path, "true", place=tmp_path)
+    assert said(process) == ""
     private = Path(said(process))
     assert private.parent == tmp_path
     process.send_signal(number)
     finish(process)
     until(lambda: not private.exists())
+
+
+def test_the_folder_of_a_killed_host_that_ran_nothing_goes_with_the_next(tmp_path: Path) -> None:
+    killed = host(tmp_path, place=tmp_path)
+    private = Path(said(killed))
+    killed.kill()
+    finish(killed)
+    later = host(tmp_path, place=tmp_path)
+    said(later)
+    assert not private.exists()
+    finish(later)
 
 
 def test_an_abandoned_folder_is_removed_by_the_next_executor(
@@ -168,7 +181,8 @@ from kogniterm.execution import open_executor
 free = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1 + free,) * 2)
 try:
-    open_executor(sys.argv[1]).run("true")
+    with open_executor(sys.argv[1]) as executor:
+        executor.run("true")
 except Exception as error:
     print(error)
 """
