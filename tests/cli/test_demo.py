@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,10 @@ def stand_in(shell: Shell, script: str, pull: str) -> Path:
         f'test "$1" = tour && exec \'{KOGNITERM}\' "$@"\nfor task; do :; done\n'
         f"exec '{KOGNITERM}' run --auto-approve --no-sandbox --model '{model}' \"$task\"\n"
     )
-    program.chmod(0o755)
+    python = shell.home / "python"  # beside it, as in an environment
+    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n")
+    for file in (program, python):
+        file.chmod(0o755)
     return program
 
 
