@@ -30,7 +30,7 @@ from tests.support.picture import Picture
 
 PATIENCE_SECONDS = float(os.environ.get("KOGNITERM_TEST_PATIENCE", "240"))
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
-LOOKING_SECONDS = {False: 1.0, True: 0.3}
+LOOKING_SECONDS = {False: 1.0, True: 0.6}
 """Seconds that a user looks at a question before pressing a key; in a warm program fewer do."""
 FRAME_SECONDS = 1.0
 """Seconds a terminal waits for the end of a frame that was begun."""
