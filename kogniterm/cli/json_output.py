@@ -134,7 +134,7 @@ class Summary:
             case events.Notice():
                 self._notices.append(self._redact(str(event.text)))
             case events.JobsLeft():
-                self._left = [_left(one, self._redact) for one in event.programs]
+                self._left = plain([_left(one) for one in event.programs], self._redact)
 
     def final(self, answer: Answer) -> dict[str, Any]:
         """Return the final object of a task that ended with `answer`."""
@@ -203,11 +203,8 @@ class Summary:
         }
 
 
-def _left(one: LeftRunning, redact: Redact) -> dict[str, Any]:
-    told = {**plain(one), "stays": one.stays, "end_with": one.end_with}
-    return {
-        name: redact(value) if isinstance(value, str) else value for name, value in told.items()
-    }
+def _left(one: LeftRunning) -> dict[str, Any]:
+    return {**plain(one), "stays": one.stays, "end_with": one.end_with}
 
 
 class JsonSink:
@@ -252,9 +249,7 @@ class StreamJsonSink(JsonSink):
         if isinstance(event, events.CommandEnded):
             self._flush(event.request_id)
         if isinstance(event, events.JobsLeft):
-            self._print(
-                kind_of(event), {"programs": [_left(one, self._redact) for one in event.programs]}
-            )
+            self._print(kind_of(event), {"programs": [_left(one) for one in event.programs]})
             return
         self._print(kind_of(event), event)
 

@@ -59,17 +59,16 @@ TEXT = f"use {SECRET} here"
 
 
 def stream_json(given: Sequence[Any]) -> str:
-    out = io.StringIO()
-    sink = StreamJsonSink(out, redact)
-    for event in given:
-        sink(event)
-    sink.finish(filled(Answer, TEXT))
-    return out.getvalue()
+    return printed(StreamJsonSink, given)
 
 
 def final_json(given: Sequence[Any]) -> str:
+    return printed(JsonSink, given)
+
+
+def printed(kind: type[JsonSink], given: Sequence[Any]) -> str:
     out = io.StringIO()
-    sink = JsonSink(out, redact)
+    sink = kind(out, redact)
     for event in given:
         sink(event)
     sink.finish(filled(Answer, TEXT))

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.forge import STARTED
 from tests.support.marking import TABLE
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -26,8 +27,6 @@ _SERVERS = ("kogniterm", "initdb", "pg_ctl", "postgres", "sshd", "tmux", "uvx", 
 SLOWEST = 10
 """Tests in the report."""
 STARTS = Path(__file__).parents[1] / "house" / "starts.toml"
-STARTED = "tests.started"
-"""Audit event of a start that the test process asks another process for, with its command line."""
 
 
 def starts_program(words: Sequence[str]) -> bool:

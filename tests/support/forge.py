@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+STARTED = "tests.started"
+"""Audit event of a start that the test process asks another process for, with its command line."""
 PRELOADED = (
     "kogniterm.__main__",
     "kogniterm.cli.main",
@@ -158,7 +160,7 @@ class Forge:
         assert self._running is None, "the program before this one was not waited for"
         order = {"words": [os.fsdecode(word) for word in words], "environ": dict(environ)}
         paths = {name: str(path) for name, path in files.items()}
-        sys.audit("tests.started", " ".join(order["words"]))
+        sys.audit(STARTED, " ".join(order["words"]))
         self._tell(order | paths | {"folder": str(folder), "file_size": file_size})
         self._running = Started(int(self.answer()["pid"]), files["out"], files["err"], self)
         return self._running

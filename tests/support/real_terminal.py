@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from tests.support.forge import STARTED
 from tests.support.ordinary import become_ordinary, hand_over
 from tests.support.picture import Picture
 
@@ -106,7 +107,7 @@ class RealTerminal:
     def start(self, command: str) -> None:
         """Type a command line into the shell and press Enter."""
         for _ in range(command.count("kogniterm ")):
-            sys.audit("tests.started", command)
+            sys.audit(STARTED, command)
         self.send(command + "\r")
 
     def run(self, command: str) -> tuple[int, str]:
