@@ -1,7 +1,8 @@
 """A pytest plugin that writes which tests enter which functions of the product, and their cost.
 
-Used by `plant_faults.py`: `ENTERED_FILE` names the file. Functions that are entered while modules
-are imported or fixtures of a session are made belong to the test that came first.
+Used by `plant_faults.py`: `ENTERED_FILE` names the file; each worker of a run writes its own, with
+the worker's name behind. Functions that are entered while modules are imported or fixtures of a
+session are made belong to the test that came first.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 
 _HERE = f"{Path.cwd()}/kogniterm/"
-_FILE = Path(os.environ["ENTERED_FILE"])
+_FILE = Path(os.environ["ENTERED_FILE"] + os.environ.get("PYTEST_XDIST_WORKER", ""))
 """Read now: the fixtures of the tests clear the environment."""
 _seen: set[Any] = set()
 _entered: dict[str, list[tuple[str, float]]] = {}
@@ -28,8 +29,8 @@ _not_passed: set[str] = set()
 
 
 def _note(frame: FrameType, event: str, argument: object) -> None:
-    if event == "call":
-        _seen.add(frame.f_code)
+    """Note a call; returning nothing leaves the lines of the function untraced, which is cheap."""
+    _seen.add(frame.f_code)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -43,11 +44,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Record the functions that a test enters, in every thread."""
     _seen.clear()
     began = time.process_time()
-    threading.setprofile(_note)
-    sys.setprofile(_note)
+    threading.settrace(_note)
+    sys.settrace(_note)
     yield
-    sys.setprofile(None)
-    threading.setprofile(None)  # type: ignore[arg-type]  # None is how it is switched off
+    sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type]  # None is how it is switched off
     seconds = time.process_time() - began
     if item.nodeid in _not_passed:
         return

@@ -150,6 +150,11 @@ class AuthorizationServer(_Listening):
     scopes: dict[str, list[str]] = field(default_factory=dict)
     handler = _Authorizes
 
+    def forget(self) -> None:
+        """Take back everything that was issued, counted or set."""
+        for name, value in vars(AuthorizationServer()).items():
+            setattr(self, name, value)
+
     def metadata(self) -> dict[str, object]:
         return {
             "issuer": self.issuer or f"{self.url}/",

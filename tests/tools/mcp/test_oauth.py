@@ -85,16 +85,22 @@ def end_of(address: str) -> str:
     raise AssertionError("no redirect")
 
 
-@pytest.fixture
-def issuer() -> Iterator[AuthorizationServer]:
-    with AuthorizationServer() as server:
-        yield server
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[AuthorizationServer, str]]:
+    with AuthorizationServer() as server, start_peer(server.url) as url:
+        yield server, url
 
 
 @pytest.fixture
-def peer(issuer: AuthorizationServer) -> Iterator[str]:
-    with start_peer(issuer.url) as url:
-        yield url
+def issuer(servers: tuple[AuthorizationServer, str]) -> AuthorizationServer:
+    """Return an authorization server that has issued nothing."""
+    servers[0].forget()
+    return servers[0]
+
+
+@pytest.fixture
+def peer(issuer: AuthorizationServer, servers: tuple[AuthorizationServer, str]) -> str:
+    return servers[1]
 
 
 @pytest.fixture
