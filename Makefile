@@ -9,11 +9,11 @@ PIP_SHOWN = $(BIN)/python -m pip --disable-pip-version-check $$(test -t 1 || ech
 WORKERS ?= logical
 PYTEST_ARGS ?=
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
-# The part of the suite that `make test-rest` runs; see tests/support/marking.py.
+# The parts of the suite that `make test-rest` runs; see tests/support/marking.py.
 PART ?= rest
 SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check format faults plant-faults bench gate eval docs packages clean
+.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check house types format faults plant-faults bench gate eval docs packages clean
 .DELETE_ON_ERROR:
 
 help:
@@ -72,7 +72,7 @@ test-all: offer-programs test-needs
 	$(PYTEST) --dist loadgroup --figures=.pytest_cache/figures.json $(PYTEST_ARGS)
 
 test-rest: test-needs
-	$(PYTEST) --dist loadgroup --ignore=tests/house --part $(PART) --figures=.pytest_cache/figures.json $(PYTEST_ARGS)
+	$(PYTEST) --dist loadgroup --ignore=tests/house $(addprefix --part ,$(PART)) --figures=.pytest_cache/figures.json $(PYTEST_ARGS)
 
 # A folder that has the weights already may be named instead.
 test-needs: install $(if $(KOGNITERM_TEST_WEIGHTS),,weights)
@@ -86,13 +86,19 @@ test-programs:
 test-machines:
 	@bash scripts/test-machines $(SUITES)
 
+# The types take one core as long as everything else takes another.
 check: install
+	@$(MAKE) --no-print-directory -j2 house types
+
+house:
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/codespell kogniterm tests docs packaging *.md
-	$(BIN)/mypy
 	.ci/commit-msg --all
 	$(BIN)/python -m pytest -q tests/house tests/ui/test_locale.py
+
+types:
+	$(BIN)/mypy
 
 format: install
 	$(BIN)/ruff check --fix $(SOURCES)

@@ -1,14 +1,13 @@
 """A pytest plugin that writes which tests enter which functions of the product, and their cost.
 
-Used by `plant_faults.py`: `ENTERED_FILE` names the file; each worker of a run writes its own, with
-the worker's name behind. Functions that are entered while modules are imported or fixtures of a
-session are made belong to the test that came first.
+Used by `plant_faults.py`: `--entered=FILE` names the file; each worker of a run writes its own,
+with the worker's name behind. Functions that are entered while modules are imported or fixtures of
+a session are made belong to the test that came first.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -20,12 +19,15 @@ from typing import Any
 import pytest
 
 _HERE = f"{Path.cwd()}/kogniterm/"
-_FILE = Path(os.environ["ENTERED_FILE"] + os.environ.get("PYTEST_XDIST_WORKER", ""))
-"""Read now: the fixtures of the tests clear the environment."""
 _seen: set[Any] = set()
 _entered: dict[str, list[tuple[str, float]]] = {}
 _counted: list[str] = []
 _not_passed: set[str] = set()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that names the file."""
+    parser.addoption("--entered", required=True)
 
 
 def _note(frame: FrameType, event: str, argument: object) -> None:
@@ -59,9 +61,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             _entered.setdefault(f"{file}:{name}", []).append((item.nodeid, round(seconds, 3)))
     _counted.append(item.nodeid)
     if len(_counted) % 50 == 0:
-        pytest_sessionfinish()
+        pytest_sessionfinish(item.session)
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write what was recorded; also now and then before, so that a part of a run is of use."""
-    _FILE.write_text(json.dumps(_entered), "utf-8")
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "")
+    Path(session.config.getoption("entered") + worker).write_text(json.dumps(_entered), "utf-8")

@@ -172,12 +172,12 @@ def drawn(rng: random.Random, count: int, groups: dict[str, Sequence[str]]) -> l
     return found
 
 
-def run(tree: Path, words: Sequence[str], seconds: float, **variables: str) -> tuple[int, str]:
+def run(tree: Path, words: Sequence[str], seconds: float) -> tuple[int, str]:
     """Run pytest in the copy of the tree; the status is -1 after `seconds`."""
     python = str(ROOT / ".venv" / "bin" / "python")
     options = ["-q", "-p", "no:cacheprovider", "--part", "fast"]
     argv = ["nice", "-n", "10", python, "-m", "pytest", *options, *words]
-    environ = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}", **variables}
+    environ = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'scripts'}"}
     process = subprocess.Popen(
         argv, cwd=tree, env=environ, text=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
@@ -193,8 +193,11 @@ def run(tree: Path, words: Sequence[str], seconds: float, **variables: str) -> t
 
 def entered_by_tests(tree: Path, record: Path, tests: Sequence[str]) -> None:
     """Run the fast tests and write to `record` which of them enter each function."""
-    words = ["-n", "logical", "--ignore=tests/house", "-p", "entered_functions", *tests]
-    run(tree, words, 7200, ENTERED_FILE=str(record))
+    options = ["-n", "logical", "--ignore=tests/house"]
+    words = [*options, "-p", "entered_functions", f"--entered={record}", *tests]
+    status, output = run(tree, words, 7200)
+    if status not in (0, 1):
+        raise SystemExit(f"pytest ended with {status}:\n{output[-2000:]}")
     entered: dict[str, list[list[object]]] = {}
     for file in record.parent.glob(f"{record.name}gw*"):
         for function, names in json.loads(file.read_text("utf-8")).items():

@@ -82,7 +82,7 @@ def _environment(found: Mapping[str, str], place: Path) -> dict[str, str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of a part of the suite, and the file for its figures."""
     parts = "; ".join(f"{name}: {meaning}" for name, meaning in marking.PARTS.items())
-    parser.addoption("--part", choices=[*marking.PARTS], help=parts)
+    parser.addoption("--part", action="append", choices=[*marking.PARTS], help=parts)
     parser.addoption("--figures", type=Path, help="file for each test's CPU seconds and starts")
 
 
@@ -140,10 +140,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of other parts out."""
-    if part := config.getoption("part"):
+    if wanted := config.getoption("part"):
         parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
         for item in items:
-            parts[marking.belongs(item, part)].append(item)
+            parts[marking.belongs(item, wanted)].append(item)
         items[:] = parts[True]
         config.hook.pytest_deselected(items=parts[False])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -30,7 +30,8 @@ PARTS = {
     "fast": "what `make test` runs: tests that need nothing, and the journeys",
     "rest": "all other tests",
     "needs": "tests that a missing program changes",
-    "users": "tests that differ for root",
+    "users": "the fast tests that differ for root",
+    "root": "those of the rest that differ for root",
 }
 _LEFT_OUT = frozenset(MARKS) - {"users", "journey"}
 _NEEDING = re.compile(r"\b(needs|require|require_sandbox)\(")
@@ -72,15 +73,15 @@ def mark(item: pytest.Item) -> None:
         item.add_marker(name)
 
 
-def belongs(item: pytest.Item, part: str) -> bool:
-    """Return whether a test belongs to a part of `PARTS`."""
+def belongs(item: pytest.Item, parts: Sequence[str]) -> bool:
+    """Return whether a test belongs to one of some parts of `PARTS`."""
     marks = {one.name for one in item.iter_markers()}
-    if part == "needs":
-        return "needs" in marks or _file_needs(item.path)
-    if part == "users":
-        return "users" in marks
-    fast = "journey" in marks or marks.isdisjoint(_LEFT_OUT)
-    return fast == (part == "fast")
+    mine = ["fast" if "journey" in marks or marks.isdisjoint(_LEFT_OUT) else "rest"]
+    if "users" in marks:
+        mine.append({"fast": "users", "rest": "root"}[mine[0]])
+    if "needs" in marks or _file_needs(item.path):
+        mine.append("needs")
+    return not {*mine}.isdisjoint(parts)
 
 
 @cache
