@@ -99,7 +99,13 @@ def test_the_end_of_a_run_says_what_is_missing(tmp_path: Path) -> None:
         "@needs('no-such-program')\ndef test_one(): raise AssertionError\n"
     )
     options = ["-q", "-n", "1", "-p", "tests.conftest", "-p", "no:cacheprovider"]
-    options += ["--confcutdir", str(tmp_path), "-c", str(root / "pyproject.toml")]
+    options += [
+        f"--basetemp={tmp_path / 'inner'}",
+        "--confcutdir",
+        str(tmp_path),
+        "-c",
+        str(root / "pyproject.toml"),
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path)],
         cwd=root,

@@ -92,11 +92,6 @@ def test_it_plays_by_itself_until_a_key_ends_it(
     terminal.send("\x1b")
     assert terminal.status() == 130
     assert found_below(temporary) == found_below(terminal.home) == set()
-    terminal.start("kogniterm tour --auto")
-    terminal.until("Restored: logs/2025")
-    terminal.until("The folder was removed.")
-    assert terminal.status() == 0
-    assert found_below(temporary) == found_below(terminal.home) == set()
 
 
 def test_without_a_terminal_the_session_is_printed(
