@@ -214,16 +214,18 @@ def _width(character: str) -> int:
 
 
 _TOKEN = re.compile(
-    r"(?P<block>(?:[^\x00-\x1f\x7f-\x9f]*\r?\n){64,}+)"
+    r"(?P<block>(?:[^\x00-\x1f\x7f-\x9f]*\r?\n){64,})"
     r"|(?P<text>[^\x00-\x1f\x7f-\x9f]+)"
     r"|\x1b\[(?P<args>[0-?]*)(?P<middle>[ -/]*)(?P<final>[@-~])"
-    r"|(?P<string>\x1b[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*+(?:\x07|\x1b\\|\Z))"
+    r"|(?P<string>\x1b[\]PX^_][^\x07\x1b]*(?:\x1b(?!\\)[^\x07\x1b]*)*(?:\x07|\x1b\\|\Z))"
     r"|\x1b(?P<charset>[ -/]+[0-~])"
     r"|\x1b(?P<escape>[0-~])"
     r"|(?P<control>[\x00-\x1f\x7f-\x9f])",
     re.DOTALL,
 )
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*|[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*+)\Z")
+_UNFINISHED = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*|[\]PX^_][^\x07\x1b]*(?:\x1b(?!\\)[^\x07\x1b]*)*)\Z"
+)
 _LONGEST_UNFINISHED = 65536
 _LINE_DRAWING = str.maketrans("jklmnqtuvwx", "┘┐┌└┼─├┤┴┬│")
 

@@ -410,6 +410,24 @@ def broad_except(tree: Tree) -> list[str]:
     return found
 
 
+def possessive_groups(tree: Tree) -> list[str]:
+    """Return possessive quantifiers of groups: Python before 3.11.5 matches them wrongly.
+
+    CPython issue 106052; Debian 12 has Python 3.11.2.
+    """
+    behind_group = re.compile(r"(?<![\\(])\)(?:[*+?]|\{\d*,?\d*\})\+")
+    return [
+        f"{module.at(node.lineno)}: possessive quantifier of a group"
+        for module in tree
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str | bytes)
+        and behind_group.search(
+            node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+        )
+    ]
+
+
 def reasons_for_exceptions(tree: Tree) -> list[str]:
     """Return silenced checks without a reason on their line."""
     silencer = re.compile(
@@ -501,6 +519,7 @@ ALL = (
     instruction_texts,
     stream_owners,
     broad_except,
+    possessive_groups,
     reasons_for_exceptions,
     sizes,
     docstrings,

@@ -54,6 +54,7 @@ PLANTED: tuple[tuple[Callable[[Tree], list[str]], str, str], ...] = (
         "def f(x):\n    return f'{x}. Reply with {x} words alone.'\n",
     ),
     (gates.instruction_texts, "tools/x.py", "tool('a', '(Plan mode. Read and search only.)')\n"),
+    (gates.possessive_groups, "text/x.py", 'PATTERN = r"(?:a|b)*+c"\n'),
     (gates.broad_except, "runtime/x.py", "try:\n    f()\nexcept Exception:\n    pass\n"),
     (gates.broad_except, "runtime/x.py", "try:\n    f()\nexcept:\n    pass\n"),
     (

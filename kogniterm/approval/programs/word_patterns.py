@@ -111,7 +111,7 @@ _CASES: Mapping[str, tuple[Case, ...]] = {
         # Signal 0 only asks whether the process is there.
         _reads("(?:-l|-L|--list|-t|--table|-0)(?: .*)?"),
         _ask(_ALL, "{program} ends processes.", "process={words}"),
-        _danger(r"(?>-[sn](?: \S+ ?|\Z)|-(?:s|n|\d+|SIG\w+|[A-Z]+[0-9]?)(?: |\Z))?+"
+        _danger(r"(?>(?:-[sn](?: \S+ ?|\Z)|-(?:s|n|\d+|SIG\w+|[A-Z]+[0-9]?)(?: |\Z))?)"
                 r"(?:.* )?(?:-1|1|0)(?: .*)?",
                 ENDS_ALL_PROCESSES),
     ),

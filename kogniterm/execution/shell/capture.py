@@ -36,14 +36,14 @@ _FIELDS = (
 )
 """Fields that the capture file writes, in its order, each ended by a NUL."""
 
-_VALUE = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|\$?'[^'\\]*+(?:\\.[^'\\]*+)*+'|\\.|[^"'\\\n]++)*+"""
+_VALUE = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*"|\$?'[^'\\]*+(?:\\.[^'\\]*+)*'|\\.|[^"'\\\n]++)*"""
 _VARIABLE = re.compile(
     rb"declare (-\S+) ([A-Za-z_][A-Za-z0-9_]*)(?:=(" + _VALUE + rb"))?\n", re.DOTALL
 )
 _FUNCTION = re.compile(rb"declare (-f\w*) ([^\n]+)\n?")
-_ALIAS = re.compile(rb"alias (?:-- )?([^=\n]+)=(?:'[^']*+'|\\')*+\n")
+_ALIAS = re.compile(rb"alias (?:-- )?([^=\n]+)=(?:'[^']*+'|\\')*\n")
 _DISABLED = re.compile(rb"enable -n ([^\s]{1,40})\n")
-_TRAP = re.compile(rb"trap -- ('(?:[^']|'\\'')*+') (\S+)\n")
+_TRAP = re.compile(rb"trap -- ('(?:[^']|'\\'')*') (\S+)\n")
 
 _KEPT_BY_BASH = frozenset(
     b"""BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND

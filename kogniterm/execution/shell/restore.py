@@ -98,7 +98,7 @@ _ALIASES = b"expand_aliases"
 _NOTE_FRESH = b"""__kt_fresh=$BASHOPTS
 \\builtin mapfile -d '' -t __kt_fresh_limits </proc/self/limits
 """
-_PLAIN = re.compile(rb'declare -x ([A-Za-z_]\w*)="([^"\\\n]*+(?:\\.[^"\\\n]*+)*+)"\n')
+_PLAIN = re.compile(rb'declare -x ([A-Za-z_]\w*)="([^"\\\n]*+(?:\\.[^"\\\n]*+)*)"\n')
 _NOT_INHERITED = re.compile(
     rb"BASH|LC_|LD_|LANG|MALLOC_|GLIBC_|GCONV_|LOCPATH|NLSPATH|SHELLOPTS|POSIX|TMOUT|PS\d|"
     rb"(?:IFS|PATH|PWD|OLDPWD|SHLVL|OPT\w+|RANDOM|SRANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|"

@@ -86,21 +86,27 @@ def end_of(address: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[AuthorizationServer, str]]:
-    with AuthorizationServer() as server, start_peer(server.url) as url:
-        yield server, url
+def authorization() -> Iterator[AuthorizationServer]:
+    with AuthorizationServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def address(authorization: AuthorizationServer) -> Iterator[str]:
+    with start_peer(authorization.url) as url:
+        yield url
 
 
 @pytest.fixture
-def issuer(servers: tuple[AuthorizationServer, str]) -> AuthorizationServer:
+def issuer(authorization: AuthorizationServer) -> AuthorizationServer:
     """Return an authorization server that has issued nothing."""
-    servers[0].forget()
-    return servers[0]
+    authorization.forget()
+    return authorization
 
 
 @pytest.fixture
-def peer(issuer: AuthorizationServer, servers: tuple[AuthorizationServer, str]) -> str:
-    return servers[1]
+def peer(issuer: AuthorizationServer, address: str) -> str:
+    return address
 
 
 @pytest.fixture
