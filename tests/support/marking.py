@@ -63,7 +63,8 @@ def _of_file(file: str) -> tuple[str, ...]:
 def mark(item: pytest.Item) -> None:
     """Add the marks of the table to a test that was collected."""
     test = item.nodeid.partition("[")[0]
-    used = [("tests", test), *(("fixtures", name) for name in getattr(item, "fixturenames", ()))]
+    fixtures = {*getattr(item, "fixturenames", ())} - {*_parametrized(item)}
+    used = [("tests", test), *(("fixtures", name) for name in fixtures)]
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
         used += [("parameters", one) for one in item.callspec.params.values() if type(one) is str]
     names = {*_of_file(test.partition("::")[0])}
@@ -71,6 +72,14 @@ def mark(item: pytest.Item) -> None:
         names.update(_marks().get(row, ()))
     for name in sorted(names):
         item.add_marker(name)
+
+
+def _parametrized(item: pytest.Item) -> Iterator[str]:
+    """Yield the arguments of a test that `parametrize` gives; pytest lists them as fixtures."""
+    for one in item.iter_markers("parametrize"):
+        if not one.kwargs.get("indirect"):
+            names = one.args[0]
+            yield from re.split(r", *", names) if isinstance(names, str) else names
 
 
 def belongs(item: pytest.Item, parts: Sequence[str]) -> bool:
