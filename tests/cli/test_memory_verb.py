@@ -326,3 +326,11 @@ def test_a_script_finds_facts_where_it_has_a_reply_for_that(shell: Shell) -> Non
         result = shell.run("run", "--model", f"scripted:{script}", said)
         assert result.returncode == 0, result.stderr
         assert ("prefers tabs" in shell.run("memory", "list").stdout) == (name == "asked")
+
+
+def test_with_memory_off_nothing_is_added_or_set(user: User) -> None:
+    for words in (["add", "Deploys happen on Fridays"], ["prefer", "language", "es"]):
+        user.run(*words, code=2, KOGNITERM_MEMORY="off")
+        assert "Memory is off. To add to it, use --memory full." in user.errors
+    assert user.json("list") == []
+    assert "es" not in user.run("prefer").split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -58,3 +59,15 @@ def test_without_any_model_the_error_says_it_too(
     (tmp_path / ".env").write_text("GOOGLE_API_KEY=x\n")
     with pytest.raises(ModelError, match=r"No model is configured\. .*\.env sets GOOGLE_API"):
         open_session(settings.load(environ=environ), folder=str(tmp_path), environ=environ)
+
+
+def test_a_key_is_enough_for_a_new_session(tmp_path: Path) -> None:
+    """The weights of the embedded model need not be there."""
+    environ = {
+        "HOME": str(tmp_path / "home"),
+        "PATH": os.environ["PATH"],
+        "GOOGLE_API_KEY": "k" * 39,
+    }
+    session = open_session(settings.load(environ=environ), folder=str(tmp_path), environ=environ)
+    with contextlib.closing(session):
+        assert session.model.name.startswith("google_genai:")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -348,3 +349,13 @@ async def test_github(base: str, server: ThreadingHTTPServer) -> None:
     with pytest.raises(ToolError, match="owner/name"):
         tool.check({"action": "tree", "repo": "../../x"})
     assert server.seen[0][1]["Authorization"] == "Bearer token"  # type: ignore[attr-defined]
+
+
+async def test_a_server_that_is_not_there_is_named_with_the_reason() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
+        with pytest.raises(ToolError) as raised:
+            await OPEN.get(url)
+    assert f"{url} cannot be fetched: " in str(raised.value)
+    assert "Error" not in str(raised.value)  # the reason, not the name of a class

@@ -204,3 +204,15 @@ def test_the_page_reader_loads_nothing_of_kogniterm() -> None:
     ]
     is_own: Callable[[str], bool] = lambda name: name.startswith("kogniterm")  # noqa: E731 - a filter
     assert not list(filter(is_own, names))
+
+
+def test_the_part_with_the_prose_is_the_content() -> None:
+    from kogniterm.tools.page_reader import read  # it loads a parser of HTML
+
+    prose = "".join(
+        f"<p>Paragraph {one} of the article tells something of its own.</p>" for one in "abc"
+    )
+    aside = "<div><p>Subscribe to our letter, with the best of each week.</p></div>"
+    found = read(f"<body>{aside}<div><div>{prose}</div></div></body>", "http://a.example/")
+    assert "Paragraph c of the article" in found["text"]
+    assert "Subscribe" not in found["text"]

@@ -126,3 +126,11 @@ def test_many_files_are_counted() -> None:
     shown = way_back_question(rewind(many, ()), "/w").document(PAINTER, 80, 24).lines
     assert sum("comes back" in line for line in shown) == 8
     assert any("12 more" in line for line in shown)
+
+
+def test_a_message_of_many_lines_cannot_draw_on_the_question() -> None:
+    typed = point(3, "first\nsecond \x1b[2J\u202ethird")
+    question = way_back_question(Rewind(typed.point, Preimage("r", "s", 0.0, "", ()), (), ()), "/w")
+    assert "\n" not in question.message
+    assert "\x1b" not in question.message
+    assert "\u202e" not in question.message

@@ -1,0 +1,35 @@
+"""Questions that wait for an answer from elsewhere: how each is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from kogniterm.runtime.unattended.stored_answers import Waiting
+from kogniterm.sessions.store import SessionInfo
+from kogniterm.types.parked_questions import ParkedQuestion
+from kogniterm.ui.questions.parked_question import inbox_rows, question_head
+from kogniterm.ui.screen.paint import Painter
+from kogniterm.ui.screen_preferences import choose_theme
+
+PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
+QUESTION = ParkedQuestion("d" * 64, "question", "Which branch?", "build-1", "/w\n\x1b[2J")
+
+
+@pytest.mark.parametrize(("title", "shown"), [("Release 4\n\x1b[2J", "Release 4"), ("", "s1")])
+def test_the_head_names_the_session_and_the_machine(title: str, shown: str) -> None:
+    head = question_head("s1", title, QUESTION).plain
+    assert head.startswith(f"s1  {shown}")
+    assert head.endswith("  build-1")
+    assert "\n" not in head
+    assert "\x1b" not in head
+
+
+def test_the_inbox_shows_each_question_on_lines_of_its_own() -> None:
+    info = SessionInfo("s1", "/w", "", "scripted", 0.0, 0.0, 1)
+    rows = inbox_rows([Waiting(info, QUESTION, 0.0)], "/inbox")
+    shown = "\n".join(PAINTER.paint(row, 80).rstrip() for row in rows)
+    assert "s1" in shown
+    assert "build-1" in shown
+    assert "Which branch?" in shown
+    assert "/inbox" in shown
+    assert "\x1b" not in shown
