@@ -23,7 +23,7 @@ def model(shell: Shell, *commands: str) -> str:
 
 def test_a_granted_secret_reaches_its_programs_and_no_other_command(shell: Shell) -> None:
     env = {"TOKEN": VALUE}
-    look = "env | rev | grep -c " + VALUE[::-1]
+    look = r"env | tac -rs 'x\|[^x]' | grep -c " + VALUE[::-1]
     script = model(shell, USES, look, 'echo "$TOKEN"')
     grants = ["--secret", "TOKEN", "--allow-secret", "TOKEN:wc", "--allow-secret", "TOKEN:echo"]
     options = ["-y", "--no-sandbox", "--output", "stream-json", "--model", script]

@@ -42,7 +42,7 @@ replies:
 
 
 async def test_steps_that_write_apart_are_done_side_by_side_each_with_its_evidence(
-    make_flow: MakeFlow, forge: Forge
+    make_flow: MakeFlow,
 ) -> None:
     flow = make_flow(EDITS, approval_mode="auto")
     answer = await flow.run("Write both")
@@ -66,6 +66,13 @@ async def test_steps_that_write_apart_are_done_side_by_side_each_with_its_eviden
     assert [path.rpartition("/")[0].rpartition("/")[2] for path in paths] == ["a", "b"]
     told = [e.task for e in flow.of(events.AgentStarted)]
     assert f"input.text: Write both\nsession.folder: {flow.folder}" in told[1]
+
+
+async def test_a_replay_of_steps_side_by_side_differs_in_nothing(
+    make_flow: MakeFlow, forge: Forge
+) -> None:
+    flow = make_flow(EDITS, approval_mode="auto")
+    await flow.run("Write both")
     flow.close()
     status, report = await asyncio.to_thread(replayed, forge, flow)
     assert (status, report["divergence"]) == (0, None)

@@ -40,7 +40,7 @@ async def asked(flow: Flow, *, text: str = "go", value: str | None = None) -> li
 
 
 LATER = r"""{ echo later; declare -p; env; tr '\0' '\n' < /proc/$PPID/environ; X; cat <&7; jobs
-trap -p; alias; declare -f; set; echo "$*"; cat < job; pwd; } 2>&1 | rev"""
+trap -p; alias; declare -f; set; echo "$*"; cat < job; pwd; } 2>&1 | tac -rs 'x\|[^x]'"""
 HOARDING = {
     "variable": "export X=$SECRET_1",
     "array": "declare -A X=([a]=$SECRET_1); export SECRET_1",
@@ -63,7 +63,7 @@ async def test_no_later_command_job_or_file_has_the_value(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "work" / "sub").mkdir()
-    before = "mkfifo go; (read -r x < go; env | rev) > job & echo first"
+    before = r"mkfifo go; (read -r x < go; env | tac -rs 'x\|[^x]') > job & echo first"
     using = f"{command}; cd sub; echo > ../go"
     flow = make_flow(script(before, using, LATER), [yes] * 3, end_jobs=True)
     session = flow.open()
@@ -178,7 +178,7 @@ async def test_no_key_of_the_settings_reaches_a_command_by_any_name(
 ) -> None:
     profile = tmp_path / "work" / "profile"
     profile.write_text(f"export BY_PROFILE={KEY} FINE=1\n")
-    look = "env | rev"
+    look = r"env | tac -rs 'x\|[^x]'"
     flow = make_flow(script(look, ". ./profile", look), [yes] * 3)
     flow.environ |= {
         "OPENAI_API_KEY": KEY, "MY_KEY": KEY, "HEADER": f"Bearer {KEY}", "KEPT": "kept",

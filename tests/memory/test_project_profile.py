@@ -14,7 +14,7 @@ from kogniterm.errors import UsageError
 from kogniterm.memory import Memory
 from kogniterm.memory.memory_transfer import export_lines, import_lines
 from kogniterm.memory.project import project_profile, project_scan
-from kogniterm.memory.project.project_profile import ProjectProfile
+from kogniterm.memory.project.project_profile import TITLES, ProjectProfile, row_name
 from kogniterm.memory.recall import recall
 from tests.memory.conftest import HandClock, OpenMemory
 from tests.support.ordinary import ordinary
@@ -191,6 +191,14 @@ def test_bounds_are_kept_and_told(folder: Path, write: Write) -> None:
     assert late.truncated
     assert late.files == 0
     assert scan(folder).files == 30
+
+
+def test_a_row_is_found_by_its_name_and_another_name_is_told() -> None:
+    for name in TITLES:
+        assert row_name(f" {name.upper().replace('_', '-')} ") == name
+    for given, shown in (("no such row", "no such row"), ("", "…")):
+        with pytest.raises(UsageError, match=rf"Unknown row {shown}\. Use one of: "):
+            row_name(given)
 
 
 def test_the_profile_is_stored_for_its_project_alone(

@@ -232,7 +232,7 @@ def test_no_key_is_in_what_is_said(word: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"{ wrong", "wrong"),
+        (b"{ wrong", " is wrong"),
         (b"[" * 100_000, "malformed"),
         (b"\xff\xfe", "it is not UTF-8 text"),
         (b"a\0b", "it is not a text file"),
@@ -245,7 +245,8 @@ def test_a_malformed_file_is_one_sentence_and_the_rest_is_read(
     (tmp_path / file).write_bytes(content)
     found = read(word, tmp_path)
     assert [f"~/{file} was not read: " in str(one) for one in found.problems] == [True]
-    assert reason in str(found.problems[0]) or "malformed" in str(found.problems[0])
+    said = str(found.problems[0])  # TOML tells the line from Python 3.14 on
+    assert any(one in said for one in (reason, "malformed", "line 1 is wrong"))
     assert found.skills
     assert found.instructions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import stat
 import sys
@@ -163,6 +164,15 @@ async def test_the_file_is_private_and_holds_no_other_server(peer: str, files: T
     assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
     assert TokenFile(file.path, peer + "2").read() == {}
     assert [one.suffix for one in file.path.parent.iterdir()].count(".json") == 1
+
+
+def test_a_sign_in_is_on_disk_when_it_was_written(
+    files: TokenFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.of("https://a.example/mcp").write({"tokens": {}})
+    assert synced
 
 
 async def test_nothing_is_opened_before_the_user_agrees(

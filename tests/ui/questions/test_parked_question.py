@@ -6,13 +6,18 @@ import pytest
 
 from kogniterm.runtime.unattended.stored_answers import Waiting
 from kogniterm.sessions.store import SessionInfo
+from kogniterm.types import Phrase
 from kogniterm.types.parked_questions import ParkedQuestion
 from kogniterm.ui.questions.parked_question import inbox_rows, question_head
 from kogniterm.ui.screen.paint import Painter
 from kogniterm.ui.screen_preferences import choose_theme
 
 PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
-QUESTION = ParkedQuestion("d" * 64, "question", "Which branch?", "build-1", "/w\n\x1b[2J")
+FOLDER = "/w\n\x1b[2J"
+LINES = (Phrase("Which branch?"),)
+QUESTION = ParkedQuestion(
+    "d" * 64, "question", "Which branch?", "build-1", "/w\n\x1b[2J", lines=LINES
+)
 
 
 @pytest.mark.parametrize(("title", "shown"), [("Release 4\n\x1b[2J", "Release 4"), ("", "s1")])
