@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from langchain_core.messages import HumanMessage
 
-from kogniterm.agent.messages import command_text
+from kogniterm.agent.messages import command_text, images_of, with_text
+from kogniterm.agent.subagent import Task
 from kogniterm.types import CommandResult, Waiting
 from kogniterm.types.command_results import WaitKind
 
@@ -28,3 +30,19 @@ def test_a_program_without_a_name_is_the_command() -> None:
         "x", "timeout", None, "", 1.0, "/w", waiting=Waiting("busy", 3.0, "", "")
     )
     assert "[at the end the command was still computing for 3 s]" in command_text(result)
+
+
+def test_other_words_leave_the_images_of_a_message_where_they_are() -> None:
+    image = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
+    seen = HumanMessage([{"type": "text", "text": "my key is k"}, image])
+    kept = with_text(seen, "my key is [secret]")
+    assert kept.text == "my key is [secret]"
+    assert len(images_of(kept)) == 1
+    assert with_text(HumanMessage("a"), "b").content == "b"
+
+
+@pytest.mark.parametrize(("length", "cut"), [(79, False), (80, False), (81, True)])
+def test_the_task_of_a_sub_agent_is_one_short_line(length: int, cut: bool) -> None:
+    short = Task("a\n " + "b" * (length - 2), "read", 1000).short
+    assert len(short) == min(length, 80)
+    assert short.endswith("…") == cut

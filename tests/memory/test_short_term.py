@@ -8,6 +8,7 @@ import pytest
 
 from kogniterm.memory import Memory, open_memory
 from kogniterm.memory.contexts import SessionContext
+from kogniterm.memory.fact_records import Mode
 from kogniterm.memory.recall import FEW, recall
 from kogniterm.memory.short_term import MOST_NAMES, Mention, named_in, refers_back
 from tests.memory.conftest import HandClock, OpenMemory
@@ -122,3 +123,19 @@ def test_rows_of_a_server_are_gone_after_the_hour(memory: Memory, clock: HandClo
     assert memory.sessions.expire(clock.now()) == 1
     assert memory.sql.execute("SELECT name FROM short_term") == []
     assert memory.sessions.expire(clock.now()) == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "said", "refused"),
+    [
+        ("full", "Remember that my password is hunter2-Q7x", True),
+        ("full", "Remember that the port is 8123", False),
+        ("full", "Why does the password hunter2-Q7x not work?", False),
+        ("session", "Remember that my password is hunter2-Q7x", False),
+    ],
+)
+def test_a_request_to_remember_a_secret_is_refused_where_memory_would_keep_it(
+    memory: Memory, mode: Mode, said: str, refused: bool
+) -> None:
+    context = SessionContext(memory, "s1", mode=mode)
+    assert (context.why_not_kept(said) is not None) == refused

@@ -142,12 +142,16 @@ def _question(prompt: Prompt) -> StyleAndTextTuples:
 
 
 def _queued(prompt: Prompt) -> StyleAndTextTuples:
-    waiting = list(prompt.controls.queued())[-QUEUE_ROWS:]
+    return queue_lines(prompt.controls.queued(), _columns())
+
+
+def queue_lines(queued: Sequence[str], columns: int) -> StyleAndTextTuples:
+    """Return the last inputs that wait for the turn to end, each in a line of `columns` at most."""
+    lines = [" ".join(text.split())[: max(columns - 12, 8)] for text in [*queued][-QUEUE_ROWS:]]
     fragments: StyleAndTextTuples = []
-    for index, text in enumerate(waiting):
-        line = " ".join(text.split())[: max(_columns() - 12, 8)]
-        end = "\n" if index < len(waiting) - 1 else ""
-        fragments += [("class:accent", _("queued: ")), ("class:muted", line + end)]
+    for index, line in enumerate(lines):
+        fragments += [("", "\n")] if index else []
+        fragments += [("class:accent", _("queued: ")), ("class:muted", line)]
     return fragments
 
 

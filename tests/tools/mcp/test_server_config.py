@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from kogniterm.errors import UnusableValueError
-from kogniterm.tools.mcp.server_config import CALL_SECONDS, parse_server, parse_servers
+from kogniterm.tools.mcp.server_config import (
+    CALL_SECONDS,
+    ServerConfig,
+    parse_server,
+    parse_servers,
+)
+from kogniterm.tools.mcp.server_tools import McpTool
+from kogniterm.tools.mcp.server_values import ServerTool
+from kogniterm.types import Observation
 
 
 def servers(**entries: Any) -> str:
@@ -107,3 +116,20 @@ def test_trust_is_of_the_launch_and_not_of_values() -> None:
 def test_a_project_may_not_leave_the_sandbox() -> None:
     with pytest.raises(UnusableValueError, match="only your own"):
         parse_server("a", {"command": "x", "sandbox": False}, of_project=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "hosts"),
+    [
+        (ServerConfig("a", "mcp.json", url="https://mcp.example:8443/x"), ("mcp.example",)),
+        (ServerConfig("a", "mcp.json", command="server"), ()),
+    ],
+)
+def test_a_tool_names_the_host_that_it_speaks_to(
+    config: ServerConfig, hosts: tuple[str, ...]
+) -> None:
+    class Nobody:
+        async def call(self, server: str, tool: str, arguments: Mapping[str, Any]) -> Observation:
+            raise AssertionError
+
+    assert McpTool(config, ServerTool("t", "Does it", {}), Nobody()).hosts({}) == hosts

@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.utils import get_cwidth
 
 from kogniterm.types import ApprovalMode
-from kogniterm.ui.prompt.layout import Facts, short_folder, toolbar
+from kogniterm.ui.prompt.layout import Facts, queue_lines, short_folder, toolbar
 
 FACTS = Facts(
     model="google_genai:gemini-2.5-flash",
@@ -72,3 +72,15 @@ def test_folders_are_shortened_in_the_middle() -> None:
     assert short_folder("/home/ana/code", "/home/ana") == "~/code"
     assert short_folder("/home/anabel", "/home/ana") == "/home/anabel"
     assert short_folder("/very/long/path/that/goes/on/and/on/here", "") == "…/on/here"
+
+
+def test_each_queued_input_is_a_line_of_its_own() -> None:
+    assert shown_queue(["first", "second\nof two lines"], 40) == (
+        "queued: first\nqueued: second of two lines"
+    )
+    assert shown_queue(["one"], 40) == "queued: one"
+    assert shown_queue(["x" * 100], 30) == "queued: " + "x" * 18
+
+
+def shown_queue(waiting: list[str], columns: int) -> str:
+    return "".join(text for _style, text in queue_lines(waiting, columns))
