@@ -1,4 +1,4 @@
-"""What the model reads of a command: how it ended, and why it had not ended by itself."""
+"""Observations of commands: how they ended, and why they had not ended by themselves."""
 
 from __future__ import annotations
 
