@@ -22,6 +22,7 @@ from kogniterm.storage.drivers import (
     Migration,
     is_postgres,
     migrate,
+    open_postgres,
     open_sqlite,
     raw_bytes,
     schema_version,
@@ -236,3 +237,12 @@ def test_each_limit_of_a_server_has_its_own_sentence(kind: str, said: str) -> No
     raised = getattr(errors, kind)("refused")
     with pytest.raises(StorageError, match=said), storage_errors("postgresql://host/base"):
         raise raised
+
+
+def test_a_durable_block_waits_for_the_disk_of_a_server(postgres_url: str) -> None:
+    with closing(open_postgres(postgres_url, user="ana")) as connection:
+        connection.execute("SET synchronous_commit = off")
+        for durable, waits in ((True, "on"), (False, "off")):
+            with transaction(connection, durable=durable):
+                ((found,),) = connection.execute("SHOW synchronous_commit").fetchall()
+            assert found == waits
