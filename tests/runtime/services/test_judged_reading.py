@@ -87,9 +87,10 @@ def test_a_pipe_with_a_name_is_not_written(box: Sandbox, work: Path) -> None:
 
 def test_a_job_that_outlives_the_command_changes_nothing(box: Sandbox, work: Path) -> None:
     with open_executor(work, sandbox=box.reading(), workspace=work) as executor:
-        job = "(while [ ! -e go ]; do :; done; touch PWN; echo over) & disown"
+        os.mkfifo(work / "go")
+        job = "(read -r x < go; touch PWN; echo over) & disown"
         executor.run(job, timeout=PATIENCE)
-        (work / "go").touch()
+        (work / "go").write_text("\n")
         (left,) = executor.jobs()
         assert executor.wait_job(left.id, PATIENCE).state != "running"
         assert "over" in executor.read_job(left.id)

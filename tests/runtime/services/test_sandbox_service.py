@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
 from kogniterm.types import Decision
 from tests.support.executing import KINDS, PATIENCE, outside_tmp, sandbox_round
+from tests.support.forge import until
 from tests.support.programs import require_sandbox
 
 
@@ -40,13 +41,12 @@ def run(service: SandboxService, executor: CommandExecutor, command: str) -> San
 
 def test_what_a_job_leaves_between_commands_is_told_with_the_next(box: Sandbox, work: Path) -> None:
     service = SandboxService(box)
-    job = "(while [ ! -e go ]; do :; done; echo x > .envrc; touch gone) >/dev/null 2>&1 &"
+    os.mkfifo(work / "go")
+    job = "(read -r x < go; echo x > .envrc; touch gone) >/dev/null 2>&1 &"
     with open_executor(work, sandbox=box) as executor:
         assert run(service, executor, job).notices == ()
-        (work / "go").touch()
-        end = time.monotonic() + PATIENCE
-        while not (work / "gone").exists():
-            assert time.monotonic() < end
+        (work / "go").write_text("\n")
+        until((work / "gone").exists)
         aftermath = run(service, executor, "true")
         assert ".envrc (new)" in str(aftermath.notices[0])
         assert run(service, executor, "true").notices == ()
