@@ -7,6 +7,7 @@ session uses it record by record, a resumed one over the records it finds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import reduce
@@ -565,11 +566,16 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
                     0,
                     tuple(map(str, chain.from_iterable(hosts))),
                 )
-                for request_id, command, cwd, *hosts in rows
+                for request_id, command, cwd, *hosts in filter(_is_row, rows)
             )
             return replace(state, unsettled=(*state.unsettled, *runs))
         case _:
             return state
+
+
+def _is_row(row: object) -> bool:
+    """Return whether this is a run of `unsettled_note`; another program may have written it."""
+    return isinstance(row, list) and len(row) > 2 and all(isinstance(one, list) for one in row[3:])
 
 
 def usage_note(usage: Usage, model: str, turn: int) -> Noted:
@@ -583,8 +589,9 @@ def usage_of_note(body: Noted) -> Usage:
     value = body.data.get(Note.USAGE)
     if body.kind != Note.USAGE or not isinstance(value, Mapping):
         return NOTHING_USED
-    known = {name: value.get(name, 0) for name in Usage.__slots__}
-    return Usage(**{name: n if isinstance(n, int) else 0 for name, n in known.items()})
+    with suppress(TypeError):
+        return codec.from_fields(Usage, value)
+    return NOTHING_USED
 
 
 def limit_note(reached: LimitReached, choice: LimitChoice | None = None) -> Noted:

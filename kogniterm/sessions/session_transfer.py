@@ -21,19 +21,35 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from kogniterm.errors import UsageError
+from kogniterm import prompts
+from kogniterm.errors import EXIT_INTERRUPTED, StorageCorruptError, UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions import session_search
-from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
+from kogniterm.sessions.fold import (
+    Note,
+    SessionState,
+    UnknownRun,
+    advance,
+    advance_unreadable,
+    unsettled_note,
+)
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, chained, insert, new_row, stored_records
 from kogniterm.sessions.journal.journal import load_state, refresh_row
-from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.session_search import is_image
+from kogniterm.sessions.records import (
+    NodeRan,
+    Noted,
+    Outcome,
+    RecordBody,
+    SessionOpened,
+    TurnEnded,
+)
+from kogniterm.sessions.session_search import is_image, storable
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import replacement
-from kogniterm.storage.line_files import closed, read_closed
+from kogniterm.storage.line_files import closed, read_closed, value_problem
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 FORMAT = "kogniterm.session"
@@ -41,6 +57,8 @@ VERSION = 3
 """2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
 _OLD_RECORDING = re.compile(r'\{"version": 1, "model": \{')
 """The beginning of the files that recorded only the model's replies, until version 1.0."""
+_LAST_TIME = 253_402_300_800.0
+"""The end of the year 9999, in seconds since the epoch; no calendar goes beyond it."""
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 
@@ -87,10 +105,19 @@ def _record_line(stored: StoredRecord) -> str:
 # --- import ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    id: str
+    created: float
+    parent: str | None = None
+    parent_seq: int | None = None
+    draft: str = ""
+
+
 class SessionFile(NamedTuple):
     """The header and the records of an exported session, or of a bug report."""
 
-    header: dict[str, Any]
+    header: _Header
     rows: list[StoredRecord]
 
 
@@ -108,45 +135,129 @@ def read_session(lines: Iterable[str]) -> SessionFile:
             "This is a model recording of an earlier version, which cannot be read any more. "
             "A recording is now the file of: kogniterm sessions export"
         )
-    read = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
-    return SessionFile(*read)
+    found, rows = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
+    try:
+        header = codec.from_fields(_Header, found)
+    except TypeError as error:
+        raise _unusable(1, value_problem(error)) from error
+    seqs = [0, *(row.seq for row in rows), 2**31]
+    if not 0 <= header.created < _LAST_TIME or not 0 <= (header.parent_seq or 0) < 2**31:
+        raise _unusable(1, value_problem(TypeError()))
+    for line, (row, before, after) in enumerate(zip(rows, seqs, seqs[2:], strict=False), 2):
+        texts = (row.kind, row.salt, row.payload, row.previous, row.hash, row.request_id or "")
+        fits = before < row.seq < after and 0 <= row.time < _LAST_TIME
+        if not fits or any(storable(text) != text for text in texts):
+            raise _unusable(line, value_problem(TypeError()))
+    return SessionFile(header, rows)
 
 
 def import_lines(
-    store: SessionStore, lines: Iterable[str], *, as_new: bool = False, replacing: bool = False
+    store: SessionStore, lines: Iterable[str], *, folder: str | None = None, as_new: bool = False
 ) -> SessionInfo:
-    """Import an exported session.
+    """Import an exported session, which somebody else may have written.
 
-    With `as_new` it gets another id; with `replacing` it takes the place of the session that has
-    its id. Importing a session that is already present changes nothing. Raises `UsageError` for a
-    file that is cut, changed or of a newer format, naming the line, and when another session has
-    its id.
+    It works in `folder` from now on (None: where it did). Nothing in it is pending: an open turn is
+    closed, and what was started and has no outcome is unknown. With `as_new` it gets another id.
+    Importing a session that is already present changes nothing. Raises `UsageError` for a file that
+    is cut, changed or of a newer format, naming the line, when its id cannot be one, and when
+    another session has it.
     """
     header, rows = read_session(lines)
-    session_id = new_id() if as_new else str(header["id"])
+    try:
+        session_id = new_id() if as_new else SessionId(header.id)
+    except UsageError as error:
+        why = Phrase("{problem} Import it with --as-new", {"problem": error.text})
+        raise _unusable(1, why) from error
     present = store.info(session_id)
-    if present is not None and not replacing:
-        if list(stored_records(store.database, session_id)) == rows:
+    if present is not None:
+        there = list(stored_records(store.database, session_id))
+        added = there[len(rows) :]
+        if there[: len(rows)] == rows and (not added or _is_import(added[0])):
             return present
         raise UsageError(
             "Another session with the ID {session} already exists; import with --as-new.",
             session=session_id,
         )
+    for body in list(_closed_bodies(rows, folder)):
+        last = rows[-1] if rows else None
+        before = (last.seq, last.hash) if last is not None else (0, "")
+        rows.append(new_row(body, before[0], store.now(), before[1]))
+    return _imported(store, session_id, header, rows)
+
+
+def _imported(
+    store: SessionStore,
+    session_id: SessionId,
+    header: _Header,
+    rows: list[StoredRecord],
+    *,
+    replacing: bool = False,
+) -> SessionInfo:
     return _written(
         store,
         session_id,
         rows,
-        created=float(header["created"]),
-        parent=header.get("parent"),
-        parent_seq=header.get("parent_seq"),
-        draft=str(header.get("draft", "")),
-        replacing=present is not None,
+        created=header.created,
+        parent=header.parent,
+        parent_seq=header.parent_seq,
+        draft=header.draft,
+        replacing=replacing,
     )
+
+
+_IMPORTED = "imported"
+
+
+def _is_import(row: StoredRecord) -> bool:
+    return row.kind == "note" and f'"{_IMPORTED}":true' in row.payload
+
+
+def _closed_bodies(rows: Iterable[StoredRecord], folder: str | None) -> Iterator[RecordBody]:
+    """Yield the records that close what is open after `rows`, the note of the import first."""
+    state = SessionState()
+    for row in rows:
+        try:
+            state = advance(state, row.record())
+        except StorageCorruptError:
+            state = advance_unreadable(state, row.kind, row.request_id)
+    answers = {getattr(one, "tool_call_id", None) for one in state.messages}
+    calls = [call for one in state.messages for call in getattr(one, "tool_calls", ())]
+    waiting = {request.call_id for request in state.pending if not request.agent}
+    left = [call for call in calls if call["id"] not in answers | waiting]
+    moves = folder is not None and {state.folder, state.cwd} != {folder}
+    if not (moves or state.open_turn or state.pending or state.unknown or left):
+        return
+    yield Noted(Note.FOLDER, {Note.FOLDER: folder or state.folder, _IMPORTED: True})
+    for intent in state.unknown:
+        yield _cut_off(intent.request_id, "unknown", state)
+    for request in state.waiting:
+        yield _cut_off(request.id, "cancelled", state)
+    if left:
+        texts = [_message("tool", tool_call_id=one["id"], name=one["name"]) for one in left]
+        update = {"node": "execute_tool", "messages": texts}
+        yield codec.from_fields(NodeRan, {"update": update})
+    if state.open_turn:
+        yield TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, "")
+
+
+def _cut_off(request_id: str, status: str, state: SessionState) -> Outcome:
+    """Return the outcome of an action that ran, or waited, when its session was exported."""
+    request = next((one for one in state.pending if one.id == request_id), None)
+    message = _message("human")
+    if request is not None:
+        message = _message("tool", tool_call_id=request.call_id, name=request.tool)
+    agent = request.agent if request is not None else ""
+    plain = {"request_id": request_id, "status": status, "message": message, "agent": agent}
+    return codec.from_fields(Outcome, plain)
+
+
+def _message(kind: str, **told: str) -> dict[str, Any]:
+    return {"type": kind, "data": {"content": prompts.text("execute_tool.imported"), **told}}
 
 
 def _written(
     store: SessionStore,
-    session_id: str,
+    session_id: SessionId,
     rows: list[StoredRecord],
     *,
     created: float,
@@ -176,7 +287,7 @@ def _written(
 def _row(value: dict[str, Any]) -> StoredRecord:
     payload = value["raw"] if "raw" in value else codec.dumps(value["payload"])
     fields = {name: value.get(name) for name in _RECORD_FIELDS}
-    return StoredRecord(payload=payload, **fields)  # type: ignore[arg-type]  # checked by its hash
+    return codec.from_fields(StoredRecord, {**fields, "payload": payload})
 
 
 def _unusable(number: int, detail: Phrase) -> UsageError:
@@ -277,7 +388,9 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
             if ours[: len(theirs)] != theirs:
                 conflicts.append(info.id)
                 continue
-        import_lines(target, export_lines(source, info.id), replacing=True)
+        found = read_session(export_lines(source, info.id))
+        present_there = target.info(info.id) is not None
+        _imported(target, SessionId(info.id), *found, replacing=present_there)
         copied.append(info.id)
     return CopyReport(tuple(copied), tuple(present), tuple(conflicts))
 

@@ -85,11 +85,13 @@ def report_parts(
     return (f"{line}\n" for line in lines)
 
 
-def import_session(store: SessionStore, lines: list[str], *, as_new: bool = False) -> SessionInfo:
-    """Import an export, or the session of a bug report."""
+def import_session(
+    store: SessionStore, lines: list[str], *, folder: str, as_new: bool = False
+) -> SessionInfo:
+    """Import an export, or the session of a bug report, to work in `folder`."""
     from kogniterm.sessions.session_transfer import import_lines
 
-    return import_lines(store, lines, as_new=as_new)
+    return import_lines(store, lines, folder=folder, as_new=as_new)
 
 
 def read_lines(name: str) -> list[str]:
