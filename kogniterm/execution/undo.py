@@ -275,7 +275,9 @@ class PreimageStore:
         self._folder = folder
         self._max_bytes = max_bytes
 
-    def keep(self, session: SessionId, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
+    def keep(
+        self, session: SessionId, action: str, what: str, paths: Iterable[Path]
+    ) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
 
         Raises `StorageError` when the copies cannot be written: then the action must not start

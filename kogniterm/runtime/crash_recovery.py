@@ -81,12 +81,19 @@ async def recover(
             count.unknown.append(intent.command)
         else:
             choice = await io.recover(intent, partial)
-        agent = request.agent if request is not None else ""
-        message = _message(request, intent, partial, choice)
-        outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
-        journal.record(outcome, durable=True)
+        settle_unknown(journal, intent, partial, choice)
         if choice == "again":
             journal.record(Note.AGAIN.record(intent.request_id), durable=True)
+
+
+def settle_unknown(
+    journal: TurnJournal, intent: Intent, partial: str = "", choice: RecoveryChoice = "skip"
+) -> None:
+    """Record that the outcome of what was started is unknown."""
+    request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
+    agent = request.agent if request is not None else ""
+    message = _message(request, intent, partial, choice)
+    journal.record(Outcome(intent.request_id, "unknown", message, agent=agent), durable=True)
 
 
 def ended_note(request_id: str, result: CommandResult) -> Noted:

@@ -21,29 +21,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from kogniterm import prompts
-from kogniterm.errors import EXIT_INTERRUPTED, StorageCorruptError, UsageError
+from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions import session_search
-from kogniterm.sessions.fold import (
-    Note,
-    SessionState,
-    UnknownRun,
-    advance,
-    advance_unreadable,
-    unsettled_note,
-)
+from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, chained, insert, new_row, stored_records
 from kogniterm.sessions.journal.journal import load_state, refresh_row
-from kogniterm.sessions.records import (
-    NodeRan,
-    Noted,
-    Outcome,
-    RecordBody,
-    SessionOpened,
-    TurnEnded,
-)
+from kogniterm.sessions.records import RecordBody, SessionOpened
 from kogniterm.sessions.session_search import is_image, storable
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
@@ -151,16 +136,12 @@ def read_session(lines: Iterable[str]) -> SessionFile:
     return SessionFile(header, rows)
 
 
-def import_lines(
-    store: SessionStore, lines: Iterable[str], *, folder: str | None = None, as_new: bool = False
-) -> SessionInfo:
-    """Import an exported session, which somebody else may have written.
+def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = False) -> SessionInfo:
+    """Import an exported session, which somebody else may have written, with what is open in it.
 
-    It works in `folder` from now on (None: where it did). Nothing in it is pending: an open turn is
-    closed, and what was started and has no outcome is unknown. With `as_new` it gets another id.
-    Importing a session that is already present changes nothing. Raises `UsageError` for a file that
-    is cut, changed or of a newer format, naming the line, when its id cannot be one, and when
-    another session has it.
+    With `as_new` it gets another id. Importing a session that is already present changes nothing.
+    Raises `UsageError` for a file that is cut, changed or of a newer format, naming the line, when
+    its id cannot be one, and when another session has it.
     """
     header, rows = read_session(lines)
     try:
@@ -178,14 +159,18 @@ def import_lines(
             "Another session with the ID {session} already exists; import with --as-new.",
             session=session_id,
         )
-    for body in list(_closed_bodies(rows, folder)):
-        last = rows[-1] if rows else None
-        before = (last.seq, last.hash) if last is not None else (0, "")
-        rows.append(new_row(body, before[0], store.now(), before[1]))
-    return _imported(store, session_id, header, rows)
+    return _written(store, session_id, header, rows)
 
 
-def _imported(
+IMPORTED = "imported"
+"""The key of a note that closes what was imported; it follows the last imported record."""
+
+
+def _is_import(row: StoredRecord) -> bool:
+    return row.kind == "note" and f'"{IMPORTED}":true' in row.payload
+
+
+def _written(
     store: SessionStore,
     session_id: SessionId,
     header: _Header,
@@ -193,91 +178,19 @@ def _imported(
     *,
     replacing: bool = False,
 ) -> SessionInfo:
-    return _written(
-        store,
-        session_id,
-        rows,
-        created=header.created,
-        parent=header.parent,
-        parent_seq=header.parent_seq,
-        draft=header.draft,
-        replacing=replacing,
-    )
-
-
-_IMPORTED = "imported"
-
-
-def _is_import(row: StoredRecord) -> bool:
-    return row.kind == "note" and f'"{_IMPORTED}":true' in row.payload
-
-
-def _closed_bodies(rows: Iterable[StoredRecord], folder: str | None) -> Iterator[RecordBody]:
-    """Yield the records that close what is open after `rows`, the note of the import first."""
-    state = SessionState()
-    for row in rows:
-        try:
-            state = advance(state, row.record())
-        except StorageCorruptError:
-            state = advance_unreadable(state, row.kind, row.request_id)
-    answers = {getattr(one, "tool_call_id", None) for one in state.messages}
-    calls = [call for one in state.messages for call in getattr(one, "tool_calls", ())]
-    waiting = {request.call_id for request in state.pending if not request.agent}
-    left = [call for call in calls if call["id"] not in answers | waiting]
-    moves = folder is not None and {state.folder, state.cwd} != {folder}
-    if not (moves or state.open_turn or state.pending or state.unknown or left):
-        return
-    yield Noted(Note.FOLDER, {Note.FOLDER: folder or state.folder, _IMPORTED: True})
-    for intent in state.unknown:
-        yield _cut_off(intent.request_id, "unknown", state)
-    for request in state.waiting:
-        yield _cut_off(request.id, "cancelled", state)
-    if left:
-        texts = [_message("tool", tool_call_id=one["id"], name=one["name"]) for one in left]
-        update = {"node": "execute_tool", "messages": texts}
-        yield codec.from_fields(NodeRan, {"update": update})
-    if state.open_turn:
-        yield TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, "")
-
-
-def _cut_off(request_id: str, status: str, state: SessionState) -> Outcome:
-    """Return the outcome of an action that ran, or waited, when its session was exported."""
-    request = next((one for one in state.pending if one.id == request_id), None)
-    message = _message("human")
-    if request is not None:
-        message = _message("tool", tool_call_id=request.call_id, name=request.tool)
-    agent = request.agent if request is not None else ""
-    plain = {"request_id": request_id, "status": status, "message": message, "agent": agent}
-    return codec.from_fields(Outcome, plain)
-
-
-def _message(kind: str, **told: str) -> dict[str, Any]:
-    return {"type": kind, "data": {"content": prompts.text("execute_tool.imported"), **told}}
-
-
-def _written(
-    store: SessionStore,
-    session_id: SessionId,
-    rows: list[StoredRecord],
-    *,
-    created: float,
-    parent: str | None,
-    parent_seq: int | None,
-    draft: str = "",
-    replacing: bool = False,
-) -> SessionInfo:
     """Write a whole session, announced in the head file before and recorded in it after."""
     last, last_hash = (rows[-1].seq, rows[-1].hash) if rows else (0, "")
-    store.anchor.coming(session_id, last, last_hash, created)
+    store.anchor.coming(session_id, last, last_hash, header.created)
     with store.database.transaction(durable=True):
         if replacing:
             store.forget_rows([session_id])
         store.add_row(
-            session_id, folder="", model="", created=created, parent=parent, parent_seq=parent_seq
-        )
+            session_id, folder="", model="", created=header.created, parent=header.parent,
+            parent_seq=header.parent_seq,
+        )  # fmt: skip
         for row in rows:
             insert(store.database, session_id, row)
-        store.save_draft(session_id, draft)
+        store.save_draft(session_id, header.draft)
         refresh_row(store.database, session_id)
     store.anchor.closed(session_id, on_disk=True)
     session_search.add_missing(store.database, session_id)
@@ -324,9 +237,8 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
     title = Note.TITLE.record(f"{info.title} (fork)")
     for body in (*_unknown_behind(state, rows), title):
         copied.append(new_row(body, copied[-1].seq, moment, copied[-1].hash))
-    return _written(
-        store, session_id, copied, created=moment, parent=info.id, parent_seq=parent_seq
-    )
+    header = _Header(session_id, moment, info.id, parent_seq)
+    return _written(store, session_id, header, copied)
 
 
 def _unknown_behind(state: SessionState, rows: Iterable[StoredRecord]) -> Iterator[RecordBody]:
@@ -388,9 +300,9 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
             if ours[: len(theirs)] != theirs:
                 conflicts.append(info.id)
                 continue
+        there = target.info(info.id) is not None
         found = read_session(export_lines(source, info.id))
-        present_there = target.info(info.id) is not None
-        _imported(target, SessionId(info.id), *found, replacing=present_there)
+        _written(target, SessionId(info.id), *found, replacing=there)
         copied.append(info.id)
     return CopyReport(tuple(copied), tuple(present), tuple(conflicts))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.use_cases.stored_data import import_session
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import InputReceived, Intent, NodeRan, Noted, RecordBody
 from kogniterm.sessions.session_database import SESSIONS
@@ -116,11 +118,12 @@ def test_nothing_imported_is_pending(store: SessionStore, home: Path, tmp_path: 
     of_user = [Intent("u1", "make", "/", "", secret)]
     limit = [*OPEN[:1], Noted("limit", {"limit": "steps", "most": 5})]
     agent = agent_turn(1, answered=False)
-    for number, bodies in enumerate((OPEN, started, of_user, limit, agent)):
+    nobody = NodeUpdate("decide_action", pending=(replace(REQUEST, agent="nobody"),))
+    for number, bodies in enumerate((OPEN, started, of_user, limit, agent, [NodeRan(nobody)])):
         lines = foreign_export(f"s{number}", bodies)
-        imported = import_lines(store, lines)
+        imported = import_session(store, lines, folder=str(tmp_path))
         state, damaged = load_state(store.database, imported.id)
-        assert damaged == ()
+        assert (damaged, state.folder, state.cwd) == ((), str(tmp_path), str(tmp_path))
         assert not (state.open_turn or state.pending or state.unknown or state.asking)
         assert not (state.agents or state.requested or state.decisions or state.limit)
         calls = {c["id"] for m in state.messages for c in getattr(m, "tool_calls", ())}
@@ -130,10 +133,8 @@ def test_nothing_imported_is_pending(store: SessionStore, home: Path, tmp_path: 
             one.command for one in bodies if isinstance(one, Intent)
         ]
         count = state.seq
-        assert import_lines(store, lines).id == imported.id
+        assert import_session(store, lines, folder="/").id == imported.id
         assert load_state(store.database, imported.id)[0].seq == count
-        again = import_lines(store, list(export_lines(store, imported.id)), as_new=True)
-        assert not load_state(store.database, again.id)[0].open_turn
 
 
 def test_a_copy_of_ones_own_database_keeps_what_waits(store: SessionStore, tmp_path: Path) -> None:

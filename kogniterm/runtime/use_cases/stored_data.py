@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm import __version__
-from kogniterm.errors import UsageError, why
+from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -88,10 +88,36 @@ def report_parts(
 def import_session(
     store: SessionStore, lines: list[str], *, folder: str, as_new: bool = False
 ) -> SessionInfo:
-    """Import an export, or the session of a bug report, to work in `folder`."""
-    from kogniterm.sessions.session_transfer import import_lines
+    """Import an export, or the session of a bug report, to work in `folder`.
 
-    return import_lines(store, lines, folder=folder, as_new=as_new)
+    Somebody else may have written it, so nothing in it is pending: an open turn is ended, and the
+    outcome of what was started and has none is unknown.
+    """
+    from kogniterm.protocols import SystemClock
+    from kogniterm.runtime.crash_recovery import settle_unknown
+    from kogniterm.runtime.turn_end import cancel_open
+    from kogniterm.runtime.turn_journal import TurnJournal
+    from kogniterm.sessions.fold import Note
+    from kogniterm.sessions.records import Noted, TurnEnded
+    from kogniterm.sessions.session_transfer import IMPORTED, import_lines
+    from kogniterm.text.redact import Redactor
+
+    known = {one.id for one in store.sessions(limit=1_000_000)}
+    info = import_lines(store, lines, as_new=as_new)
+    if info.id in known:
+        return info
+    with closing(store.hold(info.id)) as journal:
+        state, written = journal.state, TurnJournal(journal, Redactor(), SystemClock())
+        opened = state.open_turn or state.pending or state.unknown
+        if opened or {state.folder, state.cwd} != {folder}:
+            journal.append(Noted(Note.FOLDER, {Note.FOLDER: folder, IMPORTED: True}))
+        for intent in state.unknown:
+            settle_unknown(written, intent)
+        if opened:
+            cancel_open(written, "the session was imported")
+            ended = TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, "")
+            journal.append(ended, durable=True)
+    return store.find(info.id)
 
 
 def read_lines(name: str) -> list[str]:
