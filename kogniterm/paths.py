@@ -117,6 +117,11 @@ class Paths:
         return self.data / "user.key"
 
     @property
+    def queue_key(self) -> Path:
+        """The key that signs the user's stored answers; other machines may get it."""
+        return self.config / "queue.key"
+
+    @property
     def prompts(self) -> Path:
         """Folder of the user's own texts for the model, in place of the shipped ones."""
         return self.config / "prompts"

@@ -96,8 +96,8 @@ from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import Redactor, labels_in, redact, session_label
-from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.text.session_ids import SessionId
+from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 

@@ -14,6 +14,7 @@ from kogniterm.storage import drivers
 from kogniterm.storage.folders import write_private
 
 _KEY_BYTES = 32
+_LABEL = "kogniterm-queue-key:"
 
 
 def read_key(path: Path) -> bytes:
@@ -21,6 +22,7 @@ def read_key(path: Path) -> bytes:
     with drivers.storage_errors(path):
         key = _content(path)
         if len(key) == _KEY_BYTES:
+            path.chmod(0o600)  # however it was copied here
             return key
         made = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
         write_private(made, secrets.token_bytes(_KEY_BYTES), durable=True)
@@ -33,6 +35,24 @@ def read_key(path: Path) -> bytes:
         finally:
             made.unlink(missing_ok=True)
         return path.read_bytes()
+
+
+def exported(path: Path) -> str:
+    """Return the key in `path` as a line of text, in a form that redaction recognises."""
+    return f"{_LABEL}{read_key(path).hex()}"
+
+
+def take_over(path: Path, text: str) -> None:
+    """Put the key that `exported` gave in the place of that in `path`.
+
+    Raises `ValueError` for other text and `StorageError` kinds.
+    """
+    label, found, hexadecimal = text.strip().partition(_LABEL)
+    key = bytes.fromhex(hexadecimal)
+    if label or not found or len(key) != _KEY_BYTES:
+        raise ValueError("no key")
+    with drivers.storage_errors(path):
+        write_private(path, key, durable=True)
 
 
 def _content(path: Path) -> bytes:

@@ -353,9 +353,10 @@ async def test_stored_answers(make_flow: MakeFlow, tmp_path: Path) -> None:
         assert parking.question.request.command == command
         session_id, digest = heard.session.id, parking.question.digest
         judged = [*heard.judged]
-        store = heard.session.archive.store
+        archive = heard.session.archive
         heard.session.journal.journal.close()
-        store_answer(store, session_id, answer_now(digest, "approve", ""))
+        key = archive.paths.queue_key
+        store_answer(archive.store, session_id, answer_now(digest, "approve", ""), key)
         flow.close()
         heard = listen(flow, "last")
         heard.judged += judged

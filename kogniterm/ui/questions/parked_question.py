@@ -78,9 +78,11 @@ async def ask_parked(asker: Asker, question: ParkedQuestion) -> tuple[AnswerChoi
 
 
 def question_head(session_id: str, title: str, question: ParkedQuestion) -> Text:
-    """Return the line above a question: its session, and the machine where it came up."""
+    """Return the lines above a question: its session, machine, and an answer that is ignored."""
     told = f"  {one_line(title or session_id)}"
-    return Text.assemble((session_id, "accent"), (told, "heading"), (f"  {question.host}", "muted"))
+    why = f"\n{translate(question.ignored)}" if question.ignored is not None else ""
+    host = (f"  {question.host}", "muted")
+    return Text.assemble((session_id, "accent"), (told, "heading"), host, (why, "warn"))
 
 
 def inbox_rows(found: Sequence[Waiting], answer: str) -> list[RenderableType]:
@@ -137,7 +139,7 @@ def kind_text(question: ParkedQuestion) -> str:
 
 def effect_lines(question: ParkedQuestion) -> list[str]:
     """Return the effects of an action, as the question tells them."""
-    if question.preview:
-        return [translate(one) for one in question.preview]
     effects = question.report.effects if question.report is not None else ()
-    return list(dict.fromkeys(effect_text(one) for one in effects))
+    told = [translate(one) for one in question.preview] or [effect_text(one) for one in effects]
+    why = [translate(question.ignored)] if question.ignored is not None else []
+    return list(dict.fromkeys((*why, *told)))

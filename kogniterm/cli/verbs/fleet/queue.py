@@ -22,6 +22,7 @@ from kogniterm.cli.options import (
 )
 from kogniterm.cli.verb_helpers import (
     Report,
+    file_to_write,
     iso,
     location_of,
     open_sessions,
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def _inbox(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.runtime.unattended.stored_answers import waiting_questions
 
-    found = waiting_questions(store)
+    found = waiting_questions(store, paths_in_use().queue_key)
     if found and not args.json:
         from kogniterm.ui.questions.parked_question import inbox_rows
 
@@ -97,6 +98,7 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
         "plan": plain(question.plan),
         "answers": list(question.answers),
         "output": question.output,
+        "ignored": str(question.ignored) if question.ignored is not None else None,
     }
 
 
@@ -108,15 +110,15 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
         store_answer,
     )
 
-    info = store.find(args.session)
-    question = open_question(store, info.id)
+    info, key = store.find(args.session), paths_in_use().queue_key
+    question = open_question(store, info.id, key)
     if question is None:
         raise UsageError("Session {session} waits for no answer.", session=info.id)
     given = _given(args, question) if args.answer else _asked(args, info, question)
     if given is None:
         return Report(notes=[_("Not answered; the question keeps waiting.")], status=EXIT_REFUSED)
     choice, text = given
-    store_answer(store, info.id, answer_now(question.digest, choice, text))
+    store_answer(store, info.id, answer_now(question.digest, choice, text), key)
     goes_on = False
     with suppress(MissingQueueError), _tasks(args) as queue:
         goes_on = queue.resume(info.id)
@@ -125,6 +127,29 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
         {"session": info.id, "digest": question.digest, "answer": choice, "text": text},
         [_("Answer saved. The task continues.") if goes_on else told],
     )
+
+
+def _key(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.stored_data import read_lines
+    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.storage.user_key import exported, take_over
+
+    del store
+    key, name = paths_in_use().queue_key, args.file
+    if args.direction == "export":
+        if name == "-":
+            return Report(lines=[exported(key)])
+        with replaced(file_to_write(name)) as file:
+            file.write(f"{exported(key)}\n")
+        return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
+    try:
+        take_over(key, "".join(read_lines(name)))
+    except ValueError as error:
+        raise UsageError(
+            "{file} holds no key of KogniTerm; write one with: kogniterm queue key export FILE",
+            file=name,
+        ) from error
+    return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
 
 
 def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[AnswerChoice, str]:
@@ -255,7 +280,7 @@ def _show(store: SessionStore, args: argparse.Namespace) -> Report:
     if not args.json:
         from kogniterm.ui.screen.task_table import task_details
 
-        question = open_question(store, task.id)
+        question = open_question(store, task.id, paths_in_use().queue_key)
         write_drawn(sys.stdout, task_details(task, question, hindrance))
     return Report(_with_patch(task, patch), printed=not args.json)
 
@@ -447,4 +472,9 @@ ACTIONS = (
         JSON),
         ("kogniterm queue answer report-7",
          "kogniterm queue answer report-7 --digest 3fa94c0d12ab approve")),
+    Action("key", "Export or import the key that signs your answers", _key, (
+        Argument("direction", "export or import", "DIRECTION", choices=("export", "import")),
+        Argument("file", "File of the key; - is standard input or output", "FILE", nargs="?",
+                 default="-")),
+        ("kogniterm queue key export answers.key", "kogniterm queue key import answers.key")),
 )  # fmt: skip
