@@ -560,22 +560,19 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:
             rows = value if isinstance(value, list | tuple) else ()
-            runs = (
-                UnknownRun(
-                    Intent(str(request_id), str(command), str(cwd), ""),
-                    0,
-                    tuple(map(str, chain.from_iterable(hosts))),
-                )
-                for request_id, command, cwd, *hosts in filter(_is_row, rows)
-            )
-            return replace(state, unsettled=(*state.unsettled, *runs))
+            with suppress(TypeError, ValueError):  # another program may have written it
+                runs = [
+                    UnknownRun(
+                        Intent(str(request_id), str(command), str(cwd), ""),
+                        0,
+                        tuple(map(str, chain.from_iterable(hosts))),
+                    )
+                    for request_id, command, cwd, *hosts in rows
+                ]
+                return replace(state, unsettled=(*state.unsettled, *runs))
+            return state
         case _:
             return state
-
-
-def _is_row(row: object) -> bool:
-    """Return whether this is a run of `unsettled_note`; another program may have written it."""
-    return isinstance(row, list) and len(row) > 2 and all(isinstance(one, list) for one in row[3:])
 
 
 def usage_note(usage: Usage, model: str, turn: int) -> Noted:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -40,8 +39,6 @@ from kogniterm.types import Phrase
 FORMAT = "kogniterm.session"
 VERSION = 3
 """2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
-_OLD_RECORDING = re.compile(r'\{"version": 1, "model": \{')
-"""The beginning of the files that recorded only the model's replies, until version 1.0."""
 _LAST_TIME = 253_402_300_800.0
 """The end of the year 9999, in seconds since the epoch; no calendar goes beyond it."""
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
@@ -113,35 +110,34 @@ def read_session(lines: Iterable[str]) -> SessionFile:
     the line.
     """
     given = list(lines)
-    if is_report(given):
-        given = list(read_report(given).session)
-    elif given and _OLD_RECORDING.match(given[0]):
-        raise UsageError(
-            "This is a model recording of an earlier version, which cannot be read any more. "
-            "A recording is now the file of: kogniterm sessions export"
-        )
+    if given and f'"format":"{REPORT_FORMAT}"' in given[0]:
+        given = report_session(given)
     found, rows = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
+    line, before = 1, 0
     try:
         header = codec.from_fields(_Header, found)
+        _require(0 <= header.created < _LAST_TIME and 0 <= (header.parent_seq or 0) < 2**31)
+        for row in rows:
+            line += 1
+            _require(before < row.seq < 2**31 and 0 <= row.time < _LAST_TIME)
+            before, texts = row.seq, (row.kind, row.salt, row.payload, row.request_id or "")
+            _require(all(storable(text) == text for text in (*texts, row.previous, row.hash)))
     except TypeError as error:
-        raise _unusable(1, value_problem(error)) from error
-    seqs = [0, *(row.seq for row in rows), 2**31]
-    if not 0 <= header.created < _LAST_TIME or not 0 <= (header.parent_seq or 0) < 2**31:
-        raise _unusable(1, value_problem(TypeError()))
-    for line, (row, before, after) in enumerate(zip(rows, seqs, seqs[2:], strict=False), 2):
-        texts = (row.kind, row.salt, row.payload, row.previous, row.hash, row.request_id or "")
-        fits = before < row.seq < after and 0 <= row.time < _LAST_TIME
-        if not fits or any(storable(text) != text for text in texts):
-            raise _unusable(line, value_problem(TypeError()))
+        raise _unusable(line, value_problem(error)) from error
     return SessionFile(header, rows)
+
+
+def _require(fits: bool) -> None:
+    if not fits:
+        raise TypeError
 
 
 def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = False) -> SessionInfo:
     """Import an exported session, which somebody else may have written, with what is open in it.
 
-    With `as_new` it gets another id. Importing a session that is already present changes nothing.
-    Raises `UsageError` for a file that is cut, changed or of a newer format, naming the line, when
-    its id cannot be one, and when another session has it.
+    With `as_new` it gets another id. Importing a session that is already present, continued or not,
+    changes nothing. Raises `UsageError` for a file that is cut, changed or of a newer format,
+    naming the line, when its id cannot be one, and when another session has it.
     """
     header, rows = read_session(lines)
     try:
@@ -151,23 +147,13 @@ def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = Fa
         raise _unusable(1, why) from error
     present = store.info(session_id)
     if present is not None:
-        there = list(stored_records(store.database, session_id))
-        added = there[len(rows) :]
-        if there[: len(rows)] == rows and (not added or _is_import(added[0])):
+        if list(stored_records(store.database, session_id))[: len(rows)] == rows:
             return present
         raise UsageError(
             "Another session with the ID {session} already exists; import with --as-new.",
             session=session_id,
         )
     return _written(store, session_id, header, rows)
-
-
-IMPORTED = "imported"
-"""The key of a note that closes what was imported; it follows the last imported record."""
-
-
-def _is_import(row: StoredRecord) -> bool:
-    return row.kind == "note" and f'"{IMPORTED}":true' in row.payload
 
 
 def _written(
@@ -291,7 +277,8 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
     """
     copied, present, conflicts = [], [], []
     for info in source.sessions(limit=1_000_000):
-        if target.info(info.id) is not None:
+        there = target.info(info.id) is not None
+        if there:
             ours = list(stored_records(source.database, info.id))
             theirs = list(stored_records(target.database, info.id))
             if ours == theirs:
@@ -300,7 +287,6 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
             if ours[: len(theirs)] != theirs:
                 conflicts.append(info.id)
                 continue
-        there = target.info(info.id) is not None
         found = read_session(export_lines(source, info.id))
         _written(target, SessionId(info.id), *found, replacing=there)
         copied.append(info.id)
@@ -328,15 +314,6 @@ _KEPT = frozenset({
 })  # fmt: skip
 """Fields whose values, single words, have a meaning for the reader of the file."""
 _WORD = re.compile(r"[\w.:-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A bug report: `session` can be imported, `attachments` are lines by name."""
-
-    about: Mapping[str, str]
-    session: tuple[str, ...]
-    attachments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def report_lines(
@@ -401,41 +378,17 @@ def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key
     return value
 
 
-def is_report(lines: Sequence[str]) -> bool:
-    """Return whether this looks like a bug report rather than an exported session."""
-    return bool(lines) and f'"format":"{REPORT_FORMAT}"' in lines[0]
-
-
-def read_report(lines: Iterable[str]) -> Report:
-    """Read a bug report. Raises `UsageError` if it is cut, changed or of a newer version."""
-    header, tagged = read_closed(
+def report_session(lines: Iterable[str]) -> list[str]:
+    """Return the session of a bug report, as the lines of an export. Raises `UsageError`."""
+    _header, tagged = read_closed(
         lines,
         REPORT_FORMAT,
         REPORT_VERSION,
-        lambda value: (str(value["part"]), str(value["line"])),
+        lambda value: (value["part"], str(value["line"])),
         closing=_report_end,
-        unusable=_no_report,
+        unusable=_unusable,
     )
-    about = header.get("about")
-    if not isinstance(about, dict):
-        raise _no_report(1, Phrase("{name} is missing", {"name": "about"}))
-    parts: dict[str, list[str]] = {_SESSION: []}
-    for name, line in tagged:
-        parts.setdefault(name, []).append(line)
-    session = tuple(parts.pop(_SESSION))
-    return Report(
-        {str(name): str(item) for name, item in about.items()},
-        session,
-        {name: tuple(lines) for name, lines in parts.items()},
-    )
-
-
-def _no_report(number: int, detail: Phrase) -> UsageError:
-    return UsageError(
-        "The file is not a valid KogniTerm bug report (line {line}: {detail}).",
-        line=number,
-        detail=detail,
-    )
+    return [line for part, line in tagged if part == _SESSION]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from kogniterm.errors import UsageError
 from kogniterm.storage import drivers
 from kogniterm.storage.folders import write_private
 
@@ -22,7 +23,8 @@ def read_key(path: Path) -> bytes:
     with drivers.storage_errors(path):
         key = _content(path)
         if len(key) == _KEY_BYTES:
-            path.chmod(0o600)  # however it was copied here
+            with suppress(OSError):
+                path.chmod(0o600)  # however it was copied here
             return key
         made = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
         write_private(made, secrets.token_bytes(_KEY_BYTES), durable=True)
@@ -45,12 +47,13 @@ def exported(path: Path) -> str:
 def take_over(path: Path, text: str) -> None:
     """Put the key that `exported` gave in the place of that in `path`.
 
-    Raises `ValueError` for other text and `StorageError` kinds.
+    Raises `UsageError` for other text, and `StorageError` kinds.
     """
-    label, found, hexadecimal = text.strip().partition(_LABEL)
-    key = bytes.fromhex(hexadecimal)
-    if label or not found or len(key) != _KEY_BYTES:
-        raise ValueError("no key")
+    key = b""
+    with suppress(ValueError):
+        key = bytes.fromhex(text.strip().removeprefix(_LABEL))
+    if len(key) != _KEY_BYTES:
+        raise UsageError("This is no key; write one with: kogniterm queue key export FILE")
     with drivers.storage_errors(path):
         write_private(path, key, durable=True)
 

@@ -33,8 +33,8 @@ class ParkedQuestion:
     `digest` stands for exactly this question: an answer names it. `title` is the question of the
     model or the command in one line, `host` the machine where it came up. `preview` tells effects
     as they were found on that machine's disk. For a command of unknown outcome, `output` is what it
-    wrote so far. `about` tells what else the answer is for: request, use, states of files. `ignored`
-    is why a stored answer does not count.
+    wrote so far. `about` is what else an answer is for: request, use, states of files. `ignored` is
+    why a stored answer does not count.
     """
 
     digest: str

@@ -14,7 +14,6 @@ import psycopg
 
 from kogniterm.fleet.worker_loop import this_worker
 from kogniterm.runtime.unattended.stored_answers import (
-    answer_now,
     open_question,
     store_answer,
 )
@@ -89,7 +88,7 @@ def test_workers_killed_at_any_moment_run_no_command_twice(either_fleet: Fleet) 
         states = {one.id: one.state for one in queue.tasks(batch="kills")}
     assert set(states.values()) <= {"done", "unknown"}, states
     assert "done" in states.values()
-    store, key = fleet.sessions(), fleet.config / "queue.key"
+    store, key = fleet.sessions(), fleet.base / "config" / "queue.key"
     for name, state in states.items():
         if state == "done":
             assert counted(fleet, name) == "x\n"
@@ -98,7 +97,7 @@ def test_workers_killed_at_any_moment_run_no_command_twice(either_fleet: Fleet) 
             question = open_question(store, name, key)
             assert question is not None
             assert question.kind == "unknown"
-            store_answer(store, name, answer_now(question.digest, "skip", ""), key)
+            store_answer(store, name, question.digest, "skip", "", key)
             with fleet.queue() as queue:
                 assert queue.resume(name)
     assert all(report.intact for report in verify_all(store.database).sessions)

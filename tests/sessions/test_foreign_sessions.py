@@ -124,8 +124,8 @@ def test_nothing_imported_is_pending(store: SessionStore, home: Path, tmp_path: 
         imported = import_session(store, lines, folder=str(tmp_path))
         state, damaged = load_state(store.database, imported.id)
         assert (damaged, state.folder, state.cwd) == ((), str(tmp_path), str(tmp_path))
-        assert not (state.open_turn or state.pending or state.unknown or state.asking)
-        assert not (state.agents or state.requested or state.decisions or state.limit)
+        assert not any((state.open_turn, state.pending, state.unknown, state.asking, state.limit))
+        assert not any((state.agents, state.requested, state.decisions))
         calls = {c["id"] for m in state.messages for c in getattr(m, "tool_calls", ())}
         assert calls == {m.tool_call_id for m in state.messages if hasattr(m, "tool_call_id")}
         # What may have run stays known, so that it is not repeated without a question.
@@ -151,7 +151,8 @@ TURN = InputReceived(1, UserInput("Go"), HumanMessage("Go"))
 BAD_VALUES: list[dict[str, dict[str, Any]]] = [
     {"header": {"created": value}} for value in ("x", None, True, 1e300, -1, [], 10**400)
 ]
-BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}}, {"header": {"parent_seq": "x"}}, {"header": {"parent_seq": 2**70}}]  # fmt: skip
+BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}}, {"header": {"parent_seq": "x"}},
+               {"header": {"parent_seq": 2**70}}]  # fmt: skip
 BAD_VALUES += [{"line": {"seq": value}} for value in ("x", 0, -1, 1, 2**31, 2**70, 2.0, True, None)]
 BAD_VALUES += [{"line": {"time": value}} for value in ("x", 1e300, -1, None, 10**400, True)]
 BAD_VALUES += [

@@ -109,6 +109,9 @@ def test_another_session_with_the_same_id_is_not_overwritten(
 ) -> None:
     lines = list(export_lines(store, session))
     store.rename(session, "gone on")
+    assert import_lines(store, lines).title == "gone on"
+    store.delete([session])
+    store.create(folder="/", model="m", session_id=session).close()
     with pytest.raises(UsageError, match="--as-new"):
         import_lines(store, lines)
 

@@ -20,14 +20,8 @@ from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.turn_end import failed
-from kogniterm.runtime.unattended.stored_answers import (
-    ANSWERED,
-    PARKED,
-    UNSIGNED,
-    USED,
-    question_digest,
-    signed_answer,
-)
+from kogniterm.runtime.unattended import stored_answers
+from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted
 from kogniterm.text.visible import one_line
@@ -84,9 +78,8 @@ class Parking:
             "A question waits for you. To answer it: kogniterm queue answer {session}",
             {"session": self.session.id},
         )
-        if self.question.ignored is not None:
-            values = {"why": self.question.ignored, "reason": reason}
-            reason = Phrase("{why} {reason}", values)
+        if why := self.question.ignored:
+            reason = Phrase("{why} {reason}", {"why": why, "reason": reason})
         usage = self.session.state.usage
         return Answer("", stop, EXIT_REFUSED, reason, usage)  # type: ignore[arg-type]  # one of two
 
@@ -145,13 +138,12 @@ class Parking:
         lines = (Phrase("{text}", {"text": question}),) if isinstance(question, str) else question
         texts = [self.session.journal.redact(str(one)) for one in lines]
         told = tuple(Phrase("{text}", {"text": text}) for text in texts)
-        new = partial(
-            self._new, "question", texts[0], lines=told, answers=tuple(map(str, answers))
-        )
-        turn = str(self.session.state.turn)
-        base = new({"turn": turn}).digest
+        words = tuple(map(str, answers))
+        new = partial(self._new, "question", texts[0], lines=told, answers=words)
+        turn = {"turn": str(self.session.state.turn)}
+        base = new(turn).digest
         used = sum(one.data.get("base") == base for one in self._notes(USED))
-        asked = new({"turn": turn, "used": str(used)})
+        asked = new({**turn, "used": str(used)})
         found = self._stored(asked) or await self._park(asked)
         used_up = Noted(USED, {"base": base, "digest": asked.digest})
         self.session.journal.record(used_up, durable=True)
@@ -163,7 +155,7 @@ class Parking:
         title, host = one_line(title, _TITLE), socket.gethostname()
         cwd = self.session.executor.cwd
         question = ParkedQuestion("", kind, title, host, cwd, about=about, **told)
-        return replace(question, digest=question_digest(self.session.id, question))
+        return replace(question, digest=stored_answers.question_digest(self.session.id, question))
 
     def _notes(self, kind: str) -> list[Noted]:
         records = self.session.state.conversation(self.session.journal.records())
@@ -173,11 +165,9 @@ class Parking:
     def _stored(self, question: ParkedQuestion) -> StoredAnswer | None:
         """Return the last answer to the question that the user signed."""
         key = self.session.archive.paths.queue_key
-        given = [one.data for one in self._given(question)]
-        return next((one for data in reversed(given) if (one := signed_answer(data, key))), None)
-
-    def _given(self, question: ParkedQuestion) -> list[Noted]:
-        return [one for one in self._notes(ANSWERED) if one.data.get("digest") == question.digest]
+        given = (one.data for one in reversed(self._notes(ANSWERED)))
+        signed = (stored_answers.signed_answer(data, key) for data in given)
+        return next((one for one in signed if one and one.digest == question.digest), None)
 
     async def _park(self, question: ParkedQuestion) -> Never:
         """Write the question to the journal and stop here, with the turn open."""
@@ -185,7 +175,8 @@ class Parking:
             if self.question is None:
                 note = Noted(PARKED, codec.to_plain(question))
                 self.session.journal.record(note, durable=True)
-                ignored = UNSIGNED if self._given(question) else None
+                given = (one.data.get("digest") for one in self._notes(ANSWERED))
+                ignored = stored_answers.UNSIGNED if question.digest in given else None
                 self.question = replace(question, ignored=ignored)
         # As if the terminal went away at the question: `run_turn` leaves the turn open.
         raise asyncio.CancelledError(LEFT_OPEN)

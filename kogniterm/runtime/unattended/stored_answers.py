@@ -24,7 +24,7 @@ from kogniterm.sessions.records import Noted
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import redact
 from kogniterm.types import Phrase
-from kogniterm.types.parked_questions import CHOICES, AnswerChoice, ParkedQuestion, StoredAnswer
+from kogniterm.types.parked_questions import CHOICES, ParkedQuestion, StoredAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,15 +120,10 @@ def open_question(store: SessionStore, session_id: str, key: Path) -> ParkedQues
     return replace(question, digest=digest, ignored=UNSIGNED if digest in ignored else None)
 
 
-def answer_now(digest: str, choice: AnswerChoice, text: str) -> StoredAnswer:
-    """Return an answer that the user of this process gives."""
-    return StoredAnswer(digest, choice, text, f"{account_name()}@{socket.gethostname()}")
-
-
 def store_answer(
-    store: SessionStore, session_id: str, answer: StoredAnswer, key: Path
-) -> ParkedQuestion:
-    """Sign the user's answer, write it to the journal and return the question that it is about.
+    store: SessionStore, session_id: str, digest: str, choice: str, text: str, key: Path
+) -> None:
+    """Sign the answer of this process's user to the question `digest`, and write it to the journal.
 
     Raises `UsageError` when the session waits for no answer, or not for one to this question, and
     `SessionBusyError` while the session is open.
@@ -137,26 +132,26 @@ def store_answer(
         question = open_question(store, session_id, key)
         if question is None:
             raise UsageError("Session {session} waits for no answer.", session=session_id)
-        if question.digest != answer.digest:
+        if question.digest != digest:
             raise UsageError(
                 "Session {session} waits for the answer to another question by now; look at it "
                 "again with: kogniterm queue inbox",
                 session=session_id,
             )
-        if answer.choice not in CHOICES[question.kind]:
+        kind = next((one for one in CHOICES[question.kind] if one == choice), None)
+        if kind is None:
             raise UsageError(
                 "This question does not take {choice}; answer it with one of: {choices}.",
-                choice=answer.choice,
+                choice=choice,
                 choices=", ".join(CHOICES[question.kind]),
             )
-        text = redact(answer.text)
-        if answer.choice == "edit" and text != answer.text:
+        clean, by = redact(text), f"{account_name()}@{socket.gethostname()}"
+        if choice == "edit" and clean != text:
             raise UsageError(
                 "A command with a secret is not stored; edit it at the prompt, where secrets stay "
                 "in memory: kogniterm resume {session}",
                 session=session_id,
             )
-        answer = replace(answer, text=text)
+        answer = StoredAnswer(digest, kind, clean, by)
         answer = replace(answer, signature=_signature(answer, key))
         journal.append(Noted(ANSWERED, codec.to_plain(answer)), durable=True)
-    return question

@@ -98,8 +98,8 @@ def import_session(
     from kogniterm.runtime.turn_end import cancel_open
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.sessions.fold import Note
-    from kogniterm.sessions.records import Noted, TurnEnded
-    from kogniterm.sessions.session_transfer import IMPORTED, import_lines
+    from kogniterm.sessions.records import TurnEnded
+    from kogniterm.sessions.session_transfer import import_lines
     from kogniterm.text.redact import Redactor
 
     known = {one.id for one in store.sessions(limit=1_000_000)}
@@ -108,15 +108,13 @@ def import_session(
         return info
     with closing(store.hold(info.id)) as journal:
         state, written = journal.state, TurnJournal(journal, Redactor(), SystemClock())
-        opened = state.open_turn or state.pending or state.unknown
-        if opened or {state.folder, state.cwd} != {folder}:
-            journal.append(Noted(Note.FOLDER, {Note.FOLDER: folder, IMPORTED: True}))
+        if {state.folder, state.cwd} != {folder}:
+            journal.append(Note.FOLDER.record(folder))
         for intent in state.unknown:
             settle_unknown(written, intent)
-        if opened:
-            cancel_open(written, "the session was imported")
-            ended = TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, "")
-            journal.append(ended, durable=True)
+        cancel_open(written, "the session was imported")
+        if state.open_turn or state.pending:
+            journal.append(TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, ""))
     return store.find(info.id)
 
 

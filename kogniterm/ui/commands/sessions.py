@@ -53,7 +53,6 @@ def show_sessions(repl: Repl, argument: str) -> None:
 async def inbox(repl: Repl, argument: str) -> None:
     """Run /inbox [ID]: list the questions of sessions that wait, or answer one."""
     from kogniterm.runtime.unattended.stored_answers import (
-        answer_now,
         open_question,
         store_answer,
         waiting_questions,
@@ -80,7 +79,7 @@ async def inbox(repl: Repl, argument: str) -> None:
     if given is None:
         repl.display.say(Phrase("Not answered; the question keeps waiting."))
         return
-    store_answer(store, info.id, answer_now(question.digest, *given), key)
+    store_answer(store, info.id, question.digest, *given, key)
     repl.display.say(Phrase("Answer saved."))
 
 

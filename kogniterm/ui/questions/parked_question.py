@@ -30,8 +30,6 @@ from kogniterm.ui.questions.question import Asker, ask_what_to_do
 if TYPE_CHECKING:
     from kogniterm.runtime.unattended.stored_answers import Waiting
 
-SHOWN_DIGEST = 12
-"""Characters of a digest that are shown, and that an answer names at least."""
 _LINES = 12
 
 

@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import (
@@ -104,11 +105,7 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
 
 def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.fleet.queue_opening import MissingQueueError
-    from kogniterm.runtime.unattended.stored_answers import (
-        answer_now,
-        open_question,
-        store_answer,
-    )
+    from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
 
     info, key = store.find(args.session), paths_in_use().queue_key
     question = open_question(store, info.id, key)
@@ -118,7 +115,7 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
     if given is None:
         return Report(notes=[_("Not answered; the question keeps waiting.")], status=EXIT_REFUSED)
     choice, text = given
-    store_answer(store, info.id, answer_now(question.digest, choice, text), key)
+    store_answer(store, info.id, question.digest, choice, text, key)
     goes_on = False
     with suppress(MissingQueueError), _tasks(args) as queue:
         goes_on = queue.resume(info.id)
@@ -137,28 +134,18 @@ def _key(store: SessionStore, args: argparse.Namespace) -> Report:
     del store
     key, name = paths_in_use().queue_key, args.file
     if args.direction == "export":
-        if name == "-":
-            return Report(lines=[exported(key)])
-        with replaced(file_to_write(name)) as file:
+        with replaced(Path("/dev/stdout") if name == "-" else file_to_write(name)) as file:
             file.write(f"{exported(key)}\n")
         return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
-    try:
-        take_over(key, "".join(read_lines(name)))
-    except ValueError as error:
-        raise UsageError(
-            "{file} holds no key of KogniTerm; write one with: kogniterm queue key export FILE",
-            file=name,
-        ) from error
+    take_over(key, "".join(read_lines(name)))
     return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
 
 
-def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[AnswerChoice, str]:
+def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[str, str]:
     """Return the answer on the command line, which names the question that was read.
 
     Raises `UsageError`.
     """
-    from kogniterm.types.parked_questions import CHOICES
-
     digest: str = args.digest or ""
     if len(digest) < LEAST_DIGEST:
         raise UsageError(
@@ -170,15 +157,7 @@ def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[AnswerCh
             "The session waits for the answer to another question by now; look at it again with: "
             "kogniterm queue inbox"
         )
-    choices = CHOICES[question.kind]
-    word, *words = args.answer
-    choice, text = next((one for one in choices if one == word), None), " ".join(words)
-    if choice is None:
-        raise UsageError(
-            "This question does not take {choice}; answer it with one of: {choices}.",
-            choice=word,
-            choices=", ".join(choices),
-        )
+    choice, text = args.answer[0], " ".join(args.answer[1:])
     if choice in ("edit", "words") and not text.strip():
         raise UsageError("{choice} needs text behind it.", choice=choice)
     return choice, text
