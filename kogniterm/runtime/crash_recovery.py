@@ -216,10 +216,7 @@ def _message(
 
 
 def partial_output(journal: TurnJournal, intent: Intent) -> str:
-    """Return the end of a command's output, as far as it reached the disk.
-
-    Only a file of this session is read: another program or machine may have written the record.
-    """
+    """Return the end of a command's output on the disk; the record may name no other file."""
     if intent.output_path is None or journal.outputs is None:
         return ""
     try:

@@ -190,7 +190,6 @@ def cancel_agent(journal: TurnJournal, agent: str, why: str) -> None:
 
 
 def _cancel_pending(journal: TurnJournal, agent: str | None, why: str) -> None:
-    """End what waits of one agent; None: of all that are left."""
     started = {intent.request_id for intent in journal.state.unknown}
     for request in journal.state.pending:
         if agent is not None and request.agent != agent:

@@ -39,8 +39,7 @@ from kogniterm.types import Phrase
 FORMAT = "kogniterm.session"
 VERSION = 3
 """2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
-_LAST_TIME = 253_402_300_800.0
-"""The end of the year 9999, in seconds since the epoch; no calendar goes beyond it."""
+_LAST_TIME = 253_402_300_800.0  # the end of the year 9999, as far as calendars go
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 

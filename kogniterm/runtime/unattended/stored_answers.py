@@ -94,10 +94,7 @@ def waiting_questions(store: SessionStore, key: Path) -> tuple[Waiting, ...]:
 
 
 def open_question(store: SessionStore, session_id: str, key: Path) -> ParkedQuestion | None:
-    """Return the question at which a session waits; None if none does or it has its answer.
-
-    An answer counts with a signature by the key in the file `key`.
-    """
+    """Return the question at which a session waits; None if none does or it has its answer."""
     state, _damaged = load_state(store.database, session_id)
     if not (state.open_turn or state.unknown):
         return None

@@ -88,11 +88,7 @@ def report_parts(
 def import_session(
     store: SessionStore, lines: list[str], *, folder: str, as_new: bool = False
 ) -> SessionInfo:
-    """Import an export, or the session of a bug report, to work in `folder`.
-
-    Somebody else may have written it, so nothing in it is pending: an open turn is ended, and the
-    outcome of what was started and has none is unknown.
-    """
+    """Import an export, or the session of a bug report, to work in `folder`; nothing is pending."""
     from kogniterm.protocols import SystemClock
     from kogniterm.runtime.crash_recovery import settle_unknown
     from kogniterm.runtime.turn_end import cancel_open

@@ -239,9 +239,7 @@ def _reader(hint: Any) -> _Reader:
 
 def _scalar(kinds: tuple[type, ...], value: Any) -> Any:
     """Return `value` if it is of one of these types, and a number that databases can hold."""
-    if type(value) not in kinds or (
-        isinstance(value, int | float) and not -(2**63) <= value < 2**63
-    ):
+    if type(value) not in kinds or (isinstance(value, int | float) and not abs(value) < 2**63):
         raise TypeError("a value has the wrong type")
     return value
 
@@ -253,10 +251,7 @@ def _field_readers(owner: Any) -> dict[str, _Reader]:
 
 
 def from_fields(owner: type[_Value], value: Mapping[str, Any]) -> _Value:
-    """Return an `owner` (a dataclass) from its plain form; unknown fields are ignored.
-
-    Raises `TypeError`, `ValueError`, `KeyError` or `AttributeError` for what is no such form.
-    """
+    """Return an `owner` (a dataclass) from its plain form; unknown fields are ignored."""
     key: Any = owner
     readers = _field_readers(key)
     return owner(**{name: readers[name](item) for name, item in value.items() if name in readers})

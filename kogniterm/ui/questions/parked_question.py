@@ -76,11 +76,9 @@ async def ask_parked(asker: Asker, question: ParkedQuestion) -> tuple[AnswerChoi
 
 
 def question_head(session_id: str, title: str, question: ParkedQuestion) -> Text:
-    """Return the lines above a question: its session, machine, and an answer that is ignored."""
+    """Return the line above a question: its session, and the machine where it came up."""
     told = f"  {one_line(title or session_id)}"
-    why = f"\n{translate(question.ignored)}" if question.ignored is not None else ""
-    host = (f"  {question.host}", "muted")
-    return Text.assemble((session_id, "accent"), (told, "heading"), host, (why, "warn"))
+    return Text.assemble((session_id, "accent"), (told, "heading"), (f"  {question.host}", "muted"))
 
 
 def inbox_rows(found: Sequence[Waiting], answer: str) -> list[RenderableType]:
