@@ -139,11 +139,11 @@ class SessionStore:
 
         Of two processes that create it at once, one raises `SessionBusyError`.
         """
-        if self.info(session_id) is None:
-            wanted = SessionId(session_id)
+        wanted = SessionId(session_id)
+        if self.info(wanted) is None:
             with suppress(UsageError):
                 return self.create(folder=folder, model=model or "", session_id=wanted)
-        return self.open(session_id, model=model, folder=folder)
+        return self.open(wanted, model=model, folder=folder)
 
     def hold(self, session_id: str) -> SessionJournal:
         """Take the lease of an existing session and return its journal; nothing is written."""
