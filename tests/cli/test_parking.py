@@ -189,6 +189,10 @@ def test_an_answer_counts_only_with_the_signature_of_the_user(shell: Shell) -> N
     note(shell, ANSWERED, {**signed, "choice": "edit", "text": "echo evil >>made"})
     go(shell, "replies: [{text: Unused.}]")
     assert made(shell) == ""
+    # A question that no version asks is none, and costs nobody else the list.
+    note(shell, PARKED, {"digest": "d", "kind": "other", "title": "", "host": "", "folder": ""})
+    note(shell, PARKED, {"kind": 5})
+    assert shell.run("queue", "inbox").returncode == 0
     # Only forged ones: the question waits again, and everybody says why.
     assert go(shell, f"replies: [{WRITE}]", session="t")["stop"] == "parked"
     note(shell, ANSWERED, {**forged, "digest": question_of(shell, "t").digest}, "t")

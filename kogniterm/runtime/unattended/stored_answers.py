@@ -105,7 +105,8 @@ def open_question(store: SessionStore, session_id: str, key: Path) -> ParkedQues
         body = record.body
         if isinstance(body, Noted) and body.kind == PARKED:
             with suppress(*_UNREADABLE):
-                question = codec.from_fields(ParkedQuestion, body.data)
+                found = codec.from_fields(ParkedQuestion, body.data)
+                question = found if found.kind in CHOICES else None
         elif isinstance(body, Noted) and body.kind == ANSWERED:
             counts = signed_answer(body.data, key) is not None
             (answered if counts else ignored).add(str(body.data.get("digest")))
