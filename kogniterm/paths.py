@@ -27,7 +27,7 @@ _XDG = {
 
 @dataclass(frozen=True, slots=True)
 class ExtensionPaths:
-    """The user's instructions, commands, sub-agents, skills, hooks and MCP servers."""
+    """The user's instructions, commands, recipes, sub-agents, skills, hooks and MCP servers."""
 
     config: Path
     data: Path
@@ -41,6 +41,11 @@ class ExtensionPaths:
     def commands(self) -> Path:
         """Folder of the user's custom commands."""
         return self.config / "commands"
+
+    @property
+    def recipes(self) -> Path:
+        """Folder of the recipes that were kept, one file each."""
+        return self.config / "recipes"
 
     @property
     def agents(self) -> Path:
@@ -117,6 +122,11 @@ class Paths:
         return self.data / "user.key"
 
     @property
+    def queue_key(self) -> Path:
+        """The key that signs the user's stored answers; other machines may get it."""
+        return self.config / "queue.key"
+
+    @property
     def prompts(self) -> Path:
         """Folder of the user's own texts for the model, in place of the shipped ones."""
         return self.config / "prompts"
@@ -130,11 +140,6 @@ class Paths:
     def database(self) -> Path:
         """Journal, sessions and memory (SQLite)."""
         return self.data / "kogniterm.db"
-
-    @property
-    def recipes(self) -> Path:
-        """Folder of the recipes that were kept, one file each."""
-        return self.config / "recipes"
 
     @property
     def written_files(self) -> Path:

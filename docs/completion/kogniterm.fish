@@ -12,7 +12,7 @@ function __kogniterm_at
                 set value 1
         end
         switch "$at/$word"
-            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/limits' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
+            case '/run' '/resume' '/sessions' '/sessions/list' '/sessions/show' '/sessions/search' '/sessions/rename' '/sessions/delete' '/sessions/fork' '/sessions/export' '/sessions/report' '/sessions/import' '/queue' '/queue/add' '/queue/list' '/queue/limits' '/queue/show' '/queue/watch' '/queue/inbox' '/queue/cancel' '/queue/retry' '/queue/results' '/queue/answer' '/queue/key' '/worker' '/hosts' '/hosts/run' '/hosts/facts' '/hosts/diff' '/replay' '/memory' '/memory/list' '/memory/search' '/memory/show' '/memory/lessons' '/memory/add' '/memory/edit' '/memory/confirm' '/memory/pin' '/memory/undo' '/memory/prefer' '/memory/project' '/memory/forget' '/memory/export' '/memory/import' '/memory/prune' '/recipe' '/recipe/save' '/recipe/list' '/recipe/show' '/recipe/run' '/policy' '/policy/check' '/policy/test' '/policy/permissions' '/policy/revoke' '/tools' '/skills' '/skills/list' '/skills/show' '/skills/trust' '/skills/add' '/skills/remove' '/hooks' '/hooks/list' '/hooks/test' '/trust' '/audit' '/audit/verify' '/audit/show' '/audit/anchor' '/tour' '/login' '/logout' '/import' '/config' '/config/show' '/config/path' '/config/prompts' '/doctor' '/models' '/models/list' '/models/pull' '/models/remove' '/mcp' '/mcp/list' '/mcp/add' '/mcp/remove' '/mcp/test' '/mcp/trust' '/mcp/login' '/mcp/logout' '/mcp/serve' '/acp' '/storage' '/storage/check' '/storage/migrate' '/storage/copy' '/storage/cache' '/warm' '/warm/status' '/warm/stop' '/completion' '/help'
                 set at "$at/$word"
         end
     end
@@ -226,6 +226,7 @@ complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'cancel' -d 'Cancel tasks'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'retry' -d 'Queue tasks again that have ended, in the same session'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'results' -d 'Print the tasks with their answers, one in JSON a line'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'answer' -d 'Answer the question of a session'
+complete -c kogniterm -n '__kogniterm_at "/queue"' -a 'key' -d 'Export or import the key that signs your answers'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/queue"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
@@ -335,6 +336,13 @@ complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l env-file -r -F -d '
 complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l digest -x -d 'Digest of the question that you read'
 complete -c kogniterm -n '__kogniterm_at "/queue/answer"' -l json -d 'Print the result as JSON'
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -a 'export' -d 'export or import'
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -a 'import' -d 'export or import'
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -F
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -s h -l help -d 'Show this help'
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
+complete -c kogniterm -n '__kogniterm_at "/queue/key"' -l debug -d 'Show tracebacks; log everything, on screen too'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/worker"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'

@@ -329,7 +329,7 @@ def named_session(args: argparse.Namespace) -> str | None:
     """Return the ID that `--session` gives. Raises `UsageError`."""
     if args.session_id is None:
         return None
-    from kogniterm.runtime.unattended.named_session import session_id
+    from kogniterm.text.session_ids import SessionId
 
     other = session_wanted(args)
     if other is not None:
@@ -337,7 +337,7 @@ def named_session(args: argparse.Namespace) -> str | None:
         raise UsageError(
             "{option} cannot be combined with {other}.", option="--session", other=option
         )
-    return session_id(args.session_id)
+    return SessionId(args.session_id)
 
 
 def _unless_given(

@@ -212,4 +212,4 @@ def recipe_store() -> RecipeStore:
     from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = paths_in_use()
-    return RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
+    return RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))

@@ -401,7 +401,8 @@ class OutputStore:
             with contextlib.suppress(OSError):
                 file.unlink()
                 freed += size
-                file.parent.rmdir()  # refuses while other files are there
+                for folder in (file.parent, file.parent.parent):
+                    folder.rmdir()  # refuses while other files are there
         return freed
 
     def _file(self, path: str | Path) -> Path:

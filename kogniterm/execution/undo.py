@@ -35,6 +35,7 @@ from kogniterm.host.safe_files import (
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
+from kogniterm.text.session_ids import SessionId
 
 Kind = Literal["file", "folder", "link", "absent"]
 MAX_ENTRIES = 5_000
@@ -240,7 +241,7 @@ class Preimage:
     """Copies kept for one action. `skipped` are the paths that were too much, or unreadable."""
 
     id: str
-    session: str
+    session: SessionId
     created: float
     what: str
     entries: tuple[FileSnapshot, ...]
@@ -274,7 +275,9 @@ class PreimageStore:
         self._folder = folder
         self._max_bytes = max_bytes
 
-    def keep(self, session: str, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
+    def keep(
+        self, session: SessionId, action: str, what: str, paths: Iterable[Path]
+    ) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
 
         Raises `StorageError` when the copies cannot be written: then the action must not start
@@ -305,7 +308,7 @@ class PreimageStore:
         """Return the first path that `keep` would pass over, which then cannot be undone."""
         return next(iter(self._survey(paths)[1]), None)
 
-    def images(self, session: str) -> tuple[Preimage, ...]:
+    def images(self, session: SessionId) -> tuple[Preimage, ...]:
         """Return the pre-images of `session`, the newest first."""
         folder = self._folder / session
         if not folder.is_dir():
@@ -366,7 +369,7 @@ class PreimageStore:
         self._write(replace(image, undone=True))
         return redo, tuple(restored)
 
-    def forget(self, session: str) -> None:
+    def forget(self, session: SessionId) -> None:
         """Remove the pre-images of a session, and contents nobody needs any more."""
         shutil.rmtree(self._folder / session, ignore_errors=True)
         self._drop_contents()

@@ -24,6 +24,7 @@ from kogniterm.host.programs import find_program, host_environment
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder
+from kogniterm.text.session_ids import SessionId
 
 PLACE = "checkout/"
 """Begins the folder of a task that works in a checkout of its own."""
@@ -115,7 +116,7 @@ class Checkouts:
 
     def place(self, task_id: str) -> Path:
         """Return the folder of the checkout of a task."""
-        return self.folder / task_id
+        return self.folder / SessionId(task_id)
 
     async def resolve(self, repository: Repository, commit: str) -> str:
         """Fetch what is needed; returns the commit, which is `commit` unless that is empty.

@@ -23,6 +23,7 @@ from kogniterm.fleet.task_workspaces import TaskWorkspaces, Workspace
 from kogniterm.host.installation import own_command
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 from kogniterm.types.queue_values import QueuedTask, TaskEnd
 
@@ -150,7 +151,7 @@ class TaskRun:
         return path.open("rb")
 
     def _path(self, kind: str) -> Path:
-        return self.outputs / f"{self.task.id}.{kind}"
+        return self.outputs / f"{SessionId(self.task.id)}.{kind}"
 
     def _file(self, kind: str) -> IO[bytes]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

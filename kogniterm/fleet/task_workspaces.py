@@ -136,7 +136,7 @@ class TaskWorkspaces:
         """Delete the checkouts of tasks that have ended elsewhere, or were cancelled meanwhile."""
         for task_id in self.checkouts.ids():
             if self.patches.state(task_id) in (None, *ENDED_STATES):
-                with suppress(OSError):
+                with suppress(OSError, UsageError):  # no folder of a task
                     self.checkouts.remove(task_id)
 
 

@@ -46,15 +46,16 @@ class Worker:
     """Runs tasks of some queues, up to `info.slots` at once.
 
     `store` are the sessions that belong to the tasks, `outputs` is the folder of the children's
-    files, `workspaces` opens those of the tasks. `shares` is the most tasks of a queue at once
-    here. With `until_empty` it ends once nothing is queued or running. While the database is away,
-    the children go on.
+    files, `key` that of the key that signs answers, `workspaces` opens those of the tasks. `shares`
+    is the most tasks of a queue at once here. With `until_empty` it ends once nothing is queued or
+    running. While the database is away, the children go on.
     """
 
     queue: WorkerQueue
     store: SessionStore
     info: WorkerInfo
     outputs: Path
+    key: Path
     workspaces: TaskWorkspaces
     report: Report = lambda task, end: None
     trouble: Trouble = lambda error: None
@@ -162,7 +163,10 @@ class Worker:
         if end.state == "queued" and end.stop and not self._is_open(task.id):
             end = replace(end, next_text=next_words(task))  # another turn goes on
         self.queue.finish(task, with_spent(end, self.store, task.id))
-        if end.state in ("parked", "unknown") and open_question(self.store, task.id) is None:
+        if (
+            end.state in ("parked", "unknown")
+            and open_question(self.store, task.id, self.key) is None
+        ):
             self.queue.resume(task.id)  # it was answered before this was written
         return True
 

@@ -35,6 +35,10 @@ _COPIED = (
 )  # fmt: skip
 
 
+_MAY_LACK = {"valid_to", "superseded_by", "seq", "exit_code"}
+_NUMBERS = {"id", "confidence", "created", "last_confirmed", "relevance_count", "valid_from",
+            "updated", "seconds", "times", *_MAY_LACK}  # fmt: skip
+_MOST = 253_402_300_800
 _OF_LESSON = ("ok", "exit_code", "seconds", "created", "times")
 
 
@@ -104,7 +108,7 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
         (line for line in lines if line.strip()),
         FORMAT,
         VERSION,
-        lambda value: (value["type"], value),
+        _checked,
         closing=_closing,
         unusable=_unusable,
     )
@@ -122,6 +126,20 @@ def import_lines(memory: Memory, lines: Iterable[str], *, dry_run: bool = False)
         ) from error
     memory.searcher.noticed()
     return report
+
+
+def _checked(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a record with its type. Raises `TypeError` for a value that its column cannot hold."""
+    for name, value in record.items() if record["type"] in ("fact", "preference", "lesson") else ():
+        if name in _NUMBERS:
+            least = -_MOST if name == "exit_code" else 0
+            fits = type(value) in (int, float) and least <= value < _MOST
+            fits = fits or (value is None and name in _MAY_LACK)
+        else:
+            fits = isinstance(value, str | bool) or (value is None and name == "slot")
+        if not fits:
+            raise TypeError(name)
+    return record["type"], record
 
 
 class _DryRunError(Exception):

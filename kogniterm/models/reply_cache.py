@@ -29,6 +29,7 @@ from kogniterm.models.calling import ModelOptions, WrappedModel
 from kogniterm.protocols import Model
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import write_private
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     UNUSABLE,
     ModelEvent,
@@ -114,7 +115,7 @@ class ReplyCache:
         """Return whether it is known whose calls are made."""
         return bool(self._session)
 
-    def use(self, session: str, redact: Callable[[str], str]) -> None:
+    def use(self, session: SessionId, redact: Callable[[str], str]) -> None:
         """Keep the replies to the calls of a session, unless `redact` changes them."""
         self._session, self._redact = session, redact
 

@@ -96,6 +96,7 @@ from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import Redactor, labels_in, redact, session_label
+from kogniterm.text.session_ids import SessionId
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.tool_registry import ToolPorts, session_tools
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
@@ -315,7 +316,7 @@ def _hooks(
 
 def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
     preimages, workspace = PreimageStore(paths.data / "undo"), Path(state.folder)
-    return UndoService(preimages, state.session_id, workspace, lambda: executor.cwd)
+    return UndoService(preimages, SessionId(state.session_id), workspace, lambda: executor.cwd)
 
 
 def _answers(given: SessionInputs) -> Path | None:
@@ -498,16 +499,17 @@ def _outputs(given: SessionInputs) -> OutputStore:
 def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService) -> CommandExecutor:
     state = written.state
     folder = state.cwd if Path(state.cwd).is_dir() else state.folder
+    outputs = written.outputs = given.paths.outputs / SessionId(state.session_id)
     if given.commands is not None:
         from kogniterm.execution.command_script import AnsweringExecutor
 
-        answering = AnsweringExecutor(given.commands, folder, outputs=given.paths.outputs)
+        answering = AnsweringExecutor(given.commands, folder, outputs=outputs)
         written.given.tell = partial(_hide, written, answering)
         return answering
     executor = open_executor(
         folder,
         env=without_own(given.environ, _known_secrets(given)),
-        outputs=given.paths.outputs,
+        outputs=outputs,
         workspace=state.folder,
         input_wait=given.settings.input_wait_limit,
         outlives="nothing" if given.settings.end_jobs else "detached",

@@ -74,19 +74,26 @@ async def recover(
                 _settle_ended(journal, request, intent, end, io)
                 continue
             known = end.text
-        partial = known or journal.redact(partial_output(intent.output_path))
+        partial = known or journal.redact(partial_output(journal, intent))
         io.sink(outcome_unknown(intent))
         choice: RecoveryChoice = "skip"
         if io.recover is None:
             count.unknown.append(intent.command)
         else:
             choice = await io.recover(intent, partial)
-        agent = request.agent if request is not None else ""
-        message = _message(request, intent, partial, choice)
-        outcome = Outcome(intent.request_id, "unknown", message, agent=agent)
-        journal.record(outcome, durable=True)
+        settle_unknown(journal, intent, partial, choice)
         if choice == "again":
             journal.record(Note.AGAIN.record(intent.request_id), durable=True)
+
+
+def settle_unknown(
+    journal: TurnJournal, intent: Intent, partial: str = "", choice: RecoveryChoice = "skip"
+) -> None:
+    """Record that the outcome of what was started is unknown."""
+    request = next((r for r in journal.state.pending if r.id == intent.request_id), None)
+    agent = request.agent if request is not None else ""
+    message = _message(request, intent, partial, choice)
+    journal.record(Outcome(intent.request_id, "unknown", message, agent=agent), durable=True)
 
 
 def ended_note(request_id: str, result: CommandResult) -> Noted:
@@ -134,7 +141,7 @@ def _settle_ended(
         journal.record(Outcome(request.id, status, message, agent=request.agent), durable=True)
         io.sink(events.ActionEnded(request.id, request.tool, text, failed=failed))
         return
-    output = journal.redact(partial_output(intent.output_path))
+    output = journal.redact(partial_output(journal, intent))
     result = replace(result, text=output)
     approved = Decision("approve", intent.command, "policy")
     decision = journal.state.decisions.get(request.id, approved)
@@ -208,15 +215,18 @@ def _message(
     return messages.answer(request, text, failed=True)
 
 
-def partial_output(path: str | None) -> str:
-    """Return the end of a command's output, as far as it reached the disk."""
-    if path is None:
+def partial_output(journal: TurnJournal, intent: Intent) -> str:
+    """Return the end of a command's output on the disk; the record may name no other file."""
+    if intent.output_path is None or journal.outputs is None:
         return ""
     try:
-        with Path(path).open("rb") as file:
+        path = Path(intent.output_path).resolve()
+        if not path.is_relative_to(journal.outputs.resolve()):
+            return ""
+        with path.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - PARTIAL_BYTES))
             data = file.read()
-    except OSError:
+    except (OSError, ValueError):  # of a name that no file can have
         return ""
     return clip(data.decode("utf-8", "replace").strip(), PARTIAL_CHARS)

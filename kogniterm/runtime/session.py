@@ -42,6 +42,7 @@ from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_ports import Ask, AskPort, AtLimit, Recover, SessionModes, TurnIO
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.records import Noted
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     Answer,
     ApprovalMode,
@@ -105,8 +106,8 @@ class LiveSession:
         return self.journal.state
 
     @property
-    def id(self) -> str:
-        return self.state.session_id
+    def id(self) -> SessionId:
+        return SessionId(self.state.session_id)
 
     @property
     def folder(self) -> str:

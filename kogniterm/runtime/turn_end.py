@@ -169,7 +169,7 @@ def cancel_open(journal: TurnJournal, why: str) -> None:
     journal.settle_kept()
     for agent in journal.state.agents:
         cancel_agent(journal, agent, why)
-    _cancel_pending(journal, "", why)
+    _cancel_pending(journal, None, why)
     rest: list[BaseMessage] = []
     for call in messages.unanswered_calls(journal.state.messages):
         key = str(call["id"])
@@ -189,16 +189,16 @@ def cancel_agent(journal: TurnJournal, agent: str, why: str) -> None:
         journal.record(NodeRan(NodeUpdate(STOPPED, rest, agent=agent)))
 
 
-def _cancel_pending(journal: TurnJournal, agent: str, why: str) -> None:
+def _cancel_pending(journal: TurnJournal, agent: str | None, why: str) -> None:
     started = {intent.request_id for intent in journal.state.unknown}
     for request in journal.state.pending:
-        if request.agent != agent:
+        if agent is not None and request.agent != agent:
             continue
         if request.id in started:
             journal.record(started_and_stopped(request, why), durable=True)
             continue
         message = messages.answer(request, f"[not run: {why}]", failed=True)
-        journal.record(Outcome(request.id, "cancelled", message, agent=agent), durable=True)
+        journal.settle(request, "cancelled", message)
 
 
 def started_and_stopped(request: ActionRequest, why: str) -> Outcome:

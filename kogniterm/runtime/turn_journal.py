@@ -163,6 +163,7 @@ class TurnJournal:
 
     `history_tokens` estimates the size of the history, counted as it grows. `preferences` gives the
     user's preferences as they hold here, in words. `given` are the secrets that the user gave.
+    `outputs` is the folder of the session's raw outputs.
     """
 
     journal: Journal
@@ -170,6 +171,7 @@ class TurnJournal:
     clock: Clock
     key: bytes = b""
     given: UserSecrets = field(default_factory=UserSecrets)
+    outputs: Path | None = None
     steering: Steering = field(default_factory=Steering)
     preferences: Callable[[], Mapping[str, str]] = dict
     history_tokens: int = field(init=False)

@@ -7,6 +7,7 @@ session uses it record by record, a resumed one over the records it finds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import reduce
@@ -559,15 +560,17 @@ def _noted(state: SessionState, body: Noted, seq: int) -> SessionState:
             return replace(state, unsettled=_without_runs(state, (str(value),)))
         case Note.UNSETTLED:
             rows = value if isinstance(value, list | tuple) else ()
-            runs = (
-                UnknownRun(
-                    Intent(str(request_id), str(command), str(cwd), ""),
-                    0,
-                    tuple(map(str, chain.from_iterable(hosts))),
-                )
-                for request_id, command, cwd, *hosts in rows
-            )
-            return replace(state, unsettled=(*state.unsettled, *runs))
+            with suppress(TypeError, ValueError):  # another program may have written it
+                runs = [
+                    UnknownRun(
+                        Intent(str(request_id), str(command), str(cwd), ""),
+                        0,
+                        tuple(map(str, chain.from_iterable(hosts))),
+                    )
+                    for request_id, command, cwd, *hosts in rows
+                ]
+                return replace(state, unsettled=(*state.unsettled, *runs))
+            return state
         case _:
             return state
 
@@ -583,8 +586,9 @@ def usage_of_note(body: Noted) -> Usage:
     value = body.data.get(Note.USAGE)
     if body.kind != Note.USAGE or not isinstance(value, Mapping):
         return NOTHING_USED
-    known = {name: value.get(name, 0) for name in Usage.__slots__}
-    return Usage(**{name: n if isinstance(n, int) else 0 for name, n in known.items()})
+    with suppress(TypeError):
+        return codec.from_fields(Usage, value)
+    return NOTHING_USED
 
 
 def limit_note(reached: LimitReached, choice: LimitChoice | None = None) -> Noted:

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
@@ -29,18 +28,18 @@ from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, chained, insert, new_row, stored_records
 from kogniterm.sessions.journal.journal import load_state, refresh_row
 from kogniterm.sessions.records import RecordBody, SessionOpened
-from kogniterm.sessions.session_search import is_image
+from kogniterm.sessions.session_search import is_image, storable
 from kogniterm.sessions.store import SessionInfo, SessionStore, new_id
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import replacement
-from kogniterm.storage.line_files import closed, read_closed
+from kogniterm.storage.line_files import closed, read_closed, value_problem
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 FORMAT = "kogniterm.session"
 VERSION = 3
 """2: records may belong to a sub-agent. 3: a conversation may go back. Older files are read too."""
-_OLD_RECORDING = re.compile(r'\{"version": 1, "model": \{')
-"""The beginning of the files that recorded only the model's replies, until version 1.0."""
+_LAST_TIME = 253_402_300_800.0  # the end of the year 9999, as far as calendars go
 _RECORD_FIELDS = ("seq", "time", "kind", "salt", "previous", "hash", "amended", "request_id")
 
 
@@ -87,10 +86,19 @@ def _record_line(stored: StoredRecord) -> str:
 # --- import ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Header:
+    id: str
+    created: float
+    parent: str | None = None
+    parent_seq: int | None = None
+    draft: str = ""
+
+
 class SessionFile(NamedTuple):
     """The header and the records of an exported session, or of a bug report."""
 
-    header: dict[str, Any]
+    header: _Header
     rows: list[StoredRecord]
 
 
@@ -101,72 +109,73 @@ def read_session(lines: Iterable[str]) -> SessionFile:
     the line.
     """
     given = list(lines)
-    if is_report(given):
-        given = list(read_report(given).session)
-    elif given and _OLD_RECORDING.match(given[0]):
-        raise UsageError(
-            "This is a model recording of an earlier version, which cannot be read any more. "
-            "A recording is now the file of: kogniterm sessions export"
-        )
-    read = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
-    return SessionFile(*read)
+    if given and f'"format":"{REPORT_FORMAT}"' in given[0]:
+        given = report_session(given)
+    found, rows = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
+    line, before = 1, 0
+    try:
+        header = codec.from_fields(_Header, found)
+        _require(0 <= header.created < _LAST_TIME and 0 <= (header.parent_seq or 0) < 2**31)
+        for row in rows:
+            line += 1
+            _require(before < row.seq < 2**31 and 0 <= row.time < _LAST_TIME)
+            before, texts = row.seq, (row.kind, row.salt, row.payload, row.request_id or "")
+            _require(all(storable(text) == text for text in (*texts, row.previous, row.hash)))
+    except TypeError as error:
+        raise _unusable(line, value_problem(error)) from error
+    return SessionFile(header, rows)
 
 
-def import_lines(
-    store: SessionStore, lines: Iterable[str], *, as_new: bool = False, replacing: bool = False
-) -> SessionInfo:
-    """Import an exported session.
+def _require(fits: bool) -> None:
+    if not fits:
+        raise TypeError
 
-    With `as_new` it gets another id; with `replacing` it takes the place of the session that has
-    its id. Importing a session that is already present changes nothing. Raises `UsageError` for a
-    file that is cut, changed or of a newer format, naming the line, and when another session has
-    its id.
+
+def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = False) -> SessionInfo:
+    """Import an exported session, which somebody else may have written, with what is open in it.
+
+    With `as_new` it gets another id. Importing a session that is already present, continued or not,
+    changes nothing. Raises `UsageError` for a file that is cut, changed or of a newer format,
+    naming the line, when its id cannot be one, and when another session has it.
     """
     header, rows = read_session(lines)
-    session_id = new_id() if as_new else str(header["id"])
+    try:
+        session_id = new_id() if as_new else SessionId(header.id)
+    except UsageError as error:
+        why = Phrase("{problem} Import it with --as-new", {"problem": error.text})
+        raise _unusable(1, why) from error
     present = store.info(session_id)
-    if present is not None and not replacing:
-        if list(stored_records(store.database, session_id)) == rows:
+    if present is not None:
+        if list(stored_records(store.database, session_id))[: len(rows)] == rows:
             return present
         raise UsageError(
             "Another session with the ID {session} already exists; import with --as-new.",
             session=session_id,
         )
-    return _written(
-        store,
-        session_id,
-        rows,
-        created=float(header["created"]),
-        parent=header.get("parent"),
-        parent_seq=header.get("parent_seq"),
-        draft=str(header.get("draft", "")),
-        replacing=present is not None,
-    )
+    return _written(store, session_id, header, rows)
 
 
 def _written(
     store: SessionStore,
-    session_id: str,
+    session_id: SessionId,
+    header: _Header,
     rows: list[StoredRecord],
     *,
-    created: float,
-    parent: str | None,
-    parent_seq: int | None,
-    draft: str = "",
     replacing: bool = False,
 ) -> SessionInfo:
     """Write a whole session, announced in the head file before and recorded in it after."""
     last, last_hash = (rows[-1].seq, rows[-1].hash) if rows else (0, "")
-    store.anchor.coming(session_id, last, last_hash, created)
+    store.anchor.coming(session_id, last, last_hash, header.created)
     with store.database.transaction(durable=True):
         if replacing:
             store.forget_rows([session_id])
         store.add_row(
-            session_id, folder="", model="", created=created, parent=parent, parent_seq=parent_seq
-        )
+            session_id, folder="", model="", created=header.created, parent=header.parent,
+            parent_seq=header.parent_seq,
+        )  # fmt: skip
         for row in rows:
             insert(store.database, session_id, row)
-        store.save_draft(session_id, draft)
+        store.save_draft(session_id, header.draft)
         refresh_row(store.database, session_id)
     store.anchor.closed(session_id, on_disk=True)
     session_search.add_missing(store.database, session_id)
@@ -176,7 +185,7 @@ def _written(
 def _row(value: dict[str, Any]) -> StoredRecord:
     payload = value["raw"] if "raw" in value else codec.dumps(value["payload"])
     fields = {name: value.get(name) for name in _RECORD_FIELDS}
-    return StoredRecord(payload=payload, **fields)  # type: ignore[arg-type]  # checked by its hash
+    return codec.from_fields(StoredRecord, {**fields, "payload": payload})
 
 
 def _unusable(number: int, detail: Phrase) -> UsageError:
@@ -213,9 +222,8 @@ def fork(store: SessionStore, reference: str, *, turn: int | None = None) -> Ses
     title = Note.TITLE.record(f"{info.title} (fork)")
     for body in (*_unknown_behind(state, rows), title):
         copied.append(new_row(body, copied[-1].seq, moment, copied[-1].hash))
-    return _written(
-        store, session_id, copied, created=moment, parent=info.id, parent_seq=parent_seq
-    )
+    header = _Header(session_id, moment, info.id, parent_seq)
+    return _written(store, session_id, header, copied)
 
 
 def _unknown_behind(state: SessionState, rows: Iterable[StoredRecord]) -> Iterator[RecordBody]:
@@ -268,7 +276,8 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
     """
     copied, present, conflicts = [], [], []
     for info in source.sessions(limit=1_000_000):
-        if target.info(info.id) is not None:
+        there = target.info(info.id) is not None
+        if there:
             ours = list(stored_records(source.database, info.id))
             theirs = list(stored_records(target.database, info.id))
             if ours == theirs:
@@ -277,7 +286,8 @@ def copy_all(source: SessionStore, target: SessionStore) -> CopyReport:
             if ours[: len(theirs)] != theirs:
                 conflicts.append(info.id)
                 continue
-        import_lines(target, export_lines(source, info.id), replacing=True)
+        found = read_session(export_lines(source, info.id))
+        _written(target, SessionId(info.id), *found, replacing=there)
         copied.append(info.id)
     return CopyReport(tuple(copied), tuple(present), tuple(conflicts))
 
@@ -303,15 +313,6 @@ _KEPT = frozenset({
 })  # fmt: skip
 """Fields whose values, single words, have a meaning for the reader of the file."""
 _WORD = re.compile(r"[\w.:-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A bug report: `session` can be imported, `attachments` are lines by name."""
-
-    about: Mapping[str, str]
-    session: tuple[str, ...]
-    attachments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def report_lines(
@@ -376,41 +377,17 @@ def redacted(value: Any, redact: Callable[[str], str], kept: frozenset[str], key
     return value
 
 
-def is_report(lines: Sequence[str]) -> bool:
-    """Return whether this looks like a bug report rather than an exported session."""
-    return bool(lines) and f'"format":"{REPORT_FORMAT}"' in lines[0]
-
-
-def read_report(lines: Iterable[str]) -> Report:
-    """Read a bug report. Raises `UsageError` if it is cut, changed or of a newer version."""
-    header, tagged = read_closed(
+def report_session(lines: Iterable[str]) -> list[str]:
+    """Return the session of a bug report, as the lines of an export. Raises `UsageError`."""
+    _header, tagged = read_closed(
         lines,
         REPORT_FORMAT,
         REPORT_VERSION,
-        lambda value: (str(value["part"]), str(value["line"])),
+        lambda value: (value["part"], str(value["line"])),
         closing=_report_end,
-        unusable=_no_report,
+        unusable=_unusable,
     )
-    about = header.get("about")
-    if not isinstance(about, dict):
-        raise _no_report(1, Phrase("{name} is missing", {"name": "about"}))
-    parts: dict[str, list[str]] = {_SESSION: []}
-    for name, line in tagged:
-        parts.setdefault(name, []).append(line)
-    session = tuple(parts.pop(_SESSION))
-    return Report(
-        {str(name): str(item) for name, item in about.items()},
-        session,
-        {name: tuple(lines) for name, lines in parts.items()},
-    )
-
-
-def _no_report(number: int, detail: Phrase) -> UsageError:
-    return UsageError(
-        "The file is not a valid KogniTerm bug report (line {line}: {detail}).",
-        line=number,
-        detail=detail,
-    )
+    return [line for part, line in tagged if part == _SESSION]
 
 
 @contextmanager

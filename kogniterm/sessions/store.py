@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Literal
 
 from kogniterm.errors import UsageError
@@ -19,14 +20,13 @@ from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
-from kogniterm.sessions.records import Intent, Outcome, SessionOpened, TurnEnded
+from kogniterm.sessions.records import SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces
 from kogniterm.storage.drivers import DuplicateError, storage_errors
 from kogniterm.text.language import fold_case
+from kogniterm.text.session_ids import LAST, SessionId
 
-LAST = "last"
-"""The reference that means the session used last."""
 SHORT_ID = 8
 """Characters of an id that are shown, unless another session's begins with the same ones."""
 
@@ -90,7 +90,7 @@ class SessionStore:
 
     def create(self, *, folder: str, model: str, session_id: str | None = None) -> SessionJournal:
         """Create a session that works in `folder`. Raises `UsageError` for an id in use."""
-        new = session_id or new_id()
+        new = SessionId(session_id) if session_id else new_id()
         self.add_row(new, folder=folder, model=model)
         journal = self._held(new, lambda: (SessionState(), ()))
         journal.append(SessionOpened(new, folder, self.version, model))
@@ -98,7 +98,7 @@ class SessionStore:
 
     def add_row(
         self,
-        session_id: str,
+        session_id: SessionId,
         *,
         folder: str,
         model: str,
@@ -127,7 +127,7 @@ class SessionStore:
         another living process drives it.
         """
         info = self.find(reference)
-        journal = self.hold(info.id)
+        journal = self.hold(SessionId(info.id))
         # A session that was killed before its first record has nothing but its row.
         own, before = journal.state.folder or info.folder, journal.state.model or info.model
         place = own if folder is None or Path(own).is_dir() else folder
@@ -139,10 +139,11 @@ class SessionStore:
 
         Of two processes that create it at once, one raises `SessionBusyError`.
         """
-        if self.info(session_id) is None:
+        wanted = SessionId(session_id)
+        if self.info(wanted) is None:
             with suppress(UsageError):
-                return self.create(folder=folder, model=model or "", session_id=session_id)
-        return self.open(session_id, model=model, folder=folder)
+                return self.create(folder=folder, model=model or "", session_id=wanted)
+        return self.open(wanted, model=model, folder=folder)
 
     def hold(self, session_id: str) -> SessionJournal:
         """Take the lease of an existing session and return its journal; nothing is written."""
@@ -321,14 +322,16 @@ class SessionStore:
             return []
         with ExitStack() as on_exit:
             on_exit.callback(self._lease([*found]).release)
-            paths = [path for one in found for path in self._files(one)]
+            folders = [folder for one in found for folder in self._folders(one)]
             self.anchor.leaving(found)
             with self.database.transaction(durable=True):
                 for one in found:
                     note_removal(self.database, one, now=self.now())
                 self.forget_rows([*found])
             self.anchor.left(found)
-        _remove_files(paths)
+        for folder in folders:
+            with storage_errors(folder), suppress(FileNotFoundError):
+                rmtree(folder)
         for one in found:
             if (spool := self._spool_of(one)) is not None:
                 spool.remove()
@@ -360,44 +363,18 @@ class SessionStore:
         """Delete the sessions not used for `days` days, except those that are open."""
         return self.delete(info.id for info in self.unused(days))
 
-    def _files(self, session_id: str) -> list[Path]:
-        kept = self._replies / session_id if self._replies is not None else None
-        replies = list(kept.iterdir()) if kept is not None and kept.is_dir() else []
-        if self.outputs is None:
-            return replies
-        return [*replies, *_output_files(self.database, session_id, self.outputs)]
+    def _folders(self, session_id: str) -> list[Path]:
+        """Return the session's own folders; none for an ID that an older version let in."""
+        with suppress(UsageError):
+            own = SessionId(session_id)
+            return [folder / own for folder in (self.outputs, self._replies) if folder is not None]
+        return []
 
     def close(self) -> None:
         """Release the database."""
         self.database.close()
 
 
-def new_id() -> str:
+def new_id() -> SessionId:
     """Return an id for a new session: short enough to type, random enough to be unique."""
-    return secrets.token_hex(6)
-
-
-def _output_files(database: Database, session_id: str, outputs: Path) -> list[Path]:
-    """Return the output files of a session below `outputs`; others are not ours to delete."""
-    home = outputs.resolve()
-    named: list[str | None] = []
-    for record in readable_records(database, session_id, kinds=("intent", "outcome")):
-        match record.body:
-            case Intent(output_path=path):
-                named.append(path)
-            case Outcome(result=result) if result is not None:
-                named += [result.output_path, *(job.output_path for job in result.jobs)]
-    found = {Path(path) for path in named if path}
-    own = outputs / session_id
-    if own.is_dir():
-        found.update(path for path in own.rglob("*") if not path.is_dir())
-    return sorted(path for path in found if path.resolve().is_relative_to(home))
-
-
-def _remove_files(paths: Iterable[Path]) -> None:
-    """Delete files, and their folders when nothing else is in them."""
-    for path in paths:
-        with storage_errors(path):
-            path.unlink(missing_ok=True)
-        with suppress(OSError):
-            path.parent.rmdir()
+    return SessionId(secrets.token_hex(6))

@@ -61,7 +61,7 @@ def read_closed(
                 continue
             else:
                 values.append(parse(value))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise unusable(number, value_problem(error)) from error
         digest.update(line.encode() + b"\n")
     if end is None:

@@ -10,10 +10,12 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from kogniterm.errors import UsageError
 from kogniterm.storage import drivers
 from kogniterm.storage.folders import write_private
 
 _KEY_BYTES = 32
+_LABEL = "kogniterm-queue-key:"
 
 
 def read_key(path: Path) -> bytes:
@@ -21,6 +23,8 @@ def read_key(path: Path) -> bytes:
     with drivers.storage_errors(path):
         key = _content(path)
         if len(key) == _KEY_BYTES:
+            with suppress(OSError):
+                path.chmod(0o600)  # however it was copied here
             return key
         made = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
         write_private(made, secrets.token_bytes(_KEY_BYTES), durable=True)
@@ -33,6 +37,25 @@ def read_key(path: Path) -> bytes:
         finally:
             made.unlink(missing_ok=True)
         return path.read_bytes()
+
+
+def exported(path: Path) -> str:
+    """Return the key in `path` as a line of text, in a form that redaction recognises."""
+    return f"{_LABEL}{read_key(path).hex()}"
+
+
+def take_over(path: Path, text: str) -> None:
+    """Put the key that `exported` gave in the place of that in `path`.
+
+    Raises `UsageError` for other text, and `StorageError` kinds.
+    """
+    key = b""
+    with suppress(ValueError):
+        key = bytes.fromhex(text.strip().removeprefix(_LABEL))
+    if len(key) != _KEY_BYTES:
+        raise UsageError("This is no key; write one with: kogniterm queue key export FILE")
+    with drivers.storage_errors(path):
+        write_private(path, key, durable=True)
 
 
 def _content(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from kogniterm.lazy_dataclasses import dataclass
@@ -32,7 +33,8 @@ class ParkedQuestion:
     `digest` stands for exactly this question: an answer names it. `title` is the question of the
     model or the command in one line, `host` the machine where it came up. `preview` tells effects
     as they were found on that machine's disk. For a command of unknown outcome, `output` is what it
-    wrote so far.
+    wrote so far. `about` is what else an answer is for: request, use, states of files. `ignored` is
+    why a stored answer does not count.
     """
 
     digest: str
@@ -49,13 +51,19 @@ class ParkedQuestion:
     lines: tuple[Phrase, ...] = ()
     answers: tuple[str, ...] = ()
     output: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)
+    ignored: Phrase | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """The user's answer to the question with this digest; `by` is account and machine."""
+    """The user's answer to the question with this digest; `by` is account and machine.
+
+    It counts only with a `signature` by the user's key.
+    """
 
     digest: str
     choice: AnswerChoice
     text: str = ""
     by: str = ""
+    signature: str = ""

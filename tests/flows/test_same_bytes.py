@@ -26,7 +26,7 @@ from kogniterm.runtime.replay.replay_session import replay_recorded
 from kogniterm.runtime.turn_journal import text_of
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.unattended.parked_turn import Parking
-from kogniterm.runtime.unattended.stored_answers import answer_now, store_answer
+from kogniterm.runtime.unattended.stored_answers import store_answer
 from kogniterm.runtime.use_cases.recordings import Recorded
 from kogniterm.runtime.use_cases.run_recipe import run_in_session
 from kogniterm.sessions.records import Intent
@@ -353,9 +353,10 @@ async def test_stored_answers(make_flow: MakeFlow, tmp_path: Path) -> None:
         assert parking.question.request.command == command
         session_id, digest = heard.session.id, parking.question.digest
         judged = [*heard.judged]
-        store = heard.session.archive.store
+        archive = heard.session.archive
         heard.session.journal.journal.close()
-        store_answer(store, session_id, answer_now(digest, "approve", ""))
+        key = archive.paths.queue_key
+        store_answer(archive.store, session_id, digest, "approve", "", key)
         flow.close()
         heard = listen(flow, "last")
         heard.judged += judged

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.sessions.records import Noted
+from kogniterm.storage.user_key import read_key
 from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.support.programs import require, require_sandbox
@@ -165,3 +166,22 @@ async def test_in_a_folder_that_the_sandbox_does_not_show_the_user_is_asked(
     hidden = f"The current folder {folder} is not visible in the sandbox."
     assert [hidden in asked for asked in reasons] == [False, True, True]
     assert [result.text.split("\n")[0] for result in flow.results] == ["", "one", "one", ""]
+
+
+async def test_the_key_of_stored_answers_cannot_be_read_inside(
+    make_flow: MakeFlow, kind: str
+) -> None:
+    """The folder is there from the start: a job that runs may not see it come."""
+    reading = "import os; print(open(os.sep + '{}', 'rb').read().hex())"
+    flow = make_flow(sandbox=kind)
+    file = Path(flow.environ["KOGNITERM_CONFIG_DIR"]) / "queue.key"
+    assert not file.parent.exists()
+    commands = [f'python3 -c "{reading.format(str(file)[1:])}"', f"cat {file}"]
+    flow = make_flow(script(*commands), sandbox=kind)
+    flow.open()
+    assert file.parent.is_dir()
+    key = read_key(file).hex()
+    await flow.run()
+    assert flow.results
+    assert key not in "".join(flow.shown)
+    assert key not in "".join(result.text for result in flow.results)

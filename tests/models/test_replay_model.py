@@ -126,7 +126,7 @@ async def test_a_compaction_has_its_recorded_summary(make_flow: MakeFlow) -> Non
         ('{"format":"kogniterm.session","version":99}', "newer"),
         (
             json.dumps({"version": 1, "model": {"name": "m"}}),
-            "model recording of an earlier version",
+            "format is missing",
         ),
     ],
 )

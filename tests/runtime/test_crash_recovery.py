@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kogniterm.runtime.crash_recovery import runs_settled
+from kogniterm.runtime.crash_recovery import partial_output, runs_settled
 from kogniterm.sessions.fold import UnknownRun
 from kogniterm.sessions.records import Intent
 
@@ -43,3 +44,22 @@ def test_a_run_on_hosts_settles_only_what_ran_on_no_others() -> None:
     assert runs_settled(before, "uptime", "/w", shell=True, hosts=("web",)) == ()
     assert runs_settled(before, "uptime", "/w", shell=True, hosts=("db", "web")) == ("r1",)
     assert runs_settled(before, "uptime", "/w", shell=True) == ()
+
+
+def test_only_an_output_of_the_session_is_read(tmp_path: Path) -> None:
+    """The record may be another program's, or of another machine that shares the database."""
+    outputs, other = tmp_path / "outputs" / "s", tmp_path / "outputs" / "t" / "1.log"
+    own, history = outputs / "18f-7-ab" / "0001.log", tmp_path / ".bash_history"
+    for file in (own, other, history):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(file.name)
+    (outputs / "link").symlink_to(history)
+    paths = [own, history, other, outputs / "link", f"{outputs}/../../.bash_history", "a\0", None]
+    texts = [
+        partial_output(
+            SimpleNamespace(outputs=outputs),  # type: ignore[arg-type]  # all that is read of it
+            Intent("r1", "ls", "/w", "", None if path is None else str(path)),
+        )
+        for path in paths
+    ]
+    assert texts == ["0001.log", "", "", "", "", "", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.recording import first_divergence
 from kogniterm.sessions.records import NodeRan, Outcome, Record, RecordBody
 from kogniterm.sessions.session_database import SESSIONS
-from kogniterm.sessions.session_transfer import import_lines, read_report, report_lines
+from kogniterm.sessions.session_transfer import import_lines, report_lines
 from kogniterm.sessions.store import SessionStore
 from kogniterm.storage.database import Database
 from kogniterm.types import NodeUpdate
@@ -97,11 +98,12 @@ def test_a_report_holds_all_but_the_secrets_and_can_be_imported(
         )
     )
     assert "hunter2" not in "".join(lines)
-    report = read_report(line + "\n" for line in lines)
-    assert report.about == {"kogniterm": "1.0"}
-    assert report.attachments == {"recording": ('{"reply":"[secret:1]"}', "{}")}
+    header, *tagged = map(json.loads, lines[:-1])
+    assert header["about"] == {"kogniterm": "1.0"}
+    attached = [one["line"] for one in tagged if one["part"] == "recording"]
+    assert attached == ['{"reply":"[secret:1]"}', "{}"]
     other = SessionStore(Database(tmp_path / "b.db", SESSIONS), version="1.0")
-    info = import_lines(other, report.session)
+    info = import_lines(other, (line + "\n" for line in lines))
     assert info.title == "log in with [secret:1]"
     assert verify(other.database, info.id).intact
     assert other.search("curl")[0][1].turn == 1
@@ -116,5 +118,5 @@ def test_a_report_that_was_cut_or_changed(store: SessionStore, line: int) -> Non
     lines = list(report_lines(store, "last", redact=str, about={}))
     del lines[line]
     with pytest.raises(UsageError):
-        read_report(lines)
+        import_lines(store, lines)
     store.close()

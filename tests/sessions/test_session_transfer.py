@@ -67,8 +67,8 @@ def test_a_sub_agent_at_work_goes_with_its_session(
     journal = store.create(folder="/home/ana", model="m")
     write(journal, agent_turn(1, answered=False))
     journal.close()
-    imported = import_lines(other, export_lines(store, journal.state.session_id))
-    state, _damaged = load_state(other.database, imported.id)
+    copy_all(store, other)
+    state, _damaged = load_state(other.database, journal.state.session_id)
     assert state.agents == journal.state.agents
     assert len(state.agents["d1"].messages) == 4
     assert state.pending == journal.state.pending
@@ -86,9 +86,8 @@ def test_every_kind_of_record_crosses_byte_for_byte(
         row = new_row(body, seq, 0.1 * seq, last)
         insert(store.database, session, row)
         seq, last = row.seq, row.hash
-    lines = list(export_lines(store, session))
-    import_lines(other, lines)
-    assert list(export_lines(other, session)) == lines
+    copy_all(store, other)
+    assert list(export_lines(other, session)) == list(export_lines(store, session))
     assert verify(other.database, session).intact
     for table in ("SELECT kind, payload, hash, salt FROM records ORDER BY seq",):
         assert other.database.execute(table) == store.database.execute(table)
@@ -110,6 +109,9 @@ def test_another_session_with_the_same_id_is_not_overwritten(
 ) -> None:
     lines = list(export_lines(store, session))
     store.rename(session, "gone on")
+    assert import_lines(store, lines).title == "gone on"
+    store.delete([session])
+    store.create(folder="/", model="m", session_id=session).close()
     with pytest.raises(UsageError, match="--as-new"):
         import_lines(store, lines)
 

@@ -146,13 +146,13 @@ def raw_bytes(folder: Path) -> bytes:
 def test_deletion_leaves_nothing_on_disk(
     store: SessionStore, location: Path | str, tmp_path: Path
 ) -> None:
-    outputs = tmp_path / "outputs"
-    outputs.mkdir()
-    output, stranger = outputs / "1.log", tmp_path / "report.txt"
-    output.write_text("xylophone")
+    stranger = tmp_path / "report.txt"
     stranger.write_text("mine")
     kept = closed(store, "Count the files")
     journal = store.create(folder="/home/ana/xylophone", model="scripted:a")
+    output = tmp_path / "outputs" / journal.state.session_id / "18f-7-ab" / "0001.log"
+    output.parent.mkdir(parents=True)
+    output.write_text("xylophone")
     write(journal, command_turn(1, "Tune the xylophone", output_path=str(output)))
     write(journal, command_turn(2, "and the xylophones", output_path=str(stranger)))
     journal.close()
@@ -162,7 +162,7 @@ def test_deletion_leaves_nothing_on_disk(
     store.delete([journal.state.session_id])
     assert [info.id for info in store.sessions()] == [kept]
     assert store.search("xylophone") == []
-    assert not output.exists()
+    assert list((tmp_path / "outputs").iterdir()) == []
     assert stranger.read_text() == "mine"
     assert b"xylophon" not in raw_bytes(tmp_path).lower()
     for table in ("records", "turn_texts", "leases"):

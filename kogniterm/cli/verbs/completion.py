@@ -432,6 +432,6 @@ def _recipes(_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     from kogniterm.runtime.use_cases.recipe_store import RecipeStore
 
     paths = paths_in_use()
-    store = RecipeStore(paths.recipes, WrittenFiles(paths.written_files))
+    store = RecipeStore(paths.extensions.recipes, WrittenFiles(paths.written_files))
     for name in store.names():
         yield name, _("recipe")

@@ -158,7 +158,8 @@ def _write(args: argparse.Namespace, parts: Iterable[str], kind: Kind) -> Report
 def _import(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.runtime.use_cases.stored_data import import_session, read_lines
 
-    info: SessionInfo = import_session(store, read_lines(args.file), as_new=args.as_new)
+    lines = read_lines(args.file)
+    info: SessionInfo = import_session(store, lines, folder=str(here()), as_new=args.as_new)
     return Report(session_json(info), [f"{info.id}  {info.title}"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -670,9 +671,8 @@ def open_sandbox(
     at_home = [folder for folder in programs if Path(folder).is_relative_to(Path.home())]
     above_home = Path.home().is_relative_to(workspace)
     own = (str(paths.config), str(paths.data))
-    for folder in (paths.config, paths.data, paths.cache):
-        inside = folder.resolve().is_relative_to(Path(workspace).resolve())
-        if inside and found.kind != "none":
+    for folder in (paths.config, paths.data, paths.cache) if found.kind != "none" else ():
+        with suppress(OSError):  # one that nobody can make needs no protection
             private_folder(folder)  # the sandbox can only protect a folder that exists
     box = Sandbox(
         found.kind,

@@ -11,6 +11,7 @@ from kogniterm.execution.effect_preview import paths_changed, preview
 from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
 from kogniterm.host.safe_files import resolved
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     CHANGING_KINDS,
     ActionRequest,
@@ -29,7 +30,7 @@ class UndoService:
     """The pre-images of one session. Only files in the workspace are kept."""
 
     store: PreimageStore
-    session_id: str
+    session_id: SessionId
     workspace: Path
     cwd: Callable[[], str]
 

@@ -7,13 +7,11 @@ begun again: an interrupted one continues, and of a finished one the answer is r
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.records import InputReceived, TurnEnded
-from kogniterm.sessions.store import LAST
 from kogniterm.text.redact import unnumbered
 from kogniterm.types import Answer, Phrase, UserInput, events
 
@@ -21,20 +19,6 @@ if TYPE_CHECKING:
     from kogniterm.protocols import EventSink
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.turn_journal import TurnJournal
-
-_SESSION_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-"""An ID is also the name of a folder, and is typed: no case, no dots, no separators."""
-
-
-def session_id(text: str) -> str:
-    """Return `text` as the ID of a session. Raises `UsageError` where it cannot be one."""
-    if text == LAST or not _SESSION_ID.fullmatch(text):
-        raise UsageError(
-            "{value} cannot be the ID of a session. Use up to 64 lower-case letters, digits and "
-            "hyphens, not beginning or ending with a hyphen, and not the word last.",
-            value=text,
-        )
-    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,25 +3,24 @@
 `Parking` stands where a user would be asked. It writes the question to the journal and leaves the
 turn open, so that the process can end; the answer is another record, written by whoever gives it
 (`stored_answers`). A resume comes to the same question, finds the answer to exactly this digest and
-goes on with it. An action has one outcome, and so its answer has an effect once; other questions
-are numbered.
+goes on with it if the user signed it. An action has one outcome, and so its answer has an effect
+once; other questions are numbered.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.runtime.plan_edits import plan_as_text
 from kogniterm.runtime.turn_end import failed
+from kogniterm.runtime.unattended import stored_answers
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import Noted
@@ -79,6 +78,8 @@ class Parking:
             "A question waits for you. To answer it: kogniterm queue answer {session}",
             {"session": self.session.id},
         )
+        if why := self.question.ignored:
+            reason = Phrase("{why} {reason}", {"why": why, "reason": reason})
         usage = self.session.state.usage
         return Answer("", stop, EXIT_REFUSED, reason, usage)  # type: ignore[arg-type]  # one of two
 
@@ -100,15 +101,14 @@ class Parking:
         if (kept.command, kept.arguments) != (request.command, dict(request.arguments)):
             return Decision("reject", request.command, "policy", reasons=(HOLDS_SECRET,))
         asked = session.state.requested.get(request.id)
-        # What the user saw, and what decides what would run: the files it reads included.
-        shown = (kept, report, session.executor.cwd, asked.script_hashes if asked else {})
-        question = self._new("action", one_line(request.command, _TITLE), shown)
-        found = self._stored(question.digest)
+        # What decides what would run: the files it reads included.
+        files = asked.script_hashes if asked else {}
+        question = self._new("action", request.command, files, request=kept, report=report,
+                             verdict=verdict)  # fmt: skip
+        found = self._stored(question)
         if found is None:
             preview = tuple(session.undo.preview(request, report))
-            await self._park(question, request=kept, report=report, verdict=verdict,
-                             preview=preview)  # fmt: skip
-        assert found is not None
+            found = await self._park(replace(question, preview=preview))
         if found.choice == "edit":
             return Decision("edit", found.text, BY_USER)
         if found.choice == "approve":
@@ -119,69 +119,64 @@ class Parking:
         """Return the stored review of exactly this plan, or park."""
         waiting = (one for one in self.session.state.waiting if one.tool == MAKE_PLAN.name)
         request = next((one.id for one in waiting), "")
-        question = self._new("plan", one_line(plan.goal, _TITLE), (request, plan_as_text(plan)))
-        found = self._stored(question.digest)
-        if found is None:
-            await self._park(question, plan=plan, previous=previous)
-        assert found is not None
+        about = {"request": request}
+        question = self._new("plan", plan.goal, about, plan=plan, previous=previous)
+        found = self._stored(question) or await self._park(question)
         kind = "approve" if found.choice == "approve" else "reject"
         return PlanReview(kind, plan, BY_USER, found.text)  # type: ignore[arg-type]  # one of two
 
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """Return the stored choice for a command of unknown outcome, or park."""
-        title = one_line(intent.command, _TITLE)
-        question = self._new("unknown", title, (intent.request_id, intent.command))
-        found = self._stored(question.digest)
-        if found is None:
-            await self._park(question, folder=intent.cwd, output=output)
-        assert found is not None
+        about = {"request": intent.request_id, "command": intent.command}
+        question = self._new("unknown", intent.command, about, output=output)
+        question = replace(question, folder=intent.cwd)
+        found = self._stored(question) or await self._park(question)
         return found.choice if found.choice in ("check", "again") else "skip"
 
     async def ask(self, question: Question, answers: Sequence[str | Phrase]) -> str | None:
         """Return the stored words for this question, once, or park."""
         lines = (Phrase("{text}", {"text": question}),) if isinstance(question, str) else question
         texts = [self.session.journal.redact(str(one)) for one in lines]
-        shown = (self.session.state.turn, texts, list(map(str, answers)))
-        base = _digest(self.session.id, "question", shown)
+        told = tuple(Phrase("{text}", {"text": text}) for text in texts)
+        words = tuple(map(str, answers))
+        new = partial(self._new, "question", texts[0], lines=told, answers=words)
+        turn = {"turn": str(self.session.state.turn)}
+        base = new(turn).digest
         used = sum(one.data.get("base") == base for one in self._notes(USED))
-        asked = self._new("question", one_line(texts[0], _TITLE), (base, used))
-        found = self._stored(asked.digest)
-        if found is None:
-            told = tuple(Phrase("{text}", {"text": text}) for text in texts)
-            await self._park(asked, lines=told, answers=tuple(map(str, answers)))
-        assert found is not None
+        asked = new({**turn, "used": str(used)})
+        found = self._stored(asked) or await self._park(asked)
         used_up = Noted(USED, {"base": base, "digest": asked.digest})
         self.session.journal.record(used_up, durable=True)
         return found.text or None
 
-    def _new(self, kind: QuestionKind, title: str, shown: object) -> ParkedQuestion:
-        digest = _digest(self.session.id, kind, shown)
-        return ParkedQuestion(digest, kind, title, socket.gethostname(), self.session.executor.cwd)
+    def _new(
+        self, kind: QuestionKind, title: str, about: Mapping[str, str], **told: Any
+    ) -> ParkedQuestion:
+        title, host = one_line(title, _TITLE), socket.gethostname()
+        cwd = self.session.executor.cwd
+        question = ParkedQuestion("", kind, title, host, cwd, about=about, **told)
+        return replace(question, digest=stored_answers.question_digest(self.session.id, question))
 
     def _notes(self, kind: str) -> list[Noted]:
         records = self.session.state.conversation(self.session.journal.records())
         bodies = (record.body for record in records)
         return [one for one in bodies if isinstance(one, Noted) and one.kind == kind]
 
-    def _stored(self, digest: str) -> StoredAnswer | None:
-        """Return the last answer that was given to the question."""
-        found = [one.data for one in self._notes(ANSWERED) if one.data.get("digest") == digest]
-        return codec.from_fields(StoredAnswer, found[-1]) if found else None
+    def _stored(self, question: ParkedQuestion) -> StoredAnswer | None:
+        """Return the last answer to the question that the user signed."""
+        key = self.session.archive.paths.queue_key
+        given = (one.data for one in reversed(self._notes(ANSWERED)))
+        signed = (stored_answers.signed_answer(data, key) for data in given)
+        return next((one for one in signed if one and one.digest == question.digest), None)
 
-    async def _park(self, question: ParkedQuestion, **told: Any) -> None:
+    async def _park(self, question: ParkedQuestion) -> Never:
         """Write the question to the journal and stop here, with the turn open."""
         async with self._lock:
             if self.question is None:
-                question = replace(question, **told)
                 note = Noted(PARKED, codec.to_plain(question))
                 self.session.journal.record(note, durable=True)
-                self.question = question
+                given = (one.data.get("digest") for one in self._notes(ANSWERED))
+                ignored = stored_answers.UNSIGNED if question.digest in given else None
+                self.question = replace(question, ignored=ignored)
         # As if the terminal went away at the question: `run_turn` leaves the turn open.
         raise asyncio.CancelledError(LEFT_OPEN)
-
-
-def _digest(session_id: str, kind: str, shown: object) -> str:
-    """Return what stands for a question: session, kind and everything that was shown of it."""
-    plain = [session_id, kind, codec.to_plain(shown)]
-    text = json.dumps(plain, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()

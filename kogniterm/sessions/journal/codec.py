@@ -79,7 +79,7 @@ def decode(kind: str, payload: str) -> RecordBody:
         if body is None:
             return Noted(f"unknown.{kind}", value)
         return from_fields(body, value)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StorageCorruptError(
             "A record of kind {kind} cannot be read: {detail}", kind=kind, detail=str(error)
         ) from error
@@ -230,9 +230,18 @@ def _reader(hint: Any) -> _Reader:
     if origin is Mapping and _is_dataclass(arguments[1]):
         entry = _reader(arguments[1])
         return lambda value: {key: entry(item) for key, item in value.items()}
-    if origin is Literal or hint in (str, int, float, bool):
-        return lambda value: value
+    if origin is Literal:
+        return partial(_scalar, tuple(map(type, arguments)))
+    if hint in (str, int, float, bool):
+        return partial(_scalar, (hint, int) if hint is float else (hint,))
     return from_plain
+
+
+def _scalar(kinds: tuple[type, ...], value: Any) -> Any:
+    """Return `value` if it is of one of these types, and a number that databases can hold."""
+    if type(value) not in kinds or (isinstance(value, int | float) and not abs(value) < 2**63):
+        raise TypeError("a value has the wrong type")
+    return value
 
 
 @cache

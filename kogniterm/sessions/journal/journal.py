@@ -424,7 +424,7 @@ def _update_row(
             storable(state.folder),
             storable(state.title),
             storable(state.model),
-            state.turn,
+            min(state.turn, 2**31 - 1),  # of a foreign record, it may not fit
             updated,
             session_id,
         ),

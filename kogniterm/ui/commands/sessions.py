@@ -53,23 +53,22 @@ def show_sessions(repl: Repl, argument: str) -> None:
 async def inbox(repl: Repl, argument: str) -> None:
     """Run /inbox [ID]: list the questions of sessions that wait, or answer one."""
     from kogniterm.runtime.unattended.stored_answers import (
-        answer_now,
         open_question,
         store_answer,
         waiting_questions,
     )
     from kogniterm.ui.questions.parked_question import ask_parked, inbox_rows, question_head
 
-    store = repl.session.archive.store
+    store, key = repl.session.archive.store, repl.session.archive.paths.queue_key
     if not argument:
-        found = waiting_questions(store)
+        found = waiting_questions(store, key)
         for row in inbox_rows(found, "/inbox"):
             repl.display.write(row)
         if not found:
             repl.display.say(Phrase("Nothing waits for you."))
         return
     info = store.find(argument)
-    question = open_question(store, info.id)
+    question = open_question(store, info.id, key)
     if question is None:
         raise UsageError("Session {session} waits for no answer.", session=info.id)
     repl.display.write(question_head(info.id, info.title, question))
@@ -80,7 +79,7 @@ async def inbox(repl: Repl, argument: str) -> None:
     if given is None:
         repl.display.say(Phrase("Not answered; the question keeps waiting."))
         return
-    store_answer(store, info.id, answer_now(question.digest, *given))
+    store_answer(store, info.id, question.digest, *given, key)
     repl.display.say(Phrase("Answer saved."))
 
 
@@ -88,7 +87,9 @@ def inbox_choices(repl: Repl) -> tuple[str, ...]:
     """Return the sessions that wait for an answer."""
     from kogniterm.runtime.unattended.stored_answers import waiting_questions
 
-    return tuple(one.session.id for one in waiting_questions(repl.session.archive.store))
+    archive = repl.session.archive
+    found = waiting_questions(archive.store, archive.paths.queue_key)
+    return tuple(one.session.id for one in found)
 
 
 async def resume(repl: Repl, argument: str) -> None:

@@ -30,8 +30,6 @@ from kogniterm.ui.questions.question import Asker, ask_what_to_do
 if TYPE_CHECKING:
     from kogniterm.runtime.unattended.stored_answers import Waiting
 
-SHOWN_DIGEST = 12
-"""Characters of a digest that are shown, and that an answer names at least."""
 _LINES = 12
 
 
@@ -137,7 +135,7 @@ def kind_text(question: ParkedQuestion) -> str:
 
 def effect_lines(question: ParkedQuestion) -> list[str]:
     """Return the effects of an action, as the question tells them."""
-    if question.preview:
-        return [translate(one) for one in question.preview]
     effects = question.report.effects if question.report is not None else ()
-    return list(dict.fromkeys(effect_text(one) for one in effects))
+    told = [translate(one) for one in question.preview] or [effect_text(one) for one in effects]
+    why = [translate(question.ignored)] if question.ignored is not None else []
+    return list(dict.fromkeys((*why, *told)))

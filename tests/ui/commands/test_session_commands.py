@@ -13,7 +13,6 @@ from kogniterm.runtime.extensions.custom_commands import parse_command
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.sessions.chain_audit import verify
-from kogniterm.sessions.session_transfer import read_report
 from kogniterm.sessions.store import SessionInfo
 from kogniterm.types import Decision
 from kogniterm.ui.commands.command_table import COMMANDS
@@ -50,9 +49,9 @@ async def test_a_session_is_exported_renamed_and_reported(make_flow: MakeFlow) -
     told = await repl.type("/bug")
     name = f"kogniterm-report-{session.id[:8]}.jsonl"
     assert name in told
-    report = read_report((flow.folder / name).read_text().splitlines())
-    assert report.attachments["log"] == ("INFO opened",)
-    assert report.about["model"] == session.model.name
+    header, *tagged = map(json.loads, (flow.folder / name).read_text().splitlines()[:-1])
+    assert [one["line"] for one in tagged if one["part"] == "log"] == ["INFO opened"]
+    assert header["about"]["model"] == session.model.name
     for file in flow.folder.iterdir():
         assert "sk-ant-api03" not in file.read_text()
         assert file.stat().st_mode & 0o077 == 0

@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.cli.options import (
@@ -22,6 +23,7 @@ from kogniterm.cli.options import (
 )
 from kogniterm.cli.verb_helpers import (
     Report,
+    file_to_write,
     iso,
     location_of,
     open_sessions,
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 def _inbox(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.runtime.unattended.stored_answers import waiting_questions
 
-    found = waiting_questions(store)
+    found = waiting_questions(store, paths_in_use().queue_key)
     if found and not args.json:
         from kogniterm.ui.questions.parked_question import inbox_rows
 
@@ -97,26 +99,23 @@ def _waiting_json(one: Waiting) -> dict[str, object]:
         "plan": plain(question.plan),
         "answers": list(question.answers),
         "output": question.output,
+        "ignored": str(question.ignored) if question.ignored is not None else None,
     }
 
 
 def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
     from kogniterm.fleet.queue_opening import MissingQueueError
-    from kogniterm.runtime.unattended.stored_answers import (
-        answer_now,
-        open_question,
-        store_answer,
-    )
+    from kogniterm.runtime.unattended.stored_answers import open_question, store_answer
 
-    info = store.find(args.session)
-    question = open_question(store, info.id)
+    info, key = store.find(args.session), paths_in_use().queue_key
+    question = open_question(store, info.id, key)
     if question is None:
         raise UsageError("Session {session} waits for no answer.", session=info.id)
     given = _given(args, question) if args.answer else _asked(args, info, question)
     if given is None:
         return Report(notes=[_("Not answered; the question keeps waiting.")], status=EXIT_REFUSED)
     choice, text = given
-    store_answer(store, info.id, answer_now(question.digest, choice, text))
+    store_answer(store, info.id, question.digest, choice, text, key)
     goes_on = False
     with suppress(MissingQueueError), _tasks(args) as queue:
         goes_on = queue.resume(info.id)
@@ -127,13 +126,26 @@ def _answer(store: SessionStore, args: argparse.Namespace) -> Report:
     )
 
 
-def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[AnswerChoice, str]:
+def _key(store: SessionStore, args: argparse.Namespace) -> Report:
+    from kogniterm.runtime.use_cases.stored_data import read_lines
+    from kogniterm.sessions.session_transfer import replaced
+    from kogniterm.storage.user_key import exported, take_over
+
+    del store
+    key, name = paths_in_use().queue_key, args.file
+    if args.direction == "export":
+        with replaced(Path("/dev/stdout") if name == "-" else file_to_write(name)) as file:
+            file.write(f"{exported(key)}\n")
+        return Report(notes=[_("Key exported. Whoever has it can answer in your place.")])
+    take_over(key, "".join(read_lines(name)))
+    return Report(notes=[_("Key imported. Answers that another key signed do not count here.")])
+
+
+def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[str, str]:
     """Return the answer on the command line, which names the question that was read.
 
     Raises `UsageError`.
     """
-    from kogniterm.types.parked_questions import CHOICES
-
     digest: str = args.digest or ""
     if len(digest) < LEAST_DIGEST:
         raise UsageError(
@@ -145,15 +157,7 @@ def _given(args: argparse.Namespace, question: ParkedQuestion) -> tuple[AnswerCh
             "The session waits for the answer to another question by now; look at it again with: "
             "kogniterm queue inbox"
         )
-    choices = CHOICES[question.kind]
-    word, *words = args.answer
-    choice, text = next((one for one in choices if one == word), None), " ".join(words)
-    if choice is None:
-        raise UsageError(
-            "This question does not take {choice}; answer it with one of: {choices}.",
-            choice=word,
-            choices=", ".join(choices),
-        )
+    choice, text = args.answer[0], " ".join(args.answer[1:])
     if choice in ("edit", "words") and not text.strip():
         raise UsageError("{choice} needs text behind it.", choice=choice)
     return choice, text
@@ -255,7 +259,7 @@ def _show(store: SessionStore, args: argparse.Namespace) -> Report:
     if not args.json:
         from kogniterm.ui.screen.task_table import task_details
 
-        question = open_question(store, task.id)
+        question = open_question(store, task.id, paths_in_use().queue_key)
         write_drawn(sys.stdout, task_details(task, question, hindrance))
     return Report(_with_patch(task, patch), printed=not args.json)
 
@@ -447,4 +451,9 @@ ACTIONS = (
         JSON),
         ("kogniterm queue answer report-7",
          "kogniterm queue answer report-7 --digest 3fa94c0d12ab approve")),
+    Action("key", "Export or import the key that signs your answers", _key, (
+        Argument("direction", "export or import", "DIRECTION", choices=("export", "import")),
+        Argument("file", "File of the key; - is standard input or output", "FILE", nargs="?",
+                 default="-")),
+        ("kogniterm queue key export answers.key", "kogniterm queue key import answers.key")),
 )  # fmt: skip

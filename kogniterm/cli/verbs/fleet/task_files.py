@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from kogniterm.cli.options import SESSION, flags_of, folder_of, session_wanted
 from kogniterm.cli.run import MAX_DATA, MAX_TASK, read_task, standard_input
 from kogniterm.errors import UsageError
-from kogniterm.runtime.unattended.named_session import session_id
 from kogniterm.runtime.use_cases.stored_data import read_lines
 from kogniterm.sessions.store import new_id
 from kogniterm.storage.folders import named
+from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 from kogniterm.types.queue_values import BatchBudget, NewTask
 
@@ -71,7 +71,7 @@ def _batch(args: argparse.Namespace) -> str:
 
 def _task(args: argparse.Namespace, text: str, data: str | None, **given: Any) -> NewTask:
     """Return a task as the options say, and `given`: what its line says. Raises `UsageError`."""
-    task_id = session_id(given["id"]) if given.get("id") else new_id()
+    task_id = SessionId(given["id"]) if given.get("id") else new_id()
     at = given.get("at") or args.at
     folder, workspace = _place(args, task_id, given.get("folder"), given.get("workspace"))
     return NewTask(

@@ -80,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
             store,
             info,
             data / "queue",
+            paths.queue_key,
             TaskWorkspaces(checkouts_beside(data, paths.cache), queue.patches),
             partial(_report, metrics),
             _trouble,
