@@ -29,7 +29,7 @@ class ServerQuestions:
         head = Phrase(
             "The MCP server {server} has changed its tool {tool} since you trusted it.", values
         )
-        lines = diff.splitlines()[2:]
+        lines = diff.split("\n")[2:]
         shown = [_line(one) for one in lines[:MOST_LINES]]
         if len(lines) > MOST_LINES:
             shown.append(Phrase("… and {count} more lines", {"count": len(lines) - MOST_LINES}))
