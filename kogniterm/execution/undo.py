@@ -34,7 +34,7 @@ from kogniterm.host.safe_files import (
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
-from kogniterm.text.diff import changed, unified
+from kogniterm.text.file_text import changed, unified
 
 Kind = Literal["file", "folder", "link", "absent"]
 MAX_ENTRIES = 5_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kogniterm.text.diff import unified
+from kogniterm.text.file_text import unified
 from kogniterm.types.actions import RiskLabel
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 

@@ -25,14 +25,16 @@ from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
 from kogniterm.host.safe_files import open_file, parent, read_regular, write_regular
-from kogniterm.text.diff import changed, unified
 from kogniterm.text.file_text import (
+    FOREIGN,
     MORE_FROM,
     FileText,
+    changed,
     decode,
     digest,
     meant_foreign,
     show_foreign,
+    unified,
     with_ends,
 )
 from kogniterm.tools.base import SchemaTool
@@ -220,7 +222,7 @@ def _size(file: BinaryIO) -> int:
 
 def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
     shown: list[str] = []
-    size, line, cut, foreign = 0, "", False, kind.foreign
+    size, line, cut, foreign = 0, "", False, bool(FOREIGN.search(kind.text))
     errors = "surrogateescape" if kind.codec == "utf-8" else "replace"
     lines = io.TextIOWrapper(file, encoding=kind.codec, errors=errors, newline="\n")
     try:
@@ -235,6 +237,7 @@ def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
             text = line.removesuffix("\n")
             text = text if kind.ends == "\n" else text.removesuffix("\r")
             text = text.removeprefix("\ufeff") if number == 1 and kind.mark else text
+            foreign = foreign or bool(FOREIGN.search(text))
             text = show_foreign(text) if foreign else text
             if len(text) > LONGEST_LINE:
                 cut = True
@@ -464,7 +467,7 @@ _BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
 def _edited(kind: FileText, arguments: EditArguments, path: Path) -> bytes:
     """Return the file with the edit; every byte that it does not replace stays."""
     old, new = arguments.old, arguments.new
-    if kind.foreign:
+    if FOREIGN.search(kind.text):
         old, new = meant_foreign(old), meant_foreign(new)
         if _BEYOND_ASCII.search(new) and not _BEYOND_ASCII.search(kind.text):
             raise ToolError(
@@ -479,7 +482,7 @@ def _edited(kind: FileText, arguments: EditArguments, path: Path) -> bytes:
 
 def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> str:
     same = os.path.commonprefix((old, new))  # noqa: RUF071 - characters are meant
-    rest = os.path.commonprefix((old[len(same) :][::-1], new[len(same) :][::-1]))[::-1]  # noqa: RUF071
+    rest = os.path.commonprefix((old[len(same) :][::-1], new[len(same) :][::-1]))[::-1]  # noqa: RUF071 - as above
     core = old[len(same) : len(old) - len(rest)], new[len(same) : len(new) - len(rest)]
     # The model sees lines: they may end in LF or CRLF, and those that stay keep their end.
     either = "" if "\r" in old + new else "\r?"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kogniterm.text.diff import NO_NEWLINE, WINDOWS_ENDS, changed, unified
+from kogniterm.text.file_text import NO_NEWLINE, WINDOWS_ENDS, changed, unified
 from kogniterm.text.visible import is_invisible, unrender
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")

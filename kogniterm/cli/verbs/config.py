@@ -174,7 +174,7 @@ def _copied(name: str, file: Path) -> Report:
 def _difference(name: str, file: Path) -> Report:
     """Return what differs between the shipped text and the user's."""
     from kogniterm import prompts
-    from kogniterm.text.diff import unified
+    from kogniterm.text.file_text import unified
 
     shipped = prompts.shipped()[name]
     own = prompts.own_files(file.parent).get(name)

@@ -15,7 +15,7 @@ from pathlib import Path
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, write_private
-from kogniterm.text.diff import unified
+from kogniterm.text.file_text import unified
 from kogniterm.types import Phrase
 
 

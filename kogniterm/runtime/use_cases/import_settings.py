@@ -38,7 +38,7 @@ from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret, re
 from kogniterm.runtime.extensions.foreign.source_files import LARGEST_TEXT
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
 from kogniterm.storage.folders import private_folder, seen_from, write_private
-from kogniterm.text.diff import unified
+from kogniterm.text.file_text import unified
 from kogniterm.text.redact import Redactor
 from kogniterm.types import Phrase
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import UsageError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.storage.folders import seen_from
-from kogniterm.text import diff
+from kogniterm.text.file_text import unified as diff_of
 from kogniterm.text.visible import render_line
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _
@@ -70,7 +70,7 @@ async def undo(repl: Repl, argument: str) -> None:
 def unified(difference: FileDifference) -> str:
     """Return a difference as a unified diff, or as one line where there is no text to compare."""
     if difference.lines is not None:
-        return diff.unified(difference.path, difference.before, difference.after)
+        return diff_of(difference.path, difference.before, difference.after)
     words = {"deleted": _("deleted"), "created": _("created"), "modified": _("changed")}
     return f"{words.get(difference.change, difference.change)}: {render_line(difference.path)}"
 
@@ -121,7 +121,7 @@ async def _write_what_was_found(
     if after == before:
         repl.display.say(Phrase("{file} is already up to date.", {"file": FILE}))
         return
-    _write_diff(repl, diff.unified(FILE, before or None, after))
+    _write_diff(repl, diff_of(FILE, before or None, after))
     answer = await repl.choose(
         _("Write these changes to AGENTS.md?"),
         [],

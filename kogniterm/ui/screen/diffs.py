@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.text.diff import changed
+from kogniterm.text.file_text import changed
 from kogniterm.text.visible import render_again
 from kogniterm.ui.locale import plural
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from kogniterm.text.diff import WINDOWS_ENDS, unified
+from kogniterm.text.file_text import WINDOWS_ENDS, unified
 from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.approval_words import effect_text

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.text.diff import unified
+from kogniterm.text.file_text import unified
 from kogniterm.text.spelling import meant
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
 from kogniterm.tools.mcp.mcp_errors import (

@@ -24,7 +24,7 @@ from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder, write_private
-from kogniterm.text.diff import unified
+from kogniterm.text.file_text import unified
 from kogniterm.text.visible import clean, cut, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.tools.mcp.server_tools import tool_name
@@ -197,7 +197,7 @@ def change_lines(
 
 def diff_lines(diff: str) -> list[str]:
     """Return the lines of a diff, cut, without control characters."""
-    return [cut(clean(line), 400) for line in diff.split("\n") if diff]
+    return [cut(clean(line), 400) for line in diff.splitlines()]
 
 
 def server_json(server: Server) -> dict[str, Any]:

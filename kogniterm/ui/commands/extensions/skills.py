@@ -163,7 +163,7 @@ def _body(one: FoundSkill) -> list[str]:
 
 def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
     """Yield, as unified diffs, everything of a shared skill that was not accepted yet."""
-    from kogniterm.text.diff import unified
+    from kogniterm.text.file_text import unified
 
     finding = sources.finding(one)
     changed = sources.accepted.changes(one.folder, one.files)
