@@ -55,45 +55,20 @@ LONGEST_LINE = 2_000
 SNIFF = 8_192
 
 
-class OutputPage(Protocol):
-    """Lines of an output, and whether others follow."""
-
-    @property
-    def last(self) -> int:
-        """Number of the last line."""
-
-    @property
-    def text(self) -> str:
-        """The lines."""
-
-    @property
-    def more(self) -> bool:
-        """Return whether others follow."""
-
-
-class OutputMatch(Protocol):
-    """A line that matches."""
-
-    @property
-    def line(self) -> int:
-        """Its number."""
-
-    @property
-    def text(self) -> str:
-        """The line."""
-
-
 class Outputs(Protocol):
     """The kept outputs, by the path that the result of a command names."""
 
     def holds(self, path: Path) -> bool:
         """Return whether a path is that of an output."""
 
-    def page(self, path: Path, start_line: int = 1, count: int = 200) -> OutputPage:
-        """Return lines from `start_line` on; a negative start counts from the end."""
+    def page(self, path: Path, start_line: int = 1, count: int = 200) -> tuple[str, int]:
+        """Return lines from `start_line` on, and the number of the one that follows, or 0.
 
-    def search(self, path: Path, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
-        """Return lines that match a regular expression. Raises `ToolError` for an invalid one."""
+        A negative start counts from the end.
+        """
+
+    def search(self, path: Path, pattern: str, *, limit: int = 50) -> Sequence[tuple[int, str]]:
+        """Return numbers and texts of the lines that match. Raises `ToolError`."""
 
 
 class ReadArguments(PathArguments):
@@ -153,10 +128,9 @@ def read_file(
 
 
 def _output(outputs: Outputs, path: Path, arguments: ReadArguments) -> str:
-    page = outputs.page(path, arguments.start, arguments.lines)
-    if not page.text:
-        return "[no such line]"
-    return f"{page.text}\n[more from line {page.last + 1}]" if page.more else page.text
+    text, following = outputs.page(path, arguments.start, arguments.lines)
+    more = f"\n{MORE_FROM}{following}]" if following else ""
+    return f"{text}{more}" if text else "[no such line]"
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -270,7 +244,6 @@ class ProposedArguments(PathArguments):
     It is no part of the schema: the tool fills it in, and a hook or a model can only make it wrong.
     """
 
-    purpose: str = ""
     digest_before: SkipJsonSchema[str | None] = None
 
 
@@ -278,6 +251,7 @@ class WriteArguments(ProposedArguments):
     """The whole new content of a file."""
 
     content: str
+    purpose: str = ""
 
 
 class EditArguments(ProposedArguments):
@@ -286,6 +260,7 @@ class EditArguments(ProposedArguments):
     old: str = Field(min_length=1)
     new: str
     every: bool = False
+    purpose: str = ""
 
 
 Carry = Callable[[str, str], tuple[str, str] | None]
