@@ -174,3 +174,35 @@ async def test_edits_of_one_reply_do_not_stand_in_each_others_way(make_flow: Mak
     await flow.run()
     assert (flow.folder / "f").read_text().startswith("1\n2\nline 3\n")
     assert (flow.folder / "f").read_text().endswith("\n9\nline 10\n")
+
+
+class Crash(BaseException):
+    """Ends the process in the middle of a question, as far as the session can tell."""
+
+
+@pytest.mark.parametrize("tool", ["edit_file", "write_file"])
+async def test_a_proposal_that_outlives_its_process_is_still_for_the_content_of_then(
+    make_flow: MakeFlow, tool: str
+) -> None:
+    arguments = {"content": "new\n"} if tool == "write_file" else {"old": "line 2", "new": "two"}
+    flow = make_flow(script(READ, call(tool, **arguments)), decisions=[])
+    (flow.folder / "f").write_text(TEN)
+
+    def crash(request: Any) -> Any:
+        raise Crash
+
+    assert flow.user is not None
+    flow.user.decisions = [crash]
+    with pytest.raises(Crash):
+        await flow.run()
+    assert flow.session is not None
+    session_id = flow.session.id
+    flow.close()
+    (flow.folder / "f").write_text(TEN + "theirs\n")
+    later = make_flow("replies: [{text: Done.}]", decisions=[yes])
+    later.open(session_id)
+    await later.run(None)
+    assert later.user is not None
+    assert [request.tool for request, *_rest in later.user.asked] == [tool]
+    assert any("changed since this was proposed" in one for one in later.shown)
+    assert (flow.folder / "f").read_text() == TEN + "theirs\n"
