@@ -138,10 +138,8 @@ def _opened(path: Path) -> BinaryIO:
     mode = mode_of(path)
     if mode is None:
         raise ToolError("There is no file {path}; use find_files to look for it.", path=path)
-    if not stat.S_ISREG(mode):
-        if stat.S_ISDIR(mode):
-            raise ToolError("{path} is a folder; use find_files.", path=path)
-        raise ToolError("{path} is not a regular file.", path=path)
+    if stat.S_ISDIR(mode):
+        raise ToolError("{path} is a folder; use find_files.", path=path)
     file = os.fdopen(open_file(path), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -493,7 +491,7 @@ def _ends_near(text: str, found: re.Match[str]) -> str:
     """Return how the lines of a replaced piece end, or else the line that it is in or behind."""
     for at in (text.find("\n", found.start()), text.rfind("\n", 0, found.start())):
         if at >= 0:
-            return "\r\n" if text[:at].endswith("\r") else "\n"
+            return "\r\n" if text[at - 1 : at] == "\r" else "\n"
     return "\n"
 
 

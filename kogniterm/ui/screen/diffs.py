@@ -63,20 +63,9 @@ def diff(unified: str, *, limit: int | None = None, columns: int | None = None) 
 
 def relative(unified: str, folder: str) -> str:
     """Return `unified` with the files below `folder` named from there."""
+    lines = unified.split("\n", 2)
     start = folder.rstrip("/") + "/"
-    lines = unified.split("\n")
-    for index, line in enumerate(lines[:2]):
-        for sign in ("--- ", "+++ "):
-            if line.startswith(sign + start):
-                lines[index] = sign + line[len(sign) + len(start) :]
-    return "\n".join(lines)
-
-
-def named_apart(unified: str) -> str:
-    """Return `unified` without the lines that name its file."""
-    lines = unified.split("\n")
-    while lines and lines[0].startswith(("--- ", "+++ ")):
-        del lines[0]
+    lines[:2] = [line[:4] + line[4:].removeprefix(start) for line in lines[:2]]
     return "\n".join(lines)
 
 
