@@ -143,7 +143,7 @@ class TrustStore:
 
     def _text(self, digest: str) -> str | None:
         try:
-            return (self._texts / digest).read_text(encoding="utf-8", errors="replace")
+            return (self._texts / digest).read_bytes().decode("utf-8", "replace")
         except OSError:
             return None
 
