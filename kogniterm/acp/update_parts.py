@@ -17,6 +17,7 @@ from acp.schema import (
 )
 
 from kogniterm.runtime.questions.approval_facts import Say
+from kogniterm.text.file_text import NO_NEWLINE
 from kogniterm.text.visible import clean
 from kogniterm.types import ActionRequest, Phrase, Plan, PlanStep
 
@@ -105,13 +106,14 @@ def _hunks(diff: str) -> list[tuple[str, int, str | None, str]]:
     found: list[tuple[str, int, str | None, str]] = []
     old: list[str] = []
     new: list[str] = []
-    begin = 0
+    begin, sign = 0, ""
     for line in [*lines[2:], "@@"]:
         if not line.startswith("@@"):
-            if line[:1] in ("-", " "):
-                old.append(line[1:])
-            if line[:1] in ("+", " "):
-                new.append(line[1:])
+            sign, text = (sign, line) if line == NO_NEWLINE else (line[:1], line[1:])
+            if sign in ("-", " "):
+                old.append(text)
+            if sign in ("+", " "):
+                new.append(text)
             continue
         if old or new:
             before = None if created else "\n".join(old) + "\n"

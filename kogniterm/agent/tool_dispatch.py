@@ -19,6 +19,7 @@ from langgraph.config import get_stream_writer
 
 from kogniterm import prompts
 from kogniterm.agent.graph_state import ThinkContext
+from kogniterm.agent.held_files import refuse_unread
 from kogniterm.agent.messages import (
     GIVEN_PLAN,
     JOBS,
@@ -254,6 +255,9 @@ def as_request(
     if effect != "person":
         _refuse_placeholders(checked, context)
     line, purpose = tool.describe(checked)
+    if name == "write_file":
+        folder = context.lookup("session.folder") or ""
+        refuse_unread(messages, folder, str(checked["path"]), checked.get("digest_before"))
     return ActionRequest(
         id=context.new_id(),
         call_id=str(call["id"]),

@@ -10,9 +10,8 @@ import contextlib
 import os
 import re
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from kogniterm.errors import ToolError
@@ -301,26 +300,6 @@ def _after_first_newline(data: bytes) -> bytes:
     return data[cut:]
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPage:
-    """Lines `first` to `last` of a file, counted from 1; `more` when others follow."""
-
-    first: int
-    last: int
-    text: str
-    more: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A line that matches a search, with the lines round it."""
-
-    line: int
-    text: str
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-
-
 class OutputStore:
     """The output files below `folder`.
 
@@ -339,10 +318,11 @@ class OutputStore:
         """Return whether `path`, without links, is a kept output."""
         return path.is_relative_to(self._folder.resolve()) and path.is_file()
 
-    def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> OutputPage:
-        """Return at most `count` lines from `start_line` on; a negative start counts from the end.
+    def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> tuple[str, int]:
+        """Return at most `count` lines from `start_line` on, and the number of the next one, or 0.
 
-        Fewer come when they are long. Raises ToolError for a path that is not kept output.
+        A negative start counts from the end. Fewer lines come when they are long. Raises ToolError
+        for a path that is not kept output.
         """
         file = self._file(path)
         if start_line < 0:
@@ -350,38 +330,24 @@ class OutputStore:
         start_line = max(1, start_line)
         found: list[str] = []
         room = _PAGE_CHARACTERS
-        more = False
-        for number, line in enumerate(_lines(file), 1):
-            if number < start_line:
-                continue
+        for number, line in enumerate(islice(_lines(file), start_line - 1, None), start_line):
             if len(found) >= count or (found and len(line) > room):
-                more = True
-                break
-            found.append(line[:room])
+                return "\n".join(found), number
+            left_out = f"[… {len(line) - room} characters left out …]" if len(line) > room else ""
+            found.append(line[:room] + left_out)
             room -= len(line) + 1
-        return OutputPage(start_line, start_line + len(found) - 1, "\n".join(found), more)
+        return "\n".join(found), 0
 
     def search(
-        self, path: str | Path, pattern: str, *, context: int = 0, limit: int = 50
-    ) -> tuple[Match, ...]:
-        """Return the first `limit` lines that match the regular expression `pattern`.
+        self, path: str | Path, pattern: str, *, limit: int = 50
+    ) -> Sequence[tuple[int, str]]:
+        """Return the first `limit` lines that match the regular expression, with their numbers.
 
         Raises ToolError for an invalid pattern or a path that is not kept output.
         """
         expression = Pattern(pattern)
-        before: deque[str] = deque(maxlen=context)
-        matches: list[Match] = []
-        for number, line in enumerate(_lines(self._file(path)), 1):
-            for index, match in enumerate(matches):
-                if match.line + context >= number:
-                    matches[index] = replace(match, after=(*match.after, line))
-            if len(matches) >= limit:
-                if matches[-1].line + context <= number:
-                    break
-            elif expression.search(line):
-                matches.append(Match(number, line, tuple(before)))
-            before.append(line)
-        return tuple(matches)
+        lines = enumerate(_lines(self._file(path)), 1)
+        return list(islice((one for one in lines if expression.search(one[1])), limit))
 
     def prune(self) -> int:
         """Delete files that are too old, then the oldest until the quota holds; bytes freed."""

@@ -10,7 +10,6 @@ where a folder was, and what is kept or brought back must not lead through it.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import json
 import os
@@ -35,6 +34,7 @@ from kogniterm.host.safe_files import (
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
+from kogniterm.text.file_text import changed, unified
 from kogniterm.text.session_ids import SessionId
 
 Kind = Literal["file", "folder", "link", "absent"]
@@ -251,21 +251,20 @@ class Preimage:
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """A path that differs from how it was. `before` and `after` are None for what is no text."""
+    """A path that differs from how it was: its bytes, None where they are not compared."""
 
     path: str
     change: Change
-    before: str | None = None
-    after: str | None = None
+    before: bytes | None = None
+    after: bytes | None = None
 
     @property
     def lines(self) -> tuple[int, int] | None:
-        """Return the numbers of added and of removed lines; None where there is no text."""
-        if self.before is None and self.after is None:
+        """Return the numbers of added and of removed lines; None where they are not compared."""
+        there = {"created": self.after, "deleted": self.before}.get(self.change, self.before)
+        if there is None or (self.change == "modified" and self.after is None):
             return None
-        before, after = (self.before or "").splitlines(), (self.after or "").splitlines()
-        signs = [line[:1] for line in difflib.unified_diff(before, after, n=0, lineterm="")][2:]
-        return signs.count("+"), signs.count("-")
+        return changed(unified("", self.before, self.after))
 
 
 class PreimageStore:
@@ -444,7 +443,7 @@ class PreimageStore:
                 return FileDifference(entry.path, "unchanged")
         return FileDifference(entry.path, "modified", self._kept_text(entry), _text(path))
 
-    def _kept_text(self, entry: FileSnapshot) -> str | None:
+    def _kept_text(self, entry: FileSnapshot) -> bytes | None:
         if entry.kind != "file":
             return None
         return _text((self._folder / "contents").resolve() / entry.digest)
@@ -514,10 +513,10 @@ def _each(
     return list(done), failed
 
 
-def _text(path: Path) -> str | None:
-    """Return the content as text; None when it is no text or not small."""
+def _text(path: Path) -> bytes | None:
+    """Return the content of a text file in any encoding; None for a binary or a large one."""
     try:
         data = read_regular(path, MAX_TEXT + 1)
-        return data.decode("utf-8") if len(data) <= MAX_TEXT else None
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return None
+    return data if len(data) <= MAX_TEXT and b"\0" not in data else None

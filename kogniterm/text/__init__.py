@@ -4,5 +4,6 @@
 - Text that must not be kept or sent: `redact` with `secret_patterns` and `identity_numbers`;
   `sensitive_topics`.
 - Text that reaches a terminal: `visible` (text that is shown), `sanitize` (output of commands).
+- Files: `file_text` (their bytes as text, and the diff of two contents).
 - `bounded_regex`: regular expressions that users and models wrote.
 """

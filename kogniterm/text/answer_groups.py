@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
+from kogniterm.text.file_text import unified
 from kogniterm.types.actions import RiskLabel
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostState
 
@@ -59,9 +59,11 @@ def _group(members: list[HostAnswer], largest: list[HostAnswer] | None) -> Answe
 
 def difference(before: str, after: str) -> str:
     """Return a unified diff of two outputs without file names; "" if they are equal."""
-    old, new = (text.splitlines()[:MAX_COMPARED] for text in (before, after))
-    lines = list(difflib.unified_diff(old, new, lineterm="", n=2))
-    return "\n".join(lines[2:])
+    old, new = (
+        "".join(f"{line}\n" for line in text.removesuffix("\n").split("\n")[:MAX_COMPARED])
+        for text in (before, after)
+    )
+    return "\n".join(unified("", old, new, context=2).split("\n")[2:])
 
 
 def stops(answers: Iterable[HostAnswer]) -> bool:

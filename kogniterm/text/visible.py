@@ -150,8 +150,12 @@ def render_line(text: str) -> str:
 
     For file names, addresses and lines of a diff, which must not forge a row of a panel.
     """
-    shown = _visible(_LITERAL.sub(r"\\u{5C}", text)).replace("\n", _escape("\n"))
-    return _SPACES.sub(_shown_spaces, shown)
+    return render_again(_LITERAL.sub(r"\\u{5C}", text))
+
+
+def render_again(shown: str) -> str:
+    """Return `shown` unchanged if it was rendered already; otherwise nothing in it is hidden."""
+    return _SPACES.sub(_shown_spaces, _visible(shown).replace("\n", _escape("\n")))
 
 
 def render_words(text: str) -> str:

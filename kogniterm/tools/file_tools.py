@@ -2,27 +2,41 @@
 
 Text files and the kept outputs of commands are read by line ranges, images as they are. An edit is
 proposed as a diff, approved like a command, and applied whole or not at all. What is approved is
-what is written: the content is worked out when the edit is proposed, and the edit is refused when
-the file is no longer what it was then, or when the model read it.
+what is written: the digest of the content that the proposal is made for is one of its arguments,
+and nothing is written when the file has another one. Whether a model knows all of that content is
+found in its own history (`agent.held_files`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-import hashlib
 import io
 import os
+import re
 import stat
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
 from kogniterm.host.safe_files import open_file, parent, read_regular, write_regular
+from kogniterm.text.file_text import (
+    FOREIGN,
+    MORE_FROM,
+    FileText,
+    changed,
+    decode,
+    digest,
+    meant_foreign,
+    show_foreign,
+    unified,
+    with_ends,
+)
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.workspace_paths import (
     PathArguments,
@@ -36,36 +50,9 @@ from kogniterm.types import EffectClass, Image, Observation
 from kogniterm.types.images import HEADER_BYTES, read_header
 
 MAX_LINES = 1_000
-MAX_CHARS = 24_000
+MAX_CHARS = 22_000
+LONGEST_LINE = 2_000
 SNIFF = 8_192
-
-
-class OutputPage(Protocol):
-    """Lines of an output, and whether others follow."""
-
-    @property
-    def last(self) -> int:
-        """Number of the last line."""
-
-    @property
-    def text(self) -> str:
-        """The lines."""
-
-    @property
-    def more(self) -> bool:
-        """Return whether others follow."""
-
-
-class OutputMatch(Protocol):
-    """A line that matches."""
-
-    @property
-    def line(self) -> int:
-        """Its number."""
-
-    @property
-    def text(self) -> str:
-        """The line."""
 
 
 class Outputs(Protocol):
@@ -74,11 +61,14 @@ class Outputs(Protocol):
     def holds(self, path: Path) -> bool:
         """Return whether a path is that of an output."""
 
-    def page(self, path: Path, start_line: int = 1, count: int = 200) -> OutputPage:
-        """Return lines from `start_line` on; a negative start counts from the end."""
+    def page(self, path: Path, start_line: int = 1, count: int = 200) -> tuple[str, int]:
+        """Return lines from `start_line` on, and the number of the one that follows, or 0.
 
-    def search(self, path: Path, pattern: str, *, limit: int = 50) -> Sequence[OutputMatch]:
-        """Return lines that match a regular expression. Raises `ToolError` for an invalid one."""
+        A negative start counts from the end.
+        """
+
+    def search(self, path: Path, pattern: str, *, limit: int = 50) -> Sequence[tuple[int, str]]:
+        """Return numbers and texts of the lines that match. Raises `ToolError`."""
 
 
 class ReadArguments(PathArguments):
@@ -92,7 +82,6 @@ def read_file(
     cwd: Callable[[], str],
     workspace: str,
     is_secret: Callable[[str], bool],
-    versions: FileVersions,
     outputs: Outputs,
     readable: Callable[[Path], bool] = lambda path: False,
 ) -> SchemaTool[ReadArguments]:
@@ -117,7 +106,9 @@ def read_file(
             return _output(outputs, path, arguments)
         try:
             with _opened(path) as file:
-                return read_image(file, path) or _text(file, path, arguments, versions)
+                return read_image(file, path) or read_lines(
+                    file, path, arguments.start, arguments.lines
+                )
         except OSError as error:
             raise unreadable(path, error) from error
 
@@ -137,10 +128,9 @@ def read_file(
 
 
 def _output(outputs: Outputs, path: Path, arguments: ReadArguments) -> str:
-    page = outputs.page(path, arguments.start, arguments.lines)
-    if not page.text:
-        return "[no such line]"
-    return f"{page.text}\n[more from line {page.last + 1}]" if page.more else page.text
+    text, following = outputs.page(path, arguments.start, arguments.lines)
+    more = f"\n{MORE_FROM}{following}]" if following else ""
+    return f"{text}{more}" if text else "[no such line]"
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -148,25 +138,13 @@ def _opened(path: Path) -> BinaryIO:
     mode = mode_of(path)
     if mode is None:
         raise ToolError("There is no file {path}; use find_files to look for it.", path=path)
-    if not stat.S_ISREG(mode):
-        if stat.S_ISDIR(mode):
-            raise ToolError("{path} is a folder; use find_files.", path=path)
-        raise ToolError("{path} is not a regular file.", path=path)
+    if stat.S_ISDIR(mode):
+        raise ToolError("{path} is a folder; use find_files.", path=path)
     file = os.fdopen(open_file(path), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise ToolError("{path} is not a regular file.", path=path)
     return file
-
-
-def _text(
-    file: BinaryIO, path: Path, arguments: ReadArguments, versions: FileVersions
-) -> Observation:
-    text = read_lines(file, path, arguments.start, arguments.lines)
-    if _size(file) <= MAX_BYTES:
-        file.seek(0)
-        versions.saw(path, file.read())
-    return Observation(text)
 
 
 def read_image(file: BinaryIO, path: Path) -> Observation | None:
@@ -196,24 +174,29 @@ def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
 
     Raises `ToolError` if it is no text.
     """
-    if b"\0" in file.read(SNIFF):
+    head = file.read(MAX_BYTES + 1)
+    if len(head) > MAX_BYTES:
+        head = head[: head.rfind(b"\n") + 1 or MAX_BYTES]
+    kind = decode(head)
+    if "\0" in kind.text[:SNIFF]:
         raise ToolError(
             "{path} is binary ({size} bytes); use a command such as file or xxd.",
             path=path,
             size=_size(file),
         )
     file.seek(0)
-    return _numbered(file, start, count)
+    return _numbered(file, kind, start, count)
 
 
 def _size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _numbered(file: BinaryIO, start: int, count: int) -> str:
+def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
     shown: list[str] = []
-    size = 0
-    lines = io.TextIOWrapper(file, encoding="utf-8", errors="replace")
+    size, line, cut, foreign = 0, "", False, bool(FOREIGN.search(kind.text))
+    errors = "surrogateescape" if kind.codec == "utf-8" else "replace"
+    lines = io.TextIOWrapper(file, encoding=kind.codec, errors=errors, newline="\n")
     try:
         if start < 0:
             start += 1 + sum(1 for _line in lines)
@@ -221,54 +204,61 @@ def _numbered(file: BinaryIO, start: int, count: int) -> str:
         start = max(start, 1)
         for number, line in enumerate(islice(lines, start - 1, None), start):
             if len(shown) == count or size > MAX_CHARS:
-                return "\n".join([*shown, f"[more from line {number}]"])
-            text = line.rstrip("\n")
-            shown.append(f"{number}: {text[:2_000]}")
-            size += len(text)
+                shown.append(f"{MORE_FROM}{number}]")
+                break
+            text = line.removesuffix("\n")
+            text = text if kind.ends == "\n" else text.removesuffix("\r")
+            text = text.removeprefix("\ufeff") if number == 1 and kind.mark else text
+            foreign = foreign or bool(FOREIGN.search(text))
+            text = show_foreign(text) if foreign else text
+            if len(text) > LONGEST_LINE:
+                cut = True
+                left_out = len(text) - LONGEST_LINE
+                text = f"{text[:LONGEST_LINE]}[… {left_out} characters left out …]"
+            shown.append(f"{number}: {text}")
+            size += len(shown[-1]) + 1
     finally:
         lines.detach()
     if not shown:
         return "[empty]" if start == 1 else f"[the file has fewer than {start} lines]"
-    return "\n".join(shown)
+    notes = [
+        (kind.mark, kind.codec.upper() + " with a byte order mark"),
+        (foreign, "not UTF-8: \\xe9 stands for one byte, in edit_file too"),
+        (kind.ends == "\r\n", "CRLF line ends"),
+        (not kind.ends, "some lines end in CRLF, some in LF"),
+        (not line.endswith("\n"), "no newline at the end"),
+        (cut, f"see what is left out of a line with a command such as cut -c{LONGEST_LINE + 1}-"),
+    ]
+    told = "; ".join(note for holds, note in notes if holds)
+    return "\n".join([*shown, *([f"[{told}]"] if told else [])])
 
 
 MAX_BYTES = 2 * 1024 * 1024
-MAX_DIFF_LINES = 2_000
 
 
-class WriteArguments(PathArguments):
+class ProposedArguments(PathArguments):
+    """A change of a file; `digest_before` is that of the content that it is proposed for.
+
+    It is no part of the schema: the tool fills it in, and a hook or a model can only make it wrong.
+    """
+
+    digest_before: SkipJsonSchema[str | None] = None
+
+
+class WriteArguments(ProposedArguments):
     """The whole new content of a file."""
 
     content: str
     purpose: str = ""
 
 
-class EditArguments(PathArguments):
+class EditArguments(ProposedArguments):
     """One piece of text and what takes its place."""
 
     old: str = Field(min_length=1)
     new: str
     every: bool = False
     purpose: str = ""
-
-
-class FileVersions:
-    """The content of each file that the model knows, by digest; shared by reading and editing."""
-
-    def __init__(self) -> None:
-        self._known: dict[Path, str] = {}
-
-    def saw(self, path: Path, data: bytes | None) -> None:
-        """Note the content that the model was shown or proposed an edit on; None: no such file."""
-        self._known[path] = _digest(data)
-
-    def check(self, path: Path, data: bytes | None) -> None:
-        """Raise `ToolError` when the file is no longer what the model knows."""
-        known = self._known.get(path)
-        if known is not None and known != _digest(data):
-            raise ToolError(
-                "{path} changed since you read it; read it again before editing it.", path=path
-            )
 
 
 Carry = Callable[[str, str], tuple[str, str] | None]
@@ -288,76 +278,99 @@ def _refuse_mark() -> ToolError:
     )
 
 
-def write_file(
-    cwd: Callable[[], str], versions: FileVersions, carry: Carry = as_given
-) -> SchemaTool[Any]:
-    """Return the tool that makes a file or replaces all of it."""
+def write_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[Any]:
+    """Return the tool that makes a file or replaces all of it.
 
-    def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, str]:
+    Encoding, byte order mark and line ends of a file that is there stay.
+    """
+
+    def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, bytes]:
         path, before = _load(cwd(), arguments.path)
-        versions.check(path, before)
-        return path, before, arguments.content
+        if arguments.digest_before != digest(before):
+            raise _changed(path)
+        kind = decode(before or b"")
+        content = arguments.content.removeprefix("\ufeff") if kind.mark else arguments.content
+        return path, before, _encoded(path, kind, with_ends(content, kind.ends))
 
     def settle(arguments: WriteArguments) -> WriteArguments:
         if carry("", arguments.content) is None:
             raise _refuse_mark()
-        return with_real_path(cwd(), arguments)
+        return _proposed(cwd(), arguments)
 
-    return _file_tool("write_file", WriteArguments, plan, settle, versions)
+    return _file_tool("write_file", WriteArguments, plan, settle, {})
 
 
-def edit_file(
-    cwd: Callable[[], str], versions: FileVersions, carry: Carry = as_given
-) -> SchemaTool[Any]:
+def edit_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[Any]:
     """Return the tool that replaces one piece of text.
 
-    An edit is judged and shown with the values that its marks stand for in the file.
+    An edit is judged and shown with the values that its marks stand for in the file. It may follow
+    other edits, proposed in the same reply, but no other change.
     """
+    edits: dict[tuple[Path, str], str] = {}
 
-    def plan(arguments: EditArguments) -> tuple[Path, bytes | None, str]:
+    def plan(arguments: EditArguments) -> tuple[Path, bytes | None, bytes]:
         path, before = _load(cwd(), arguments.path)
         if before is None:
             raise ToolError("There is no file {path}; create it with write_file.", path=path)
-        versions.check(path, before)
-        text = _decode(path, before)
-        return path, before, _replaced(text, arguments, path)
+        now, known = digest(before), arguments.digest_before or ""
+        for _one in edits:
+            known = known if known == now else edits.get((path, known), "")
+        if known != now:
+            raise _changed(path)
+        return path, before, _edited(decode(before), arguments, path)
 
     def settle(arguments: EditArguments) -> EditArguments:
         filled = carry(arguments.old, arguments.new)
         if filled is None:
             raise _refuse_mark()
         known = arguments.model_copy(update=dict(zip(("old", "new"), filled, strict=True)))
-        return with_real_path(cwd(), known)
+        return _proposed(cwd(), known)
 
-    return _file_tool("edit_file", EditArguments, plan, settle, versions)
+    return _file_tool("edit_file", EditArguments, plan, settle, edits)
+
+
+P = TypeVar("P", bound=ProposedArguments)
+
+
+def _proposed(cwd: str, arguments: P) -> P:
+    """Return the arguments for the file as it is now, unless they name another content of it."""
+    arguments = with_real_path(cwd, arguments)
+    if arguments.digest_before is not None:
+        return arguments
+    try:
+        before = _load(cwd, arguments.path)[1]
+    except ToolError:  # which is raised again where the change is described
+        return arguments
+    return arguments.model_copy(update={"digest_before": digest(before)})
+
+
+def _changed(path: Path) -> ToolError:
+    return ToolError(
+        "{path} changed since this was proposed, and was not touched; read it again.", path=path
+    )
 
 
 def _file_tool(
     name: str,
     model: type[PathArguments],
-    plan: Callable[[Any], tuple[Path, bytes | None, str]],
+    plan: Callable[[Any], tuple[Path, bytes | None, bytes]],
     settle: Callable[[Any], Any],
-    versions: FileVersions,
+    edits: dict[tuple[Path, str], str],
 ) -> SchemaTool[Any]:
     def describe(arguments: Any) -> tuple[str, str]:
         path, before, after = plan(arguments)
-        versions.saw(path, before)
-        added, removed = _counts(_unified(path, before, after))
+        added, removed = changed(_diff(path, before, after))
         verb = "create" if before is None else "edit"
         return f"{verb} {path} (+{added} -{removed} lines)", arguments.purpose
-
-    def diff(arguments: Any) -> str:
-        path, before, after = plan(arguments)
-        return _shown(_unified(path, before, after))
 
     async def run(arguments: Any) -> str:
         path, before, after = plan(arguments)
         try:
-            write_regular(path, after.encode("utf-8"))
+            write_regular(path, after)
         except OSError as error:
             raise unwritable(path, error) from error
-        versions.saw(path, after.encode("utf-8"))
-        added, removed = _counts(_unified(path, before, after))
+        edits[path, digest(before)] = digest(after)
+        added, removed = changed(_diff(path, before, after))
         return f"Wrote {path} (+{added} -{removed} lines)."
 
     return SchemaTool(
@@ -366,9 +379,17 @@ def _file_tool(
         run,
         effect="edit",
         describe=describe,
-        detail=diff,
+        detail=lambda arguments: _diff(*plan(arguments)),
         settle=settle,
     )
+
+
+def _diff(path: Path, before: bytes | None, after: bytes) -> str:
+    """Return the diff of a file: of its text in UTF-16, of its bytes otherwise."""
+    kinds = [decode(one) for one in (before or b"", after)]
+    if any(kind.codec != "utf-8" for kind in kinds) and before:
+        return unified(str(path), *("\ufeff" * bool(kind.mark) + kind.text for kind in kinds))
+    return unified(str(path), before, after)
 
 
 def _load(cwd: str, name: str) -> tuple[Path, bytes | None]:
@@ -404,19 +425,42 @@ def _writable(path: Path) -> bool:
         raise unreadable(path, error) from error
 
 
-def _decode(path: Path, data: bytes) -> str:
+def _encoded(path: Path, kind: FileText, text: str) -> bytes:
     try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ToolError("{path} is not UTF-8 text; use a command.", path=path) from error
+        return kind.mark + text.encode(kind.codec, "surrogateescape")
+    except UnicodeError as error:
+        raise ToolError(
+            "{path} cannot hold this text in its encoding: {why}.", path=path, why=error
+        ) from error
 
 
-def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
+_BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
+
+
+def _edited(kind: FileText, arguments: EditArguments, path: Path) -> bytes:
+    """Return the file with the edit; every byte that it does not replace stays."""
     old, new = arguments.old, arguments.new
-    if old not in text and "\r\n" in text:
-        # The model sees lines; a file with Windows line ends must keep them.
-        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
-    found = text.count(old)
+    if FOREIGN.search(kind.text):
+        old, new = meant_foreign(old), meant_foreign(new)
+        if _BEYOND_ASCII.search(new) and not _BEYOND_ASCII.search(kind.text):
+            raise ToolError(
+                "{path} is not UTF-8; write each byte of it above 127 in `new` as read_file shows "
+                "it, such as \\xe9.",
+                path=path,
+            )
+    if old == new:
+        raise ToolError("The old and new text are the same; nothing to change.")
+    return _encoded(path, kind, _replaced(kind.text, old, new, path, every=arguments.every))
+
+
+def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> str:
+    same = os.path.commonprefix((old, new))  # noqa: RUF071 - characters are meant
+    rest = os.path.commonprefix((old[len(same) :][::-1], new[len(same) :][::-1]))[::-1]  # noqa: RUF071 - as above
+    core = old[len(same) : len(old) - len(rest)], new[len(same) : len(new) - len(rest)]
+    # The model sees lines: they may end in LF or CRLF, and those that stay keep their end.
+    either = "" if "\r" in old + new else "\r?"
+    parts = (re.escape(part).replace("\\\n", either + "\n") for part in (same, core[0], rest))
+    found = list(re.finditer("({})({})({})".format(*parts), text))
     if not found:
         line = _nearest(text, old)
         if line is not None:
@@ -429,45 +473,31 @@ def _replaced(text: str, arguments: EditArguments, path: Path) -> str:
         raise ToolError(
             "The old text is not in {path} exactly as given; read the file again.", path=path
         )
-    if found > 1 and not arguments.every:
+    if len(found) > 1 and not every:
         raise ToolError(
             "The old text occurs {count} times in {path}; give more of it, or set every.",
-            count=found,
+            count=len(found),
             path=path,
         )
-    if old == new:
-        raise ToolError("The old and new text are the same; nothing to change.")
-    return text.replace(old, new)
+    pieces, at = [], 0
+    for one in found:
+        ends = _ends_near(text, one) if either else "\n"
+        pieces += [text[at : one.start(2)], with_ends(core[1], ends)]
+        at = one.end(2)
+    return "".join([*pieces, text[at:]])
+
+
+def _ends_near(text: str, found: re.Match[str]) -> str:
+    """Return how the lines of a replaced piece end, or else the line that it is in or behind."""
+    for at in (text.find("\n", found.start()), text.rfind("\n", 0, found.start())):
+        if at >= 0:
+            return "\r\n" if text[at - 1 : at] == "\r" else "\n"
+    return "\n"
 
 
 def _nearest(text: str, old: str) -> int | None:
     """Return where a line much like the first one of `old` stands, to save the model a search."""
-    wanted = old.strip().splitlines()[0].strip() if old.strip() else ""
-    lines = [line.strip() for line in text.splitlines()]
+    wanted = old.strip().split("\n")[0].strip()
+    lines = [line.strip() for line in text.split("\n")]
     close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []
     return lines.index(close[0]) + 1 if close else None
-
-
-def _unified(path: Path, before: bytes | None, after: str) -> list[str]:
-    old = before.decode("utf-8", "replace") if before is not None else ""
-    # A line break in the name would forge lines of the diff.
-    name = "".join(c if c.isprintable() else f"\\u{{{ord(c):X}}}" for c in str(path))
-    source = name if before is not None else "/dev/null"
-    return list(
-        difflib.unified_diff(old.splitlines(), after.splitlines(), source, name, lineterm="", n=3)
-    )
-
-
-def _counts(diff: list[str]) -> tuple[int, int]:
-    body = [line for line in diff if not line.startswith(("---", "+++"))]
-    return sum(line.startswith("+") for line in body), sum(line.startswith("-") for line in body)
-
-
-def _shown(diff: list[str]) -> str:
-    if len(diff) > MAX_DIFF_LINES:
-        diff = [*diff[:MAX_DIFF_LINES], f"… {len(diff) - MAX_DIFF_LINES} more lines"]
-    return "\n".join(diff)
-
-
-def _digest(data: bytes | None) -> str:
-    return "" if data is None else hashlib.sha256(data).hexdigest()

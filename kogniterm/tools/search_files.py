@@ -86,7 +86,7 @@ def search_text(
 def _in_output(outputs: Outputs, path: Path, arguments: TextArguments) -> str:
     pattern = f"(?i:{arguments.pattern})" if arguments.ignore_case else arguments.pattern
     found = outputs.search(path, pattern, limit=MAX_RESULTS + 1)
-    return _listing([f"{one.line}: {one.text[:MAX_LINE]}" for one in found], "no match")
+    return _listing([f"{number}: {text[:MAX_LINE]}" for number, text in found], "no match")
 
 
 def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArguments]:

@@ -17,7 +17,6 @@ from kogniterm.tools.command_tools import (
 )
 from kogniterm.tools.file_tools import (
     Carry,
-    FileVersions,
     Outputs,
     as_given,
     edit_file,
@@ -74,17 +73,14 @@ def session_tools(
     ports: ToolPorts, *, brave_key: str | None = None, github_token: str | None = None
 ) -> Mapping[str, Tool]:
     """Return the tools by name."""
-    versions = FileVersions()
     client = NetClient()
     tools: list[Tool] = [
         execute_command(),
-        read_file(
-            ports.cwd, ports.workspace, ports.is_secret, versions, ports.outputs, _readable(ports)
-        ),
+        read_file(ports.cwd, ports.workspace, ports.is_secret, ports.outputs, _readable(ports)),
         search_text(ports.cwd, ports.workspace, ports.is_secret, ports.outputs),
         find_files(ports.cwd, ports.workspace),
-        edit_file(ports.cwd, versions, ports.carry),
-        write_file(ports.cwd, versions, ports.carry),
+        edit_file(ports.cwd, ports.carry),
+        write_file(ports.cwd, ports.carry),
         job_tool(ports.jobs),
         ask_user(ports.user),
         web_fetch(client),

@@ -93,8 +93,8 @@ def test_differences_show_text(work: Path, store: PreimageStore) -> None:
     (work / "a.txt").write_text("two\n")
     (work / "new.txt").write_text("n")
     changed, created = sorted(store.differences(image), key=lambda d: d.path)
-    assert (changed.change, changed.before, changed.after) == ("modified", "one\n", "two\n")
-    assert (created.change, created.before, created.after) == ("created", None, "n")
+    assert (changed.change, changed.before, changed.after) == ("modified", b"one\n", b"two\n")
+    assert (created.change, created.before, created.after) == ("created", None, b"n")
 
 
 def test_what_is_too_large_is_named_and_not_kept(work: Path, tmp_path: Path) -> None:

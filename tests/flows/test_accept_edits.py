@@ -14,9 +14,14 @@ from tests.flows.conftest import Flow, MakeFlow, no
 CONFIG = "[core]\n\trepositoryformatversion = 0\n\thooksPath = tools/hooks\n"
 
 
-def edits(make_flow: MakeFlow, path: str | Path) -> Flow:
-    """Return a flow whose model writes to `path` and whose user rejects what is asked."""
+def edits(make_flow: MakeFlow, path: str | Path, old: str = "") -> Flow:
+    """Return a flow whose model writes to `path` and whose user rejects what is asked.
+
+    It replaces `old` of a file that is there.
+    """
     call = {"tool": "write_file", "arguments": {"path": str(path), "content": "new\n"}}
+    if old:
+        call = {"tool": "edit_file", "arguments": {"path": str(path), "old": old, "new": "new"}}
     replies = [{"calls": [call]}, {"text": "Done."}]
     script = json.dumps({"replies": replies})
     return make_flow(script, [no("not this")], approval_mode="accept-edits")
@@ -38,7 +43,7 @@ def asked(flow: Flow) -> list[str]:
 async def test_an_edit_of_the_workspace_runs_and_can_be_undone(
     make_flow: MakeFlow, path: str
 ) -> None:
-    flow = edits(make_flow, path)
+    flow = edits(make_flow, path, "old" if path == "old.py" else "")
     (flow.folder / "old.py").write_text("old\n")
     before = (flow.folder / path).exists()
     answer = await flow.run()
@@ -57,12 +62,13 @@ async def test_an_edit_of_the_workspace_runs_and_can_be_undone(
     "secrets.yaml", "../beside.txt", "inner/../../beside.txt", "/tmp/elsewhere.txt",
 ])  # fmt: skip
 async def test_what_has_a_further_effect_is_asked_about(make_flow: MakeFlow, path: str) -> None:
-    flow = edits(make_flow, path)
+    old = "core" if path == ".git/config" else ""
+    flow = edits(make_flow, path, old)
     repository(flow.folder)
     (flow.folder / "inner").mkdir()
     await flow.run()
-    assert asked(flow) == ["write_file"]
-    assert not (flow.folder / path).is_file() or (flow.folder / path).read_text() != "new\n"
+    assert asked(flow) == ["edit_file" if old else "write_file"]
+    assert not (flow.folder / path).is_file() or "new" not in (flow.folder / path).read_text()
 
 
 async def test_no_name_that_the_sandbox_guards_is_written_unasked(make_flow: MakeFlow) -> None:
@@ -83,7 +89,7 @@ async def test_no_name_that_the_sandbox_guards_is_written_unasked(make_flow: Mak
 async def test_no_link_leads_an_unasked_edit_away(
     make_flow: MakeFlow, tmp_path: Path, target: str
 ) -> None:
-    flow = edits(make_flow, "innocent.txt")
+    flow = edits(make_flow, "innocent.txt", "old")
     repository(flow.folder)
     (flow.folder / "data").mkdir()
     (tmp_path / "outside").mkdir()
@@ -91,7 +97,7 @@ async def test_no_link_leads_an_unasked_edit_away(
     (base / target).write_text("old\n")
     (flow.folder / "innocent.txt").symlink_to(base / target)
     await flow.run()
-    assert asked(flow) == ["write_file"]
+    assert asked(flow) == ["edit_file"]
     assert (base / target).read_text() == "old\n"
 
 
@@ -108,7 +114,7 @@ async def test_a_linked_folder_leads_nothing_away(make_flow: MakeFlow, tmp_path:
 async def test_a_home_as_workspace_keeps_its_hidden_files(
     make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    flow = edits(make_flow, path)
+    flow = edits(make_flow, path, "old" if path == "notes.txt" else "")
     monkeypatch.setenv("HOME", str(flow.folder))
     (flow.folder / "notes.txt").write_text("old\n")
     await flow.run()

@@ -300,6 +300,22 @@ replies:
     assert replayed(forge, flow)[1]["divergence"] is None
 
 
+async def test_a_hook_does_not_lead_a_write_to_a_file_that_was_not_read(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("""
+replies:
+  - calls: [{tool: write_file, arguments: {path: made, content: x}}]
+  - {text: Done.}
+""")
+    (flow.folder / "theirs").write_text("precious")
+    other = {"updatedInput": {"file_path": str(flow.folder / "theirs")}}
+    own(flow, {"PreToolUse": [hook(answering(other), "Write")]})
+    await flow.run()
+    assert (flow.folder / "theirs").read_text() == "precious"
+    assert any("theirs changed since this was proposed" in text for text in flow.shown)
+
+
 async def test_the_model_gets_what_hooks_say_after_a_tool(
     make_flow: MakeFlow, forge: Forge
 ) -> None:

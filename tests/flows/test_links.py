@@ -12,7 +12,7 @@ from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import MakeFlow, yes
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n"
-WRITE = {"path": "link/a.txt", "content": "mine\n"}
+EDIT = {"path": "link/a.txt", "old": "theirs", "new": "mine"}
 
 
 def script(tool: str, arguments: dict[str, str]) -> str:
@@ -33,9 +33,8 @@ def outside(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("write_file", WRITE),
         ("write_file", {"path": "link/new.txt", "content": "x"}),
-        ("edit_file", {"path": "link/a.txt", "old": "theirs", "new": "mine"}),
+        ("edit_file", EDIT),
         ("read_file", {"path": "link/id_ed25519"}),
         ("read_file", {"path": "key"}),
     ],
@@ -65,7 +64,7 @@ async def test_a_startup_file_behind_a_link_is_as_dangerous_as_itself(
 
 
 async def test_the_question_shows_where_a_link_leads(make_flow: MakeFlow, outside: Path) -> None:
-    flow = make_flow(script("write_file", WRITE), decisions=[yes])
+    flow = make_flow(script("edit_file", EDIT), decisions=[yes])
     (flow.folder / "link").symlink_to(outside)
     answer = await flow.run()
     assert answer.exit_code == 0
@@ -76,11 +75,11 @@ async def test_the_question_shows_where_a_link_leads(make_flow: MakeFlow, outsid
     assert (outside / "a.txt").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize("tool", ["write_file", "read_file"])
+@pytest.mark.parametrize("tool", ["edit_file", "read_file"])
 async def test_a_folder_that_became_a_link_after_the_question_is_a_refusal(
     make_flow: MakeFlow, outside: Path, tool: str
 ) -> None:
-    arguments = {"path": "sub/a.txt", "content": "mine\n"}
+    arguments = {"path": "sub/a.txt", "old": "ours", "new": "mine"}
     if tool == "read_file":
         arguments = {"path": "sub/.env"}
     flow = make_flow(script(tool, arguments), decisions=[])

@@ -64,12 +64,12 @@ POINTS = (
 def kill(forge: Forge, flow: Flow, point: str, recipe: str = RECIPE, *given: str) -> None:
     """Run the recipe in a program of its own, which is killed at this point."""
     (flow.folder / "r.yaml").write_text(recipe)
-    (flow.folder / "given.txt").write_text("given")
+    (flow.folder / "given.txt").write_text("given\n")
     words = ("recipe", "run", "r.yaml", *given, "-y", "--no-sandbox")
     killed = start(forge, flow, *words, "--model", str(flow.flags["model"]), faults=f"kill:{point}")
     assert killed.wait() == -signal.SIGKILL, killed.said
     (flow.folder / "r.yaml").unlink()  # it continues from the journal
-    (flow.folder / "given.txt").write_text("changed since")
+    (flow.folder / "given.txt").write_text("changed since\n")
 
 
 def done(folder: Path) -> dict[str, str]:

@@ -7,28 +7,21 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.file_tools import FileVersions, edit_file, write_file
+from kogniterm.tools.file_tools import edit_file, write_file
 
 
-@pytest.fixture
-def versions() -> FileVersions:
-    return FileVersions()
-
-
-async def edit(folder: Path, versions: FileVersions, **arguments: object) -> str:
-    tool = edit_file(lambda: str(folder), versions)
+async def edit(folder: Path, **arguments: object) -> str:
+    tool = edit_file(lambda: str(folder))
     checked = tool.check(arguments)
     tool.describe(checked)
     return (await tool.run(checked)).text
 
 
-async def test_an_edit_replaces_exactly_and_keeps_the_mode(
-    tmp_path: Path, versions: FileVersions
-) -> None:
+async def test_an_edit_replaces_exactly_and_keeps_the_mode(tmp_path: Path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("a\nb\nc\n")
     file.chmod(0o755)
-    assert await edit(tmp_path, versions, path="run.sh", old="b\n", new="B\nB2\n") == (
+    assert await edit(tmp_path, path="run.sh", old="b\n", new="B\nB2\n") == (
         f"Wrote {file} (+2 -1 lines)."
     )
     assert file.read_text() == "a\nB\nB2\nc\n"
@@ -36,10 +29,10 @@ async def test_an_edit_replaces_exactly_and_keeps_the_mode(
     assert [path.name for path in tmp_path.iterdir()] == ["run.sh"]
 
 
-def test_the_diff_is_what_would_be_written(tmp_path: Path, versions: FileVersions) -> None:
+def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    tool = edit_file(lambda: str(tmp_path), versions)
-    arguments = {"path": "a.txt", "old": "two", "new": "2", "purpose": "Shorten"}
+    tool = edit_file(lambda: str(tmp_path))
+    arguments = tool.check({"path": "a.txt", "old": "two", "new": "2", "purpose": "Shorten"})
     line, purpose = tool.describe(arguments)
     assert line == f"edit {tmp_path}/a.txt (+1 -1 lines)"
     assert purpose == "Shorten"
@@ -57,44 +50,78 @@ def test_the_diff_is_what_would_be_written(tmp_path: Path, versions: FileVersion
     ],
 )
 async def test_an_edit_that_does_not_fit_says_why(
-    tmp_path: Path, versions: FileVersions, old: str, new: str, part: str
+    tmp_path: Path, old: str, new: str, part: str
 ) -> None:
     (tmp_path / "a.py").write_text("# one\ndef f(x):\n    return x\n")
     with pytest.raises(ToolError, match=part):
-        await edit(tmp_path, versions, path="a.py", old=old, new=new)
+        await edit(tmp_path, path="a.py", old=old, new=new)
 
 
-async def test_every_occurrence_only_when_asked(tmp_path: Path, versions: FileVersions) -> None:
+async def test_every_occurrence_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x x")
-    await edit(tmp_path, versions, path="a", old="x", new="y", every=True)
+    await edit(tmp_path, path="a", old="x", new="y", every=True)
     assert (tmp_path / "a").read_text() == "y y"
 
 
-async def test_windows_line_ends_stay(tmp_path: Path, versions: FileVersions) -> None:
-    (tmp_path / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
-    await edit(tmp_path, versions, path="a", old="one\ntwo", new="1\n2")
-    assert (tmp_path / "a").read_bytes() == b"1\r\n2\r\nthree\r\n"
-
-
-async def test_a_file_that_changed_after_the_proposal_is_not_written(
-    tmp_path: Path, versions: FileVersions
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"one\r\ntwo\r\nthree\r\n", "one\ntwo", "1\n2", b"1\r\n2\r\nthree\r\n"),
+        (b"alpha\r\nbeta\r\n", "beta", "beta\nbeta2", b"alpha\r\nbeta\r\nbeta2\r\n"),
+        (b"a\r\nb\nc\r\nd\n", "a\nb\nc\nd", "a\nb\nC\nd", b"a\r\nb\nC\r\nd\n"),
+        (b"a\r\nb\nc\n", "b\n", "b\nb2\n", b"a\r\nb\nb2\nc\n"),
+        (b"a\r\nb\r\nc", "c", "c\nd", b"a\r\nb\r\nc\r\nd"),
+        (b"a\r\nb\r\n", "a\r\n", "a\n", b"a\nb\r\n"),
+        (b"\xef\xbb\xbfa\nb\n", "a\n", "A\n", b"\xef\xbb\xbfA\nb\n"),
+        (b"x\fy\x85\n\xe2\x80\xa8z", "y", "Y", b"x\fY\x85\n\xe2\x80\xa8z"),
+        (b"price 10 \x80\nJos\xe9\n", "10", "11", b"price 11 \x80\nJos\xe9\n"),
+        (b"price 10 \x80\nJos\xe9\n", "Jos\\xe9", "Ren\\xe9e", b"price 10 \x80\nRen\xe9e\n"),
+        (b"\xe9 '\\xe9'", "'\\x5cxe9'", "'\\x5cxea'", b"\xe9 '\\xea'"),
+        (b"\xc3\xa9 \xe9", " ", " \u00e9 ", b"\xc3\xa9 \xc3\xa9 \xe9"),
+        ("\ufeffa\r\nb".encode("utf-16-le"), "b", "\u00e9\n\U0001f600",
+         "\ufeffa\r\n\u00e9\r\n\U0001f600".encode("utf-16-le")),
+        (b"\0\xff\0key=1\0", "key=1", "key=2", b"\0\xff\0key=2\0"),
+    ],
+)  # fmt: skip
+async def test_every_byte_that_an_edit_does_not_replace_stays(
+    tmp_path: Path, before: bytes, old: str, new: str, after: bytes
 ) -> None:
+    (tmp_path / "a").write_bytes(before)
+    await edit(tmp_path, path="a", old=old, new=new)
+    assert (tmp_path / "a").read_bytes() == after
+
+
+async def test_text_is_not_written_in_another_encoding_than_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"Jos\xe9 1\n")
+    with pytest.raises(ToolError, match="is not UTF-8; write each byte"):
+        await edit(tmp_path, path="a", old="1", new="\u00e9")
+
+
+async def test_an_edit_does_not_follow_a_change_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\ntwo\n")
+    tool = edit_file(lambda: str(tmp_path))
+    first, second = (tool.check({"path": "a", "old": old, "new": "x"}) for old in ("one", "two"))
+    await tool.run(first)
+    (tmp_path / "a").write_text("x\ntwo\ntheirs\n")
+    with pytest.raises(ToolError, match="changed since this was proposed"):
+        await tool.run(second)
+
+
+async def test_a_file_that_changed_after_the_proposal_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("one")
-    tool = write_file(lambda: str(tmp_path), versions)
-    arguments = {"path": "a", "content": "mine"}
+    tool = write_file(lambda: str(tmp_path))
+    arguments = tool.check({"path": "a", "content": "mine"})
     tool.describe(arguments)
     file.write_text("theirs")
-    with pytest.raises(ToolError, match="changed since you read it"):
+    with pytest.raises(ToolError, match="changed since this was proposed"):
         await tool.run(arguments)
     assert file.read_text() == "theirs"
 
 
-async def test_a_file_that_appeared_after_the_proposal_is_not_overwritten(
-    tmp_path: Path, versions: FileVersions
-) -> None:
-    tool = write_file(lambda: str(tmp_path), versions)
-    arguments = {"path": "new/a", "content": "mine"}
+async def test_a_file_that_appeared_after_the_proposal_is_not_overwritten(tmp_path: Path) -> None:
+    tool = write_file(lambda: str(tmp_path))
+    arguments = tool.check({"path": "new/a", "content": "mine"})
     assert tool.describe(arguments)[0].startswith("create ")
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "a").write_text("theirs")
@@ -102,34 +129,34 @@ async def test_a_file_that_appeared_after_the_proposal_is_not_overwritten(
         await tool.run(arguments)
 
 
-async def test_a_new_file_is_made_with_its_folders(tmp_path: Path, versions: FileVersions) -> None:
-    tool = write_file(lambda: str(tmp_path), versions)
-    arguments = {"path": "x/y/z.txt", "content": "hi\n"}
+async def test_a_new_file_is_made_with_its_folders(tmp_path: Path) -> None:
+    tool = write_file(lambda: str(tmp_path))
+    arguments = tool.check({"path": "x/y/z.txt", "content": "hi\n"})
     tool.describe(arguments)
     await tool.run(arguments)
     assert (tmp_path / "x/y/z.txt").read_text() == "hi\n"
 
 
-async def test_links_are_followed_and_stay_links(tmp_path: Path, versions: FileVersions) -> None:
+async def test_links_are_followed_and_stay_links(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("a")
     (tmp_path / "link").symlink_to("real")
-    await edit(tmp_path, versions, path="link", old="a", new="b")
+    await edit(tmp_path, path="link", old="a", new="b")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "b"
 
 
 @pytest.mark.parametrize(
     ("content", "part"),
-    [(b"\xff\xfe\x00", "not UTF-8"), (b"x" * (2 * 1024 * 1024 + 1), "too large")],
+    [(b"\xff\xfe\x00", "is not in"), (b"x" * (2 * 1024 * 1024 + 1), "too large")],
 )
-async def test_what_is_no_small_text_is_refused(
-    tmp_path: Path, versions: FileVersions, content: bytes, part: str
+async def test_what_does_not_hold_the_text_or_is_too_large_is_refused(
+    tmp_path: Path, content: bytes, part: str
 ) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(ToolError, match=part):
-        await edit(tmp_path, versions, path="a", old="x", new="y")
+        await edit(tmp_path, path="a", old="x", new="y")
 
 
-async def test_a_folder_is_refused(tmp_path: Path, versions: FileVersions) -> None:
+async def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="not a regular file"):
-        await edit(tmp_path, versions, path=".", old="x", new="y")
+        await edit(tmp_path, path=".", old="x", new="y")

@@ -16,7 +16,7 @@ from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import PathChangedError, ToolError
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.protocols import Tool
-from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
+from kogniterm.tools.file_tools import edit_file, read_file, write_file
 from kogniterm.tools.search_files import TextArguments, find_files, own_search, search_text
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nkey\n"
@@ -37,12 +37,12 @@ class Places:
         def here() -> str:
             return str(self.work)
 
-        versions, work = FileVersions(), str(self.work)
+        work = str(self.work)
         outputs = OutputStore(self.work.parent / "outputs")
         tools: list[Any] = [
-            write_file(here, versions),
-            edit_file(here, versions),
-            read_file(here, work, is_secret, versions, outputs),
+            write_file(here),
+            edit_file(here),
+            read_file(here, work, is_secret, outputs),
             search_text(here, work, is_secret, outputs),
             find_files(here, work),
         ]

@@ -12,7 +12,7 @@ import pytest
 from kogniterm.errors import ToolError
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.tools.base import SchemaTool
-from kogniterm.tools.file_tools import FileVersions, edit_file, read_file, write_file
+from kogniterm.tools.file_tools import edit_file, read_file, write_file
 from tests.support.ordinary import ordinary
 
 NAMES = [
@@ -46,11 +46,11 @@ def tools(work: Path) -> list[tuple[SchemaTool[object], dict[str, object]]]:
     def here() -> str:
         return str(work)
 
-    versions, outputs = FileVersions(), OutputStore(work / "outputs")
+    outputs = OutputStore(work / "outputs")
     return [  # type: ignore[return-value]
-        (read_file(here, str(work), lambda path: False, versions, outputs), {}),
-        (edit_file(here, versions), {"old": "one", "new": "two"}),
-        (write_file(here, versions), {"content": "two\n"}),
+        (read_file(here, str(work), lambda path: False, outputs), {}),
+        (edit_file(here), {"old": "one", "new": "two"}),
+        (write_file(here), {"content": "two\n"}),
     ]
 
 
@@ -74,7 +74,7 @@ async def test_the_model_is_told_why(work: Path, name: str, part: str, number: i
 
 async def test_a_write_protected_file_stays_so(work: Path) -> None:
     (work / "a.txt").chmod(0o444)
-    tool = write_file(lambda: str(work), FileVersions())
+    tool = write_file(lambda: str(work))
     with pytest.raises(ToolError, match="write-protected"):
         tool.describe({"path": "a.txt", "content": "two\n"})
     assert (work / "a.txt").read_text() == "one\n"
@@ -84,12 +84,12 @@ async def test_a_file_in_a_folder_that_may_not_be_written_is_edited_in_place(wor
     (work / "dir" / "b.txt").write_text("one\nand more\n")
     (work / "dir").chmod(0o500)
     before = (work / "dir" / "b.txt").stat().st_ino
-    tool = write_file(lambda: str(work), FileVersions())
-    await tool.run({"path": "dir/b.txt", "content": "two\n"})
+    tool = write_file(lambda: str(work))
+    await tool.run(tool.check({"path": "dir/b.txt", "content": "two\n"}))
     assert (work / "dir" / "b.txt").read_text() == "two\n"
     assert (work / "dir" / "b.txt").stat().st_ino == before
     with pytest.raises(ToolError, match="cannot be written: permission denied"):
-        await tool.run({"path": "dir/new.txt", "content": "two\n"})
+        await tool.run(tool.check({"path": "dir/new.txt", "content": "two\n"}))
     assert [path.name for path in (work / "dir").iterdir()] == ["b.txt"]
     (work / "dir").chmod(0o700)
 
@@ -105,8 +105,8 @@ async def test_a_file_of_another_user_keeps_its_owner(
         os.chown(file, 1234, 4321)
     before = file.stat()
     with who():
-        tool = write_file(lambda: str(tmp_path), FileVersions())
-        await tool.run({"path": "a.txt", "content": "two\n"})
+        tool = write_file(lambda: str(tmp_path))
+        await tool.run(tool.check({"path": "a.txt", "content": "two\n"}))
     after = file.stat()
     assert (after.st_uid, after.st_gid, after.st_mode) == (
         (before.st_uid, before.st_gid, before.st_mode)
@@ -117,7 +117,7 @@ async def test_a_file_of_another_user_keeps_its_owner(
 
 async def test_the_longest_name_there_can_be_is_written(work: Path) -> None:
     name = "n" * 251 + ".txt"
-    tool = write_file(lambda: str(work), FileVersions())
+    tool = write_file(lambda: str(work))
     for content in ("one\n", "two\n"):
-        await tool.run({"path": name, "content": content})
+        await tool.run(tool.check({"path": name, "content": content}))
         assert (work / name).read_text() == content

@@ -173,18 +173,15 @@ def _copied(name: str, file: Path) -> Report:
 
 def _difference(name: str, file: Path) -> Report:
     """Return what differs between the shipped text and the user's."""
-    from difflib import unified_diff
-
     from kogniterm import prompts
+    from kogniterm.text.file_text import unified
 
     shipped = prompts.shipped()[name]
     own = prompts.own_files(file.parent).get(name)
     if own is None:
         raise UsageError("{name} is the shipped text: {file} does not exist.", name=name, file=file)
-    lines = unified_diff(
-        shipped.source.splitlines(), own.source.splitlines(), "shipped", str(file), lineterm=""
-    )
-    changed = list(lines)
+    difference = unified(str(file), shipped.source, own.source, old_name="shipped")
+    changed = difference.split("\n") if difference else []
     return Report({"name": name, "diff": changed}, changed)
 
 

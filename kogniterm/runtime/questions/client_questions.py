@@ -13,7 +13,8 @@ from kogniterm.runtime.questions.approval_facts import (
     proposed_by,
 )
 from kogniterm.text.answer_groups import host_groups
-from kogniterm.text.visible import clean, one_line, render, render_line, warnings
+from kogniterm.text.file_text import changed
+from kogniterm.text.visible import clean, one_line, render, render_again, render_line, warnings
 from kogniterm.types import ActionRequest, Phrase, Plan
 
 if TYPE_CHECKING:
@@ -62,9 +63,12 @@ def action_text(facts: ActionFacts, folder: str, say: Say) -> str:
     lines = [say(Phrase("KogniTerm asks to run this:")), "", render(request.command), ""]
     lines += action_lines(facts, folder, say)
     if request.detail:
-        lines += ["", render(request.detail[:_MOST_DETAIL])]
+        shown = request.detail[:_MOST_DETAIL].split("\n")
         if len(request.detail) > _MOST_DETAIL:
-            lines.append(say(Phrase("(not shown in full)")))
+            del shown[-1]
+        lines += ["", *map(render_again, shown)]
+        if left := sum(changed(request.detail, len(shown))):
+            lines.append(say(Phrase("Changed lines not shown here: {count}", {"count": left})))
     return "\n".join(lines)
 
 

@@ -7,7 +7,6 @@ hash. Trust is per folder and is not inherited by folders below it.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, write_private
+from kogniterm.text.file_text import unified
 from kogniterm.types import Phrase
 
 
@@ -138,12 +138,12 @@ class TrustStore:
         for one in files:
             digest = known.get(one.name, one.digest)
             if one.is_text and digest != one.digest and (before := self._text(digest)) is not None:
-                found[one.name] = difference(one.name, before, one.text)
+                found[one.name] = unified(one.name, before, one.text)
         return found
 
     def _text(self, digest: str) -> str | None:
         try:
-            return (self._texts / digest).read_text(encoding="utf-8", errors="replace")
+            return (self._texts / digest).read_bytes().decode("utf-8", "replace")
         except OSError:
             return None
 
@@ -166,12 +166,6 @@ class TrustStore:
 def trusted_texts(file: Path) -> Path:
     """Return the folder of the texts that were trusted, beside the record `file`."""
     return file.with_name("trusted-texts")
-
-
-def difference(name: str, before: str, after: str) -> str:
-    """Return the unified diff of a file, or of anything else that was trusted."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="")
-    return "\n".join(lines)
 
 
 def _hashes(files: tuple[ProjectFile, ...]) -> dict[str, str]:

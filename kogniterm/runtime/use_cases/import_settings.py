@@ -8,7 +8,6 @@ between two marks that name their source, and only what is between them changes 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import os
@@ -39,6 +38,7 @@ from kogniterm.runtime.extensions.foreign.server_secrets import ServerSecret, re
 from kogniterm.runtime.extensions.foreign.source_files import LARGEST_TEXT
 from kogniterm.runtime.extensions.hooks.hook_files import read_hooks
 from kogniterm.storage.folders import private_folder, seen_from, write_private
+from kogniterm.text.file_text import unified
 from kogniterm.text.redact import Redactor
 from kogniterm.types import Phrase
 
@@ -397,11 +397,9 @@ class _Planner:
         self.changes.append(Change(kind, name, state, path, shown))
 
     def _difference(self, path: Path, before: str, after: str) -> str:
-        old, new = (_lines(self.redactor.redact(text)) for text in (before, after))
-        name = seen_from_home(path, self.environ)
-        lines = difflib.unified_diff(old, new, name if old else "/dev/null", name, lineterm="")
+        old, new = map(self.redactor.redact, (before, after))
         self.shown += len(before) + len(after)
-        return "\n".join(lines)
+        return unified(seen_from_home(path, self.environ), old or None, new)
 
     def _skill_difference(
         self, skill: ForeignSkill, known: Mapping[str, tuple[bytes, bool]]
@@ -501,11 +499,6 @@ def seen_from_home(path: Path, environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "") or "/"
     name = seen_from(home, str(path))
     return name if name == str(path) else f"~/{name}"
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines of a text; only a line feed ends one, whatever else a terminal obeys."""
-    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _as_servers(entries: Mapping[str, Any]) -> list[ForeignServer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import UsageError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
 from kogniterm.storage.folders import seen_from
+from kogniterm.text.file_text import unified as diff_of
+from kogniterm.text.visible import render_line
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.question import Option
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kogniterm.memory.project.project_profile import ProjectProfile
 
 SHOWN_LINES = 200
-NOTHING = "/dev/null"
 FILE = "AGENTS.md"
 
 
@@ -69,23 +69,10 @@ async def undo(repl: Repl, argument: str) -> None:
 
 def unified(difference: FileDifference) -> str:
     """Return a difference as a unified diff, or as one line where there is no text to compare."""
-    from kogniterm.text.visible import render_line
-
-    path = render_line(difference.path)
-    if difference.before is None and difference.after is None:
-        words = {"deleted": _("deleted"), "created": _("created"), "modified": _("changed")}
-        return f"{words.get(difference.change, difference.change)}: {path}"
-    return _changed_lines(
-        difference.before or "",
-        difference.after or "",
-        NOTHING if difference.change == "created" else path,
-        NOTHING if difference.change == "deleted" else path,
-    )
-
-
-def _changed_lines(before: str, after: str, old: str, new: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
-    return "\n".join(lines)
+    if difference.lines is not None:
+        return diff_of(difference.path, difference.before, difference.after)
+    words = {"deleted": _("deleted"), "created": _("created"), "modified": _("changed")}
+    return f"{words.get(difference.change, difference.change)}: {render_line(difference.path)}"
 
 
 def show_differences(repl: Repl, differences: Sequence[FileDifference]) -> None:
@@ -96,10 +83,10 @@ def show_differences(repl: Repl, differences: Sequence[FileDifference]) -> None:
 
 
 def _write_diff(repl: Repl, changes: str) -> None:
-    from kogniterm.ui.screen.diffs import diff
+    from kogniterm.ui.screen import diffs
 
     columns = repl.front.surface.size()[1]
-    repl.display.write(diff(changes, limit=SHOWN_LINES, columns=columns))
+    repl.display.write(diffs.diff(changes, limit=SHOWN_LINES, columns=columns))
 
 
 async def init(repl: Repl, argument: str) -> None:
@@ -134,8 +121,7 @@ async def _write_what_was_found(
     if after == before:
         repl.display.say(Phrase("{file} is already up to date.", {"file": FILE}))
         return
-    old = f"a/{FILE}" if before else NOTHING
-    _write_diff(repl, _changed_lines(before, after, old, f"b/{FILE}"))
+    _write_diff(repl, diff_of(FILE, before or None, after))
     answer = await repl.choose(
         _("Write these changes to AGENTS.md?"),
         [],

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
 ApprovalPage = Literal["choose", "reason", "edit", "confirm", "allow_session", "allow_project"]
 
+DIFF_LINES = 2_000
+"""Lines of a diff that are shown at first: drawing many more takes seconds."""
+
 _LABEL_STYLES = {
     "safe_readonly": "good",
     "workspace_write": "accent",
@@ -130,7 +133,11 @@ class Subject:
         for text in self._hosts():
             lines += painter.lines(text, width)
         if self._diff:
-            lines += painter.lines(diff(self._diff, columns=width), width)
+            limit = None if explained else DIFF_LINES
+            lines += painter.lines(diff(self._diff, limit=limit, columns=width), width)
+            if limit and self._diff.count("\n") >= limit:
+                told = _("[{key}] shows all changed lines.").format(key=letter("explain"))
+                lines += painter.lines(Text(told, "muted"), width)
         warnings = self._warnings(painter)
         for text in warnings:
             lines += painter.lines(text, width)

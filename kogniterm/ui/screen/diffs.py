@@ -12,13 +12,14 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.text.file_text import changed
+from kogniterm.text.visible import render_again
 from kogniterm.ui.locale import plural
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.4
 _MOST_ALIKE = 0.6
 """Asked for where lines were added or removed too, so that a line is not compared with another."""
-_HEADS = ("++", "--")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _STYLES = {"-": "removed", "+": "added", " ": "muted"}
 GAP = "..."
@@ -40,41 +41,31 @@ class _Row:
 def diff(unified: str, *, limit: int | None = None, columns: int | None = None) -> Text:
     """Return `unified` with colours and line numbers.
 
-    Beyond `limit` lines only a count is shown. Lines wider than `columns` cells continue below
-    their text.
+    Beyond `limit` lines only the number of changed lines is shown. Lines wider than `columns` cells
+    continue below their text.
     """
-    lines = _visible(unified.rstrip("\n").split("\n"))
-    hidden = 0
-    if limit is not None and len(lines) > limit:
-        hidden = len(lines) - limit
-        lines = lines[:limit]
-    rows = _rows(lines)
+    lines = unified.rstrip("\n").split("\n")
+    # A diff from elsewhere may hold anything.
+    lines = ["\t".join(map(render_again, line.split("\t"))) for line in lines]
+    hidden = 0 if limit is None else sum(changed(unified, limit))
+    cut = limit is not None and len(lines) > limit
+    rows = _rows(lines[:limit])
     digits = max((len(str(row.number)) for row in rows if row.number is not None), default=0)
     text = Text()
     for row, content in zip(rows, _contents(rows), strict=True):
         _append(text, row, content, digits, columns)
-    if hidden:
-        text.append(plural("{count} more line", "{count} more lines", hidden) + "\n", "muted")
+    if cut:
+        more = plural("{count} more changed line", "{count} more changed lines", hidden)
+        text.append(more + "\n", "muted")
     text.rstrip()
     return text
 
 
 def relative(unified: str, folder: str) -> str:
     """Return `unified` with the files below `folder` named from there."""
+    lines = unified.split("\n", 2)
     start = folder.rstrip("/") + "/"
-    lines = unified.split("\n")
-    for index, line in enumerate(lines[:2]):
-        for sign in ("--- ", "+++ "):
-            if line.startswith(sign + start):
-                lines[index] = sign + line[len(sign) + len(start) :]
-    return "\n".join(lines)
-
-
-def named_apart(unified: str) -> str:
-    """Return `unified` without the lines that name its file."""
-    lines = unified.split("\n")
-    while lines and lines[0].startswith(("--- ", "+++ ")):
-        del lines[0]
+    lines[:2] = [line[:4] + line[4:].removeprefix(start) for line in lines[:2]]
     return "\n".join(lines)
 
 
@@ -88,19 +79,6 @@ def words(old: str, new: str) -> tuple[Text, Text]:
         before.append("".join(left[a:b]), "removed" if same else "removed_word")
         after.append("".join(right[c:d]), "added" if same else "added_word")
     return before, after
-
-
-def _visible(lines: list[str]) -> list[str]:
-    """Return the lines with what cannot be seen made visible; tabs stay, as do common line ends.
-
-    Files of Windows end every line in a carriage return, which is no change.
-    """
-    from kogniterm.text.visible import render_line
-
-    body = [line for line in lines if line.startswith(("+", "-")) and line[1:3] not in _HEADS]
-    if body and all(line.endswith("\r") for line in body):
-        lines = [line.removesuffix("\r") for line in lines]
-    return ["\t".join(map(render_line, line.split("\t"))) for line in lines]
 
 
 def _rows(lines: list[str]) -> list[_Row]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from kogniterm.text.visible import render_line, render_words
+from kogniterm.text.visible import render_words
 from kogniterm.ui.locale import _, plural, translate
 
 if TYPE_CHECKING:
@@ -117,8 +117,7 @@ class ImportPreview:
 
             self._paint(diff(unified, columns=self._columns))
         elif self._stream is not None:
-            for line in unified.split("\n"):
-                self._stream.write("\t".join(map(render_line, line.split("\t"))) + "\n")
+            self._stream.write(f"{unified}\n")
 
     def line(self, text: str, style: str = "") -> None:
         """Write a sentence."""

@@ -22,7 +22,7 @@ from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.approval_words import refused_text
 from kogniterm.ui.screen import plan_panel, status_line
 from kogniterm.ui.screen.command_frame import CommandFrame
-from kogniterm.ui.screen.diffs import diff, named_apart
+from kogniterm.ui.screen.diffs import diff
 from kogniterm.ui.screen.host_lines import HostProgress, host_answers
 from kogniterm.ui.screen.markdown import MarkdownStream, markdown_lines
 from kogniterm.ui.screen.paint import Painter, Readable
@@ -460,7 +460,8 @@ class ScreenSink:
         self.write(self.agents.inside_action(event.request_id, line))
         if change and not event.failed:  # nobody has seen it at a question
             limit, columns = self.options.fold, self._columns()
-            self.write(diff(named_apart(change), limit=limit, columns=columns))
+            unnamed = change.split("\n", 2)[-1]
+            self.write(diff(unnamed, limit=limit, columns=columns))
 
     def _notice(self, event: ev.Notice) -> None:
         self._finish_block()

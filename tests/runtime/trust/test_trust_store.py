@@ -14,6 +14,7 @@ from kogniterm.runtime.trust.trust_store import (
     compare,
     trusted_files,
 )
+from kogniterm.text.file_text import unified
 from tests.support.ordinary import ordinary
 
 
@@ -165,5 +166,11 @@ def test_what_changed_is_shown_as_a_diff_against_what_was_trusted(
     diffs = store.changes(project, walk(project).files)
     assert list(diffs) == ["AGENTS.md"]
     assert diffs["AGENTS.md"].splitlines()[-2:] == ["-Use tabs.", "+Use spaces."]
+    for trusted, changed in ((b"a\r\nb\r\n", b"a\r\nB\r\n"), (b"a\nb\n", b"a\x0cb\n")):
+        (project / "AGENTS.md").write_bytes(trusted)
+        store.trust(project, walk(project).files)
+        (project / "AGENTS.md").write_bytes(changed)
+        shown = store.changes(project, walk(project).files)["AGENTS.md"]
+        assert shown == unified("AGENTS.md", trusted, changed)
     store.revoke(project)
     assert list((tmp_path / "data" / "trusted-texts").iterdir()) == []

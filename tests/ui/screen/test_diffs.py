@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from kogniterm.tools.file_tools import _unified
+from kogniterm.text.file_text import WINDOWS_ENDS, unified
 from kogniterm.types import Effect, Phrase
 from kogniterm.ui.locale import translate
 from kogniterm.ui.questions.approval_words import effect_text
@@ -53,7 +53,7 @@ def test_lines_that_have_nothing_in_common_are_not_picked_apart() -> None:
 
 def test_a_long_diff_is_cut_with_a_count() -> None:
     text = diff("\n".join(f"+line {n}" for n in range(30)), limit=10)
-    assert text.plain.splitlines()[-1] == "20 more lines"
+    assert text.plain.splitlines()[-1] == "20 more changed lines"
 
 
 def test_control_characters_of_a_file_are_not_obeyed() -> None:
@@ -102,13 +102,29 @@ def test_similar_lines_are_compared_where_others_were_added() -> None:
 
 
 def test_tabs_and_the_line_ends_of_windows_are_no_news() -> None:
-    assert diff("@@ -1 +1 @@\n-\ta\r\n+\tb\r\n").plain == "1 -\ta\n1 +\tb"
-    assert diff("@@ -1 +1 @@\n-a\r\n+a\n").plain == "1 -a\\u{D}\n1 +a"
+    windows = diff(unified("f", "\ta\r\n", "\tb\r\n")).plain.split("\n")[2:]
+    assert windows == [WINDOWS_ENDS, "1 -\ta", "1 +\tb"]
+    assert diff(unified("f", "a\r\n", "a\n")).plain.split("\n")[2:] == ["1 -a\\u{D}", "1 +a"]
+
+
+def test_what_is_spelt_out_is_not_spelt_out_twice() -> None:
+    change = unified("f", "\\u{D} \u200b\n", b"\xe9" + b" " * 60)
+    assert change.split("\n")[3:] == ["-\\u{5C}u{D} \\u{200B}", "+\\x{E9}\\u{20*60}",
+                                       "\\ No newline at end of file"]  # fmt: skip
+    for line in change.split("\n")[3:]:
+        assert line in diff(change).plain
+
+
+def test_a_shortened_diff_tells_how_many_changed_lines_it_leaves_out() -> None:
+    before = "".join(f"{number}\n" for number in range(40))
+    change = unified("f", before, before.replace("3\n", "x\n"))
+    shown = diff(change, limit=12).plain.split("\n")
+    changed = [line for line in change.split("\n")[12:] if line[0] in "+-"]
+    assert shown[-1] == f"{len(changed)} more changed lines"
 
 
 def test_the_name_of_a_file_cannot_forge_a_line_of_a_diff(tmp_path: Path) -> None:
-    lines = _unified(tmp_path / "a\n+++ b\n+forged", b"old\n", "new\n")
-    assert all("\n" not in line for line in lines)
+    lines = unified(str(tmp_path / "a\n+++ b\n+forged"), b"old\n", "new\n").split("\n")
     assert [line[0] for line in lines] == ["-", "+", "@", "-", "+"]
 
 

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
-from kogniterm.runtime.trust.trust_store import difference
+from kogniterm.text.file_text import unified
 from kogniterm.text.spelling import meant
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
 from kogniterm.tools.mcp.mcp_errors import (
@@ -289,7 +289,7 @@ class McpServers:
         return tool
 
     async def _ask(self, server: Server, tool: ServerTool) -> None:
-        diff = difference(tool.name, server.record.trusted.get(tool.name, ""), tool.text)
+        diff = unified(tool.name, f"{server.record.trusted.get(tool.name, '')}\n", f"{tool.text}\n")
         user = self.attendant
         if user is None or not await user.trust_tool(server.config, tool, diff):
             raise ToolError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.turn_ports import AskPort
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.visible import clean, cut, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import Answers, FormField, ServerQuestion, ServerTool
 from kogniterm.types import Phrase
@@ -98,4 +98,4 @@ def value_of(field: FormField, said: str) -> str | int | float | bool | list[str
 
 
 def _line(text: str) -> Phrase:
-    return Phrase("{line}", {"line": clean(text)[:400]})
+    return Phrase("{line}", {"line": cut(clean(text), 400)})

@@ -20,11 +20,12 @@ from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers
 from kogniterm.runtime.questions.approval_facts import Say
-from kogniterm.runtime.trust.trust_store import TrustStore, difference, trusted_files
+from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder, write_private
-from kogniterm.text.visible import clean, one_line
+from kogniterm.text.file_text import unified
+from kogniterm.text.visible import clean, cut, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
 from kogniterm.tools.mcp.server_tools import tool_name
 from kogniterm.tools.mcp.server_values import Listing, ServerPrompt, ServerTool
@@ -146,7 +147,9 @@ def changes_of(server: Server, listing: Listing) -> list[ToolChange]:
     return [
         ToolChange(
             tool,
-            difference(tool.name, known[tool.name], tool.text) if tool.name in known else "",
+            unified(tool.name, f"{known[tool.name]}\n", f"{tool.text}\n")
+            if tool.name in known
+            else "",
         )
         for tool in server.record.untrusted(listing)
     ]
@@ -157,8 +160,8 @@ def launch_change(server: Server) -> str:
     before, now = server.record.launch, server.config.launch
     if not before or before == now:
         return ""
-    shown = (json.dumps(dict(one), indent=1, ensure_ascii=False) for one in (before, now))
-    return difference(server.config.name, *shown)
+    shown = (f"{json.dumps(dict(one), indent=1, ensure_ascii=False)}\n" for one in (before, now))
+    return unified(server.config.name, *shown)
 
 
 def tool_rows(server: Server, tools: Sequence[ServerTool]) -> list[tuple[str, str]]:
@@ -194,7 +197,7 @@ def change_lines(
 
 def diff_lines(diff: str) -> list[str]:
     """Return the lines of a diff, cut, without control characters."""
-    return [clean(line)[:400] for line in diff.splitlines()]
+    return [cut(clean(line), 400) for line in diff.splitlines()]
 
 
 def server_json(server: Server) -> dict[str, Any]:

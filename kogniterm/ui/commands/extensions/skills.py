@@ -163,7 +163,7 @@ def _body(one: FoundSkill) -> list[str]:
 
 def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
     """Yield, as unified diffs, everything of a shared skill that was not accepted yet."""
-    from kogniterm.runtime.trust.trust_store import difference
+    from kogniterm.text.file_text import unified
 
     finding = sources.finding(one)
     changed = sources.accepted.changes(one.folder, one.files)
@@ -171,7 +171,7 @@ def to_accept(sources: SkillSources, one: FoundSkill) -> Iterator[str]:
         if file.name in changed:
             yield changed[file.name]
         elif file.name in finding.new and file.is_text:
-            yield difference(file.name, "", file.text)
+            yield unified(file.name, "", file.text)
 
 
 def unseen(sources: SkillSources, one: FoundSkill) -> list[str]:
