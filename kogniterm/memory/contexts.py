@@ -156,12 +156,15 @@ class SessionContext:
         if self.mode != "off":
             recall.preload(self.memory)
 
-    def begin_turn(self, question: str, folder: str | None = "") -> recall.MemoryContext:
-        """Recall facts for a turn that starts with `question`, the user's own words.
+    def begin_turn(
+        self, question: str, folder: str | None = "", own: str = ""
+    ) -> recall.MemoryContext:
+        """Recall facts for a turn that starts with `question`, in the user's `own` words.
 
-        `folder` is the workspace; None where it is not trusted.
+        In those the text of others is hidden; empty, the whole question is the user's. `folder`
+        is the workspace; None where it is not trusted.
         """
-        self.said.append(Message(0, "person", question, self.memory.clock.now()))
+        self.said.append(Message(0, "person", own or question, self.memory.clock.now()))
         if self.mode == "off":
             self._last = recall.MemoryContext()
         else:
@@ -177,7 +180,7 @@ class SessionContext:
         message = Message(0, "person", said)
         if self.mode != "full" or statements.memory_request(statements.own_words(message)) is None:
             return None
-        return fact_records.why_not_kept(said)
+        return fact_records.why_not_kept(statements.reveal(said))
 
     def resumed(self, history: Iterable[str]) -> None:
         """Read from the texts of a resumed session's history which facts they show already."""

@@ -80,6 +80,9 @@ class Front(Protocol):
     def pasted_images(self, line: str) -> Sequence[str]:
         """Return the files of the pasted images that a line mentions."""
 
+    def pasted_stretches(self, line: str) -> tuple[tuple[int, int], ...]:
+        """Return the stretches of a line that were pasted."""
+
 
 _LETTERS = (
     "█ █ ▄▀▄ ▄▀▀ █▄ █ █ ▀█▀ █▀▀ █▀▄ █▄ ▄█",

@@ -49,7 +49,12 @@ class QuietMoments:
         """
         await self.turns.settle()
         memory = self.memory()
-        if memory is None or not self._is_quiet():
+        if memory is None:
+            return ""
+        with contextlib.suppress(KognitermError):
+            for line in memory.saved_lines():
+                self.say(line)
+        if not self._is_quiet():
             return ""
         with contextlib.suppress(KognitermError):
             for fact in memory.to_confirm("asked")[:MOST]:

@@ -277,7 +277,8 @@ class Repl:
 
     def ask_model(self, user_input: UserInput) -> None:
         """Queue an input for the model."""
-        self.turns.add(Work(input=user_input))
+        pasted = user_input.foreign or self.front.pasted_stretches(user_input.typed)
+        self.turns.add(Work(input=replace(user_input, foreign=pasted)))
 
     def steer(self, text: str) -> None:
         """Say something to the running turn; queued like any input while none runs."""

@@ -258,6 +258,10 @@ class PlainFront:
         """Return nothing: no image can be pasted."""
         return ()
 
+    def pasted_stretches(self, line: str) -> tuple[tuple[int, int], ...]:
+        """Return nothing: only the terminal knows what was pasted."""
+        return ()
+
     def say_below(self, note: str) -> None:
         """Write a line of its own."""
         if note:

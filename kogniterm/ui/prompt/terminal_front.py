@@ -173,6 +173,10 @@ class TerminalFront:
         """Return the files of the pasted images that `line` mentions."""
         return self.prompt.clipboard.named(line)
 
+    def pasted_stretches(self, line: str) -> tuple[tuple[int, int], ...]:
+        """Return the stretches of a line that were pasted."""
+        return self.prompt.line.pastes.stretches(line)
+
     async def run(self) -> int:
         """Show the prompt until it is left; pasted images are gone then."""
         loop = asyncio.get_running_loop()
