@@ -130,6 +130,8 @@ class Sandbox:
         for folder in map(real, (self.workspace, *self.writable)):
             part = planted.search(folder, hidden=not within(real(self.home), folder))
             found.states.update(part.states)
+            found.steering |= part.steering
+            found.stopped = found.stopped or part.stopped
             found.pinned += part.pinned
             found.kept += part.kept
             found.named += part.named
@@ -148,7 +150,7 @@ class Sandbox:
             return True
         found = self.search()
         kept = (*self.kept_closed(), *self.concealed(), *found.kept, *found.named)
-        return _below(path, kept) or path in found.states
+        return _below(path, kept) or path in found.steering
 
     def kept(self, *, jobs_run: bool) -> planted.Found:
         """Return the files and folders that mounts protect from changes.
