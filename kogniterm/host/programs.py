@@ -59,6 +59,22 @@ def find_user_program(name: str, *workspaces: str) -> str | None:
 _KEPT = frozenset({"HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "TERM"})
 
 
+def waits_for_writer(pid: int) -> bool:
+    """Return whether a program waits for the other end of a named pipe that it opened to read."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
+        return any(
+            _kernel_wait(f"/proc/{pid}/task/{task}") == b"wait_for_partner" for task in tasks
+        )
+    except OSError:
+        return False
+
+
+def _kernel_wait(task: str) -> bytes:
+    with open(f"{task}/wchan", "rb") as file:  # noqa: PTH123 - a name, no path
+        return file.read()
+
+
 def host_environment(*more: str) -> dict[str, str]:
     """Return the environment of a started program: user, home, locale, and those in `more`.
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from kogniterm.types import Phrase
+
 
 def named(folder: str | Path, name: str | Path) -> Path:
     """Return the path that `name` means in `folder`, as a shell takes it.
@@ -23,6 +25,24 @@ def named(folder: str | Path, name: str | Path) -> Path:
 def seen_from(folder: str, path: str) -> str:
     """Return `path` as it is named from `folder`, if it lies below it; any other as it is."""
     return path.removeprefix(f"{folder.rstrip('/')}/")
+
+
+def check_regular(file: BinaryIO, path: Path) -> None:
+    """Raise `OSError` of the kind EINVAL unless the open `file` at `path` is a regular one."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise OSError(errno.EINVAL, str(Phrase("not a regular file")), str(path))
+
+
+def read_file(path: Path, most: int = -1) -> bytes:
+    """Return the content, or its first `most` bytes, of a regular file, which links may lead to.
+
+    Never waits for the other end of a named pipe, or for a device. Raises `OSError`; its kind is
+    EINVAL for what is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        check_regular(file, path)
+        return file.read(most)
 
 
 def private_folder(folder: Path) -> None:

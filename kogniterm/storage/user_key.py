@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kogniterm.storage import drivers
-from kogniterm.storage.folders import write_private
+from kogniterm.storage.folders import read_file, write_private
 
 _KEY_BYTES = 32
 
@@ -32,11 +32,11 @@ def read_key(path: Path) -> bytes:
                     os.link(made, path)
         finally:
             made.unlink(missing_ok=True)
-        return path.read_bytes()
+        return read_file(path)
 
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except FileNotFoundError:
         return b""
