@@ -8,6 +8,7 @@ for where only the system's administrator installs programs, never through PATH.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 SYSTEM_FOLDERS = (
     "/usr/local/sbin",
@@ -62,17 +63,10 @@ _KEPT = frozenset({"HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME"
 def waits_for_writer(pid: int) -> bool:
     """Return whether a program waits for the other end of a named pipe that it opened to read."""
     try:
-        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
-        return any(
-            _kernel_wait(f"/proc/{pid}/task/{task}") == b"wait_for_partner" for task in tasks
-        )
+        waits = [one.read_bytes() for one in Path(f"/proc/{pid}/task").glob("*/wchan")]
     except OSError:
         return False
-
-
-def _kernel_wait(task: str) -> bytes:
-    with open(f"{task}/wchan", "rb") as file:  # noqa: PTH123 - a name, no path
-        return file.read()
+    return b"wait_for_partner" in waits
 
 
 def host_environment(*more: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from kogniterm.storage.folders import check_regular
+from kogniterm.storage.folders import regular
 
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """Entering a folder takes no right to list it, where the system can tell these apart."""
@@ -115,8 +115,7 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 
     Raises `OSError`; its kind is EINVAL for what is no regular file.
     """
-    with os.fdopen(open_file(path), "rb") as file:
-        check_regular(file, path)
+    with regular(open_file(path), path) as file:
         return file.read() if most is None else file.read(most)
 
 
@@ -235,8 +234,7 @@ def _replace(descriptor: int, name: str, data: bytes, before: os.stat_result | N
 
 def _overwrite(descriptor: int, name: str, data: bytes) -> None:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, dir_fd=descriptor), "r+b") as file:
-        check_regular(file, Path(name))
+    with regular(os.open(name, flags, dir_fd=descriptor), Path(name), "r+b") as file:
         file.write(data)
         file.truncate()
         file.flush()

@@ -82,8 +82,6 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
     program = find_program("git")
     if program is None:
         return None
-    if _waits_for_writer(folder):
-        raise GitTooSlowError(str(folder))
     off = [word for setting in _OFF for word in ("-c", setting)]
     try:
         git = subprocess.Popen(
@@ -93,6 +91,7 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # it reads no terminal that is in place of a file
         )
     except (OSError, ValueError):  # a name that no program can be given
         return None
@@ -110,21 +109,6 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
                 raise
             else:
                 return told if git.returncode == 0 else None
-
-
-_READ_FIRST = ("HEAD", "commondir", "config", "config.worktree", "index", "packed-refs")
-"""Files that git opens whatever it is asked; a pipe in place of one would have it wait."""
-
-
-def _waits_for_writer(folder: Path | str) -> bool:
-    """Return whether git would wait in `folder` for a file that is none."""
-    start = Path(folder).resolve()
-    for place in (start, *start.parents):
-        for inner in (place / ".git", place):
-            if os.path.lexists(inner / "HEAD") or os.path.lexists(inner / "config"):
-                modes = (_mode(inner / name) for name in _READ_FIRST)
-                return any(mode and not stat.S_ISREG(mode) for mode in modes)
-    return False
 
 
 def _mode(file: Path) -> int:

@@ -156,21 +156,22 @@ class SessionContext:
         if self.mode != "off":
             recall.preload(self.memory)
 
-    def begin_turn(
-        self, question: str, folder: str | None = "", own: str = ""
-    ) -> recall.MemoryContext:
-        """Recall facts for a turn that starts with `question`, in the user's `own` words.
+    def begin_turn(self, question: str, folder: str | None = "") -> recall.MemoryContext:
+        """Recall facts for a turn that starts with `question`, where the text of others is hidden.
 
-        In those the text of others is hidden; empty, the whole question is the user's. `folder`
-        is the workspace; None where it is not trusted.
+        `folder` is the workspace; None where it is not trusted.
         """
-        self.said.append(Message(0, "person", own or question, self.memory.clock.now()))
+        self.said.append(Message(0, "person", question, self.memory.clock.now()))
         if self.mode == "off":
             self._last = recall.MemoryContext()
         else:
             self.memory.sessions.expire(self.memory.clock.now())
             self._last = recall.recall(
-                self.memory, question, self._shown, self.session_id, folder=folder
+                self.memory,
+                statements.reveal(question),
+                self._shown,
+                self.session_id,
+                folder=folder,
             )
             self._shown.update(self._last.lines)
         return self._last

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from kogniterm.types import Phrase
 
@@ -27,10 +27,15 @@ def seen_from(folder: str, path: str) -> str:
     return path.removeprefix(f"{folder.rstrip('/')}/")
 
 
-def check_regular(file: BinaryIO, path: Path) -> None:
-    """Raise `OSError` of the kind EINVAL unless the open `file` at `path` is a regular one."""
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        raise OSError(errno.EINVAL, str(Phrase("not a regular file")), str(path))
+def regular(descriptor: int, path: Path, mode: str = "rb") -> BinaryIO:
+    """Return the open file at `path`. What is no regular file is closed: `OSError`, EINVAL."""
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return cast("BinaryIO", os.fdopen(descriptor, mode))
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, str(Phrase("not a regular file")), str(path))
 
 
 def read_file(path: Path, most: int = -1) -> bytes:
@@ -40,8 +45,7 @@ def read_file(path: Path, most: int = -1) -> bytes:
     EINVAL for what is no regular file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        check_regular(file, path)
+    with regular(os.open(path, flags), path) as file:
         return file.read(most)
 
 

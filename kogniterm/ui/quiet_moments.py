@@ -54,10 +54,7 @@ class QuietMoments:
         with contextlib.suppress(KognitermError):
             for line in memory.saved_lines():
                 self.say(line)
-        if not self._is_quiet():
-            return ""
-        with contextlib.suppress(KognitermError):
-            for fact in memory.to_confirm("asked")[:MOST]:
+            for fact in memory.to_confirm("asked")[:MOST] if self._is_quiet() else ():
                 answer = await self._ask(fact)
                 if answer is None:
                     break

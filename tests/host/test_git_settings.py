@@ -472,9 +472,7 @@ def test_a_pipe_in_place_of_settings_is_not_waited_for(attacked: Attacked) -> No
 
 
 @pytest.mark.parametrize("name", [".gitignore", "sub/.gitignore", ".git/info/exclude"])
-def test_a_pipe_in_place_of_what_is_ignored_is_not_waited_for(
-    attacked: Attacked, name: str
-) -> None:
+def test_a_pipe_for_what_is_ignored_is_not_waited_for(attacked: Attacked, name: str) -> None:
     pipe = attacked.workspace / name
     pipe.parent.mkdir(parents=True, exist_ok=True)
     pipe.unlink(missing_ok=True)

@@ -31,8 +31,8 @@ def no_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_no_regular_file_is_an_error_at_once(no_file: Path) -> None:
-    with pytest.raises(OSError, match="egular file|s a directory") as caught:
+def test_no_regular_file_is_an_error_at_once(no_file: Path) -> None:
+    with pytest.raises(OSError, match=r"egular file|s a directory") as caught:
         read_file(no_file)
     assert caught.value.errno in (errno.EINVAL, errno.EISDIR)
 

@@ -116,7 +116,7 @@ async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", [".ignore", ".rgignore", ".gitignore", "src/.gitignore"])
-async def test_a_pipe_in_place_of_what_is_ignored_is_not_waited_for(
+async def test_a_pipe_for_what_is_ignored_is_not_waited_for(
     work: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kogniterm.tools.search_files.SECONDS", 86400)

@@ -52,13 +52,12 @@ class Found:
 
     `pinned` are folders that must stay where they are, from the top down; `kept` what must not
     change. Both are real folders and files of the workspace, no links. `named` are the files and
-    folders that a repository's `config` names, whether they exist or not. `steering` are those of
-    the `states` that tools act on by themselves. `stopped` is the folder at which there were more
+    folders that a repository's `config` names, whether they exist or not, and repositories whose
+    folder has another name than `.git`. `stopped` is the folder at which there were more
     entries than are looked at, or "".
     """
 
     states: dict[str, State] = field(default_factory=dict)
-    steering: set[str] = field(default_factory=set)
     stopped: str = ""
     pinned: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -85,25 +84,24 @@ def _read_by_tools() -> re.Pattern[str]:
     return re.compile("|".join(map(fnmatch.translate, protected("read_by_tools"))))
 
 
-def search(workspace: str, *, hidden: bool = True) -> Found:
-    """Return the files in `workspace` that other tools read or run now.
+def search(workspace: str, found: Found, *, hidden: bool = True) -> None:
+    """Add to `found` the files in `workspace` that other tools read or run now.
 
     Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
     """
     try:
         root = os.open(workspace, _FLAGS | os.O_DIRECTORY)
     except OSError:
-        return Found()
+        return
     try:
-        run, left, folders = _Search(root, workspace, hidden), MOST_ENTRIES, deque([""])
-        while folders and not run.found.stopped:
+        run, left, folders = _Search(root, workspace, found, hidden), MOST_ENTRIES, deque([""])
+        while folders and not found.stopped:
             folder = folders.popleft()
             left -= run.look(folder, folders)
             if left < 0:
-                run.found.stopped = f"{workspace}/{folder}"
+                found.stopped = f"{workspace}/{folder}"
     finally:
         os.close(root)
-    return run.found
 
 
 def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Planted, ...]:
@@ -128,9 +126,8 @@ def _rank(path: str) -> tuple[int, str]:
 class _Search:
     """A search below the open folder `root`, the workspace, which follows no link."""
 
-    def __init__(self, root: int, workspace: str, hidden: bool) -> None:
-        self.root, self.workspace, self.found = root, workspace, Found()
-        self._hidden = hidden
+    def __init__(self, root: int, workspace: str, found: Found, hidden: bool) -> None:
+        self.root, self.workspace, self.found, self._hidden = root, workspace, found, hidden
 
     def look(self, folder: str, below: deque[str]) -> int:
         """Search one folder; return its number of entries. `below` gets the folders in it."""
@@ -175,6 +172,7 @@ class _Search:
     def _repository(self, folder: str) -> None:
         """Note the files that configure git in a repository's folder, and in its submodules."""
         place = f"{self.workspace}/{folder}"
+        self.found.named.append(place)
         mounted = len(self.found.kept) < MOST_MOUNTS
         if mounted:
             self.found.pinned.append(place)
@@ -258,7 +256,6 @@ class _Search:
                         )
             else:
                 self.found.states[f"{self.workspace}/{path}"] = _state(place, name, seen)
-                self.found.steering.add(f"{self.workspace}/{path}")
             return kind
 
 
@@ -278,7 +275,6 @@ def _note_below(place: int, path: str, found: Found, sample: str, left: list[int
         with suppress(OSError):
             seen = os.stat(name, dir_fd=place, follow_symlinks=False)
             found.states[f"{path}/{name}"] = _state(place, name, seen)
-            found.steering.add(f"{path}/{name}")
 
 
 def _state(place: int, name: str, seen: os.stat_result) -> State:

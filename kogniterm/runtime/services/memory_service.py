@@ -112,7 +112,7 @@ class MemoryService:
         self.project.look()
         try:
             folder = str(trusted) if trusted else None
-            return self.context.begin_turn(user_input.typed, folder, _own(user_input)).text
+            return self.context.begin_turn(_own(user_input), folder).text
         except KognitermError:
             log.exception("nothing could be recalled")
             return ""
@@ -325,12 +325,7 @@ class MemoryService:
         with self._quietly("nothing could be learned"):
             async with self._one_at_a_time:
                 read = await self.context.end_turn(answer, self._messages(), pause=pause)
-            if read is not None:
-                self._saved += [
-                    one.fact
-                    for one in read.changes
-                    if one.kind in ("added", "superseded") and one.fact is not None
-                ]
+            self._saved += [one.fact for one in read.changes if one.fact] if read else []
             if read is not None and read.usage != Usage():
                 self.journal.append(usage_note(read.usage, read.model, turn))
 
