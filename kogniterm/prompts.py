@@ -22,6 +22,7 @@ from typing import Any
 
 from kogniterm.errors import SettingsError, why
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.storage.folders import read_file
 from kogniterm.text.spelling import meant
 from kogniterm.types import ToolSpec
 
@@ -207,8 +208,7 @@ def own_files(folder: Path) -> dict[str, PromptFile]:
     found: dict[str, PromptFile] = {}
     for path in _listed(folder):
         try:
-            with path.open("rb") as file:
-                data = file.read(MOST_BYTES + 1)
+            data = read_file(path, MOST_BYTES + 1)
             if len(data) > MOST_BYTES:
                 raise SettingsError(
                     "{path} is larger than {limit} kB.", path=path, limit=MOST_BYTES // 1000

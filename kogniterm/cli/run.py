@@ -545,7 +545,9 @@ def read_task(
     data = None if from_stdin or not piped else piped
     # Only what stands on the command line names files: piped text may be anybody's.
     named = () if from_stdin else mentions(text, folder)
-    return UserInput(text.strip(), data=data, source="run", attachments=named)
+    text = text.strip()
+    piped_in = ((0, len(text)),) if from_stdin else ()
+    return UserInput(text, data=data, source="run", attachments=named, foreign=piped_in)
 
 
 def standard_input() -> BinaryIO | None:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.sanitize import Sanitizer
-from kogniterm.text.visible import render, without_style
+from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.tool_words import tool_label, tool_words
@@ -107,7 +107,7 @@ class TextSink:
     def finish(self, answer: Answer) -> None:
         """Write the answer, and why the task stopped if it is not done."""
         if self._out is not None and answer.text:
-            self._out.write(answer.text.rstrip("\n") + "\n")
+            self._out.write(clean(answer.text).rstrip("\n") + "\n")
             self._out.flush()
         for sign, lines in (("[x]", answer.verified), ("[?]", answer.not_verified)):
             for line in lines:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from kogniterm.host.terminal_owner import await_foreground
 from kogniterm.protocols import Approver, Terminal
 from kogniterm.settings import QuickSettings
-from kogniterm.text.visible import one_line
+from kogniterm.text.visible import clean, one_line
 from kogniterm.types import Answer, Phrase
 from kogniterm.types.events import Event
 from kogniterm.ui.display import Display, follow_preferences
@@ -80,7 +80,7 @@ class UserScreen:
         """Leave the terminal as it was, and write the answer where it belongs."""
         self.close()
         if self._out is not None and answer.text:
-            self._out.write(answer.text.rstrip("\n") + "\n")
+            self._out.write(clean(answer.text).rstrip("\n") + "\n")
             self._out.flush()
 
     def close(self) -> None:

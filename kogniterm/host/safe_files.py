@@ -18,9 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from kogniterm.types import Phrase
-
-_NOT_REGULAR = str(Phrase("not a regular file"))
+from kogniterm.storage.folders import regular
 
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 """Entering a folder takes no right to list it, where the system can tell these apart."""
@@ -117,9 +115,7 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
 
     Raises `OSError`; its kind is EINVAL for what is no regular file.
     """
-    with os.fdopen(open_file(path), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
+    with regular(open_file(path), path) as file:
         return file.read() if most is None else file.read(most)
 
 
@@ -238,9 +234,7 @@ def _replace(descriptor: int, name: str, data: bytes, before: os.stat_result | N
 
 def _overwrite(descriptor: int, name: str, data: bytes) -> None:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, dir_fd=descriptor), "r+b") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, _NOT_REGULAR, name)
+    with regular(os.open(name, flags, dir_fd=descriptor), Path(name), "r+b") as file:
         file.write(data)
         file.truncate()
         file.flush()

@@ -25,13 +25,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
-from kogniterm.host.programs import find_program, host_environment
+from kogniterm.host.programs import find_program, host_environment, waits_for_writer
 from kogniterm.host.safe_files import working_folder
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 
 SECONDS = 10.0
 """Longer than git takes on a busy machine to list files without reading their contents."""
+_LOOK_SECONDS = 0.05
+"""Time after which it is looked whether git waits for a named pipe in place of a `.gitignore`."""
 _OFF = (
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -75,44 +77,38 @@ class GitTooSlowError(Exception):
 def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> bytes | None:
     """Run git in `folder` and return what it prints; None without git, a repository or success.
 
-    Raises `GitTooSlowError` after `seconds`.
+    Raises `GitTooSlowError` after `seconds`, and at once where git waits for a named pipe.
     """
     program = find_program("git")
     if program is None:
         return None
-    if _waits_for_writer(folder):
-        raise GitTooSlowError(str(folder))
     off = [word for setting in _OFF for word in ("-c", setting)]
     try:
-        done = subprocess.run(
+        git = subprocess.Popen(
             [program, "--no-pager", *off, *arguments],
             cwd=folder,
             env=host_environment(*_OWN_FILES) | _ENVIRONMENT,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=seconds,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # it reads no terminal that is in place of a file
         )
-    except subprocess.TimeoutExpired as error:
-        raise GitTooSlowError(str(folder)) from error
     except (OSError, ValueError):  # a name that no program can be given
         return None
-    return done.stdout if done.returncode == 0 else None
-
-
-_READ_FIRST = ("HEAD", "commondir", "config", "config.worktree", "index", "packed-refs")
-"""Files that git opens whatever it is asked; a pipe in place of one would have it wait."""
-
-
-def _waits_for_writer(folder: Path | str) -> bool:
-    """Return whether git would wait in `folder` for a file that is none."""
-    start = Path(folder).resolve()
-    for place in (start, *start.parents):
-        for inner in (place / ".git", place):
-            if os.path.lexists(inner / "HEAD") or os.path.lexists(inner / "config"):
-                modes = (_mode(inner / name) for name in _READ_FIRST)
-                return any(mode and not stat.S_ISREG(mode) for mode in modes)
-    return False
+    until = time.monotonic() + seconds
+    with git:
+        while True:
+            try:
+                told, _ = git.communicate(timeout=_LOOK_SECONDS)
+            except subprocess.TimeoutExpired as error:
+                if time.monotonic() > until or waits_for_writer(git.pid):
+                    git.kill()
+                    raise GitTooSlowError(str(folder)) from error
+            except BaseException:
+                git.kill()
+                raise
+            else:
+                return told if git.returncode == 0 else None
 
 
 def _mode(file: Path) -> int:

@@ -157,7 +157,7 @@ class SessionContext:
             recall.preload(self.memory)
 
     def begin_turn(self, question: str, folder: str | None = "") -> recall.MemoryContext:
-        """Recall facts for a turn that starts with `question`, the user's own words.
+        """Recall facts for a turn that starts with `question`, where the text of others is hidden.
 
         `folder` is the workspace; None where it is not trusted.
         """
@@ -167,7 +167,11 @@ class SessionContext:
         else:
             self.memory.sessions.expire(self.memory.clock.now())
             self._last = recall.recall(
-                self.memory, question, self._shown, self.session_id, folder=folder
+                self.memory,
+                statements.reveal(question),
+                self._shown,
+                self.session_id,
+                folder=folder,
             )
             self._shown.update(self._last.lines)
         return self._last
@@ -177,7 +181,7 @@ class SessionContext:
         message = Message(0, "person", said)
         if self.mode != "full" or statements.memory_request(statements.own_words(message)) is None:
             return None
-        return fact_records.why_not_kept(said)
+        return fact_records.why_not_kept(statements.reveal(said))
 
     def resumed(self, history: Iterable[str]) -> None:
         """Read from the texts of a resumed session's history which facts they show already."""

@@ -31,6 +31,7 @@ from kogniterm.errors import (
     PathChangedError,
     StorageError,
     ToolError,
+    why,
 )
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
@@ -376,6 +377,8 @@ class Runner:
             return ToolEnd(told, failed=True, lost=True)
         except ToolError as error:
             return ToolEnd(str(error), failed=True)
+        except OSError as error:  # what it worked on was replaced meanwhile
+            return ToolEnd(f"{request.tool} failed: {why(error)}.", failed=True)
         text, images = observed_images(found, self.modes.model.info)
         return ToolEnd(text, images, found.usage)
 

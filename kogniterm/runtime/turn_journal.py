@@ -525,6 +525,8 @@ class TurnJournal:
             parts=shown,
             data=self.redact(data) if data is not None else None,
         )
+        if clean.typed != user_input.typed and user_input.foreign:  # its stretches have moved
+            clean = replace(clean, foreign=((0, len(clean.typed)),))
         both = enumerate(zip(shown, parts, strict=True))
         self._parts = clean, tuple(one[number % 2] for number, one in both)
         return clean

@@ -12,7 +12,7 @@ from typing import Literal
 
 from kogniterm.errors import SettingsError, StorageError, why
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.storage.folders import write_private
+from kogniterm.storage.folders import read_file, write_private
 from kogniterm.types import Phrase
 
 PREFIX = "KOGNITERM_"
@@ -65,7 +65,7 @@ class Value:
 def read_text(path: Path) -> str:
     """Return the text of a settings file. Raises `SettingsError` when it is not readable UTF-8."""
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise SettingsError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
     try:

@@ -12,6 +12,7 @@ from typing import Literal, cast
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.paths import Paths, resolve
 from kogniterm.settings.layers import PREFIX
+from kogniterm.storage.folders import read_file
 
 Language = Literal["en", "es"]
 Keys = Literal["emacs", "vi"]
@@ -187,7 +188,7 @@ def _prefixed(values: Mapping[str, str]) -> dict[str, str]:
 
 def _env_lines(file: Path) -> dict[str, str]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_file(file).decode()
     except (OSError, ValueError):
         return {}
     pairs = (line.removeprefix("export ").partition("=") for line in text.splitlines())
@@ -198,7 +199,7 @@ def _toml(file: Path) -> dict[str, str]:
     import tomllib
 
     try:
-        with file.open("rb") as stream:
-            return {name: str(value) for name, value in tomllib.load(stream).items()}
+        text = read_file(file).decode()
+        return {name: str(value) for name, value in tomllib.loads(text).items()}
     except (OSError, ValueError):
         return {}

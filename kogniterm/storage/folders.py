@@ -8,7 +8,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
+
+from kogniterm.types import Phrase
 
 
 def named(folder: str | Path, name: str | Path) -> Path:
@@ -23,6 +25,28 @@ def named(folder: str | Path, name: str | Path) -> Path:
 def seen_from(folder: str, path: str) -> str:
     """Return `path` as it is named from `folder`, if it lies below it; any other as it is."""
     return path.removeprefix(f"{folder.rstrip('/')}/")
+
+
+def regular(descriptor: int, path: Path, mode: str = "rb") -> BinaryIO:
+    """Return the open file at `path`. What is no regular file is closed: `OSError`, EINVAL."""
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return cast("BinaryIO", os.fdopen(descriptor, mode))
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, str(Phrase("not a regular file")), str(path))
+
+
+def read_file(path: Path, most: int = -1) -> bytes:
+    """Return the content, or its first `most` bytes, of a regular file, which links may lead to.
+
+    Never waits for the other end of a named pipe, or for a device. Raises `OSError`; its kind is
+    EINVAL for what is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with regular(os.open(path, flags), path) as file:
+        return file.read(most)
 
 
 def private_folder(folder: Path) -> None:

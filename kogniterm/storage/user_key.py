@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kogniterm.errors import UsageError
 from kogniterm.storage import drivers
-from kogniterm.storage.folders import write_private
+from kogniterm.storage.folders import read_file, write_private
 
 _KEY_BYTES = 32
 _LABEL = "kogniterm-queue-key:"
@@ -36,7 +36,7 @@ def read_key(path: Path) -> bytes:
                     os.link(made, path)
         finally:
             made.unlink(missing_ok=True)
-        return path.read_bytes()
+        return read_file(path)
 
 
 def exported(path: Path) -> str:
@@ -60,6 +60,6 @@ def take_over(path: Path, text: str) -> None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except FileNotFoundError:
         return b""

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import Field
 
 from kogniterm.errors import ToolError
-from kogniterm.host.programs import find_program, host_environment
+from kogniterm.host.programs import find_program, host_environment, waits_for_writer
 from kogniterm.host.safe_files import folder as open_folder
 from kogniterm.host.safe_files import listable, open_file, read_regular, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
@@ -34,6 +34,7 @@ MAX_FILES = 100_000
 MAX_SECRET_LINES = 2_000
 """Found lines that may turn out to be in files with secrets, before a search gives up."""
 SECONDS = 20.0
+_LOOK_SECONDS = 0.05
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 
 
@@ -143,8 +144,9 @@ async def _search(
     root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
 ) -> list[str]:
     program = find_program("rg")
-    if program is not None:
-        return await _ripgrep(program, root, arguments, is_secret)
+    found = program and await _ripgrep(program, root, arguments, is_secret)
+    if isinstance(found, list):
+        return found
     return await asyncio.to_thread(
         lambda: list(islice(own_search(root, arguments, is_secret), MAX_RESULTS + 1))
     )
@@ -152,7 +154,7 @@ async def _search(
 
 async def _ripgrep(
     program: str, root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
-) -> list[str]:
+) -> list[str] | None:
     options = ["--no-config", "--line-number", "--no-heading", "--color=never", "--hidden"]
     options += ["--with-filename", "--sort=path", "--max-columns=1", "--max-columns-preview"]
     options += ["--encoding=none", "--glob=!.git", "--no-messages", "--null"]
@@ -162,6 +164,8 @@ async def _ripgrep(
     is_folder = mode is not None and stat.S_ISDIR(mode)
     base, target = (root, ".") if is_folder else (root.parent, root.name)
     found = await _output(program, [*options, "--regexp", arguments.pattern, "--", target], base)
+    if found is None:
+        return None
     lines: list[str] = []
     for name, wanted in found.items():
         path = base / os.path.normpath(name)
@@ -170,8 +174,8 @@ async def _ripgrep(
     return lines[: MAX_RESULTS + 1]
 
 
-async def _output(program: str, words: list[str], base: Path) -> dict[str, list[int]]:
-    """Return the line numbers ripgrep found, run in `base`, by file."""
+async def _output(program: str, words: list[str], base: Path) -> dict[str, list[int]] | None:
+    """Return the line numbers ripgrep found, run in `base`, by file; None where it had to wait."""
     with open_folder(base) as descriptor:
         process = await asyncio.create_subprocess_exec(
             program, *words, cwd=working_folder(descriptor), env=host_environment(),
@@ -180,6 +184,7 @@ async def _output(program: str, words: list[str], base: Path) -> dict[str, list[
         )  # fmt: skip
     found: dict[str, list[int]] = {}
     count = 0
+    watch = asyncio.ensure_future(_end_when_it_waits(process))
     try:
         assert process.stdout is not None
         async for raw in process.stdout:
@@ -196,10 +201,19 @@ async def _output(program: str, words: list[str], base: Path) -> dict[str, list[
                 said = complaint.decode("utf-8", "replace").strip().splitlines()
                 raise ToolError("The search failed: {why}.", why=said[-1] if said else "rg")
     finally:
+        waited = watch.done()
+        watch.cancel()
         if process.returncode is None:
             process.kill()
             await process.communicate()
-    return found
+    return None if waited else found
+
+
+async def _end_when_it_waits(process: asyncio.subprocess.Process) -> None:
+    """End a search that waits for a named pipe, which is in place of a file to ignore."""
+    while not waits_for_writer(process.pid):  # noqa: ASYNC110 - the kernel reports no event
+        await asyncio.sleep(_LOOK_SECONDS)
+    process.kill()
 
 
 def _lines_of(path: Path, name: str, wanted: list[int]) -> list[str]:

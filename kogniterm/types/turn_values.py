@@ -144,7 +144,8 @@ class UserInput:
     `line` is the slash command that wrote `text`, when one did. With `parts` the text is not
     known yet: it is made of them, text and command in turn, once the commands have run. `model`
     is the one to ask in this turn, if it can be used, and `permissions` are those that the user is
-    offered before. `agent` is the sub-agent that the user calls.
+    offered before. `agent` is the sub-agent that the user calls. `foreign` are the stretches of
+    `typed` that somebody else may have written: pasted, piped in, or made by a model or a program.
     """
 
     text: str
@@ -156,6 +157,7 @@ class UserInput:
     model: str = ""
     permissions: tuple[str, ...] = ()
     agent: str = ""
+    foreign: tuple[tuple[int, int], ...] = ()
 
     @property
     def typed(self) -> str:

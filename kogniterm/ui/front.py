@@ -77,8 +77,8 @@ class Front(Protocol):
     def use_keys(self, keys: str) -> None:
         """Switch between emacs and vi keys."""
 
-    def pasted_images(self, line: str) -> Sequence[str]:
-        """Return the files of the pasted images that a line mentions."""
+    def pasted(self, line: str) -> tuple[Sequence[str], tuple[tuple[int, int], ...]]:
+        """Return the files of pasted images that a line mentions, and its stretches of paste."""
 
 
 _LETTERS = (

@@ -49,10 +49,12 @@ class QuietMoments:
         """
         await self.turns.settle()
         memory = self.memory()
-        if memory is None or not self._is_quiet():
+        if memory is None:
             return ""
         with contextlib.suppress(KognitermError):
-            for fact in memory.to_confirm("asked")[:MOST]:
+            for line in memory.saved_lines():
+                self.say(line)
+            for fact in memory.to_confirm("asked")[:MOST] if self._is_quiet() else ():
                 answer = await self._ask(fact)
                 if answer is None:
                     break

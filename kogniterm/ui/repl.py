@@ -277,7 +277,8 @@ class Repl:
 
     def ask_model(self, user_input: UserInput) -> None:
         """Queue an input for the model."""
-        self.turns.add(Work(input=user_input))
+        pasted = user_input.foreign or self.front.pasted(user_input.typed)[1]
+        self.turns.add(Work(input=replace(user_input, foreign=pasted)))
 
     def steer(self, text: str) -> None:
         """Say something to the running turn; queued like any input while none runs."""
@@ -294,7 +295,7 @@ class Repl:
         if session is None:
             return mentions(line, self.folder)
         names = mentions(line, session.folder)
-        named = self.front.pasted_images(line)
+        named = self.front.pasted(line)[0]
         return (*names, *named, *job_outputs(line, session.executor.jobs()))
 
     def switch_mode(self) -> None:

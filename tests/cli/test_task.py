@@ -30,7 +30,8 @@ def test_words_make_the_task() -> None:
 
 @pytest.mark.parametrize("words", [[], ["-"]])
 def test_without_words_standard_input_is_the_task(words: list[str]) -> None:
-    assert read(words, b"  cuenta los ficheros\n") == UserInput("cuenta los ficheros", source="run")
+    task = read(words, b"  cuenta los ficheros\n")
+    assert task == UserInput("cuenta los ficheros", source="run", foreign=((0, 19),))
 
 
 def test_with_words_standard_input_is_data() -> None:

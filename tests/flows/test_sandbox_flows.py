@@ -47,12 +47,26 @@ async def test_what_other_tools_act_on_is_shown_and_recorded(
     notices = [str(event.text) for event in flow.of(events.Notice)]
     assert [".vscode/tasks.json (new)" in notice for notice in notices] == [True]
     first, second = told(flow)
-    assert "[sandbox: the command changed files that other programs read or run" in first
+    assert "[sandbox: the command changed files that other programs read or run: " in first
     assert ".vscode" not in second
     assert flow.session is not None
     bodies = [record.body for record in flow.session.journal.records()]
     kept = [body for body in bodies if isinstance(body, Noted) and body.kind == "steering_files"]
     assert len(kept) == 1
+
+
+async def test_one_line_names_eight_of_what_other_tools_read(
+    make_flow: MakeFlow, kind: str
+) -> None:
+    many = "mkdir -p .cargo .helix sub; touch .cargo/a .cargo/b .cargo/c Makefile sub/conftest.py"
+    flow = make_flow(
+        script(f"python3 -c 1; {many}; for n in 1 2 3 4 5 6 7 8; do touch .x$n; done"),
+        sandbox=kind,
+    )
+    await flow.run()
+    (notice,) = [str(event.text) for event in flow.of(events.Notice)]
+    assert "run or read: Makefile (new); sub/conftest.py (new); .cargo/ (3) (new); .x1" in notice
+    assert ".x5 (new) and 3 more. Review them" in notice
 
 
 async def test_the_model_is_told_once_that_it_is_in_a_sandbox(

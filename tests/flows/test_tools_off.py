@@ -14,6 +14,7 @@ from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.use_cases import project_files
 from kogniterm.runtime.use_cases.tool_list import ToolEntry, tools_of_session
+from kogniterm.tools.workspace_paths import mode_of
 from kogniterm.types import UserInput, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import replayed
@@ -326,3 +327,29 @@ async def test_a_project_cannot_have_a_package_loaded(make_flow: MakeFlow) -> No
     flow.open()
     assert "count_words" not in offered(flow)
     assert "acme" not in sys.modules
+
+
+@pytest.mark.parametrize("rules", ["", '[[rule]]\ndecision = "ask"\ntool = "search_text"\n'])
+async def test_a_folder_that_is_replaced_under_a_call_fails_the_call(
+    make_flow: MakeFlow, rules: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = make_flow(script(call("search_text", "{pattern: x, path: sub}")), decisions=[yes])
+    folder = flow.folder / "sub"
+    folder.mkdir()
+
+    def looked_at(path: Path) -> int | None:
+        mode = mode_of(path)
+        if (folder / "seen").exists():
+            (folder / "seen").unlink()
+            folder.rmdir()
+            folder.touch()
+        elif folder.is_dir():
+            (folder / "seen").touch()
+        return mode
+
+    monkeypatch.setattr("kogniterm.tools.search_files.mode_of", looked_at)
+    with_rules(flow, rules)
+    answer = await flow.run()
+    assert folder.is_file()
+    assert (answer.stop, answer.text) == ("done", "Done.")
+    assert "search_text failed: " in "\n".join(flow.shown)

@@ -15,9 +15,10 @@ import pytest
 
 from kogniterm.approval import Circumstances, RuleSet
 from kogniterm.execution.shell.shell_state import PROPOSED
+from kogniterm.host import safe_files
 from kogniterm.host.git_settings import is_harmless
 from kogniterm.host.programs import SYSTEM_PATH
-from kogniterm.host.safe_git import GitTooSlowError, host_git
+from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git, host_git
 from kogniterm.runtime.services.policy_service import PolicyService
 from kogniterm.runtime.services.sandbox_service import SandboxService
 from kogniterm.types import ActionRequest
@@ -468,6 +469,17 @@ def test_a_pipe_in_place_of_settings_is_not_waited_for(attacked: Attacked) -> No
     os.mkfifo(config)
     assert attacked.is_asked("git status; git push")
     assert host_git_is_too_slow(attacked.workspace)
+
+
+@pytest.mark.parametrize("name", [".gitignore", "sub/.gitignore", ".git/info/exclude"])
+def test_a_pipe_for_what_is_ignored_is_not_waited_for(attacked: Attacked, name: str) -> None:
+    pipe = attacked.workspace / name
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    (pipe.parent / "new").touch()
+    with safe_files.folder(attacked.workspace.resolve()) as folder, pytest.raises(GitTooSlowError):
+        files_known_to_git(folder, 86400)
 
 
 def host_git_is_too_slow(folder: Path) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kogniterm.errors import UsageError
+from kogniterm.runtime.use_cases.stored_data import export_parts
 from kogniterm.sessions.chain_audit import verify
 from kogniterm.sessions.journal.codec import insert, new_row
 from kogniterm.sessions.journal.journal import load_state
@@ -230,6 +233,17 @@ def test_markdown_reads_as_a_conversation(store: SessionStore) -> None:
     assert "````\n```\ncode\n```\n````" in text
     assert "*finished, exit code 0*" in text
     assert text.rstrip().endswith("It is code.")
+
+
+@pytest.mark.parametrize("form", ["markdown", "jsonl", "atif"])
+def test_no_export_holds_a_control_sequence(store: SessionStore, form: Any) -> None:
+    hostile = "a\x1b]0;t\x07b\x9b2J\u202e"
+    journal = store.create(folder="/home/ana", model="scripted:a")
+    write(journal, command_turn(1, hostile, f"echo {hostile}", hostile, hostile))
+    journal.close()
+    text = "".join(export_parts(store, journal.state.session_id, form, str))
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "]0;tb" in text or "x07b" in text or "u0007b" in text
 
 
 def test_a_plan_is_shown_whole_once_and_then_what_changed(store: SessionStore) -> None:

@@ -115,6 +115,18 @@ async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None
     assert (await tool.run({"glob": "*.js"})).text == "y.js"
 
 
+@pytest.mark.parametrize("name", [".ignore", ".rgignore", ".gitignore", "src/.gitignore"])
+async def test_a_pipe_for_what_is_ignored_is_not_waited_for(
+    work: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kogniterm.tools.search_files.SECONDS", 86400)
+    (work / name).unlink(missing_ok=True)
+    os.mkfifo(work / name)
+    assert "src/b.txt:1:hola mundo" in await text(work, pattern="hola")
+    tool = find_files(lambda: str(work), str(work))
+    assert "src/b.txt" in (await tool.run({"glob": "*.txt"})).text
+
+
 @pytest.fixture
 def closed(work: Path) -> Iterator[Path]:
     """Yield a folder with one that may be listed and not entered, and one that may be neither."""

@@ -128,11 +128,7 @@ class Sandbox:
         """Return the files that configure other tools in the folders that can be written."""
         found = planted.Found()
         for folder in map(real, (self.workspace, *self.writable)):
-            part = planted.search(folder, hidden=not within(real(self.home), folder))
-            found.states.update(part.states)
-            found.pinned += part.pinned
-            found.kept += part.kept
-            found.named += part.named
+            planted.search(folder, found, hidden=not within(real(self.home), folder))
         return found
 
     def protects(self, path: str) -> bool:
@@ -147,8 +143,7 @@ class Sandbox:
         if not planted.protected("guarded").isdisjoint(names) or ".git" in names:
             return True
         found = self.search()
-        kept = (*self.kept_closed(), *self.concealed(), *found.kept, *found.named)
-        return _below(path, kept) or path in found.states
+        return _below(path, (*self.kept_closed(), *self.concealed(), *found.kept, *found.named))
 
     def kept(self, *, jobs_run: bool) -> planted.Found:
         """Return the files and folders that mounts protect from changes.

@@ -1,17 +1,20 @@
-"""Files that configure other tools in a workspace: searched before and after a command.
+"""Files of a workspace that other tools read or run: searched before and after a command.
 
-Editors, shells, git and other agents act on some names by themselves, so a command in the sandbox
-must not change them unseen. The search looks at names and metadata only, follows no link, and is
-bounded: nearest to the top first. The one file it reads is a repository's `config`, for the files
-and hooks that it names.
+Those that tools act on by themselves are kept unchanged (`protected_names.toml`, git's own). Of all
+others a command in the sandbox changes none unseen: dot names, what build tools and package
+managers read, programs in folders of hooks. The search looks at names and metadata only, follows no
+link, and is bounded: nearest to the top first. The one file it reads is a repository's `config`,
+for the files and hooks that it names.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import stat
 import tomllib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
@@ -24,15 +27,15 @@ from kogniterm.execution.sandbox.reach import folders_between, within
 from kogniterm.lazy_dataclasses import dataclass
 
 _NAMES = Path(__file__).with_name("protected_names.toml")
-MOST_ENTRIES = 20_000
+MOST_ENTRIES = 50_000
 """Entries of the workspace that are looked at."""
-DEEPEST = 8
 MOST_BELOW = 300
 """Entries of one guarded folder that are looked at."""
 MOST_MOUNTS = 120
 """Most mounts that protect the findings; each costs a fraction of a millisecond."""
 GIT_GUARDED = ("config", "config.worktree", "hooks", "info/attributes", "commondir", "gitdir")
 """Files that steer git in a repository's own folder; index, objects and refs stay writable."""
+_HOOKS = re.compile(r"(?:^|[/_.-])(?:git-?)?hooks?$")
 _REPOSITORY = {"HEAD", "objects", "refs"}
 _LONGEST_CONFIG = 64 << 10
 _NAMED_IN_CONFIG = re.compile(rb"^[ \t]*(path|hookspath)[ \t]*=[ \t]*\"?([^\"\n;#]+)", re.I | re.M)
@@ -49,10 +52,13 @@ class Found:
 
     `pinned` are folders that must stay where they are, from the top down; `kept` what must not
     change. Both are real folders and files of the workspace, no links. `named` are the files and
-    folders that a repository's `config` names, whether they exist or not.
+    folders that a repository's `config` names, whether they exist or not, and repositories whose
+    folder has another name than `.git`. `stopped` is the folder at which there were more
+    entries than are looked at, or "".
     """
 
     states: dict[str, State] = field(default_factory=dict)
+    stopped: str = ""
     pinned: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     named: list[str] = field(default_factory=list)
@@ -73,54 +79,64 @@ def protected(table: str) -> frozenset[str]:
     return frozenset(name for names in groups for name in names)
 
 
-def search(workspace: str, *, hidden: bool = True) -> Found:
-    """Return the files that steer other tools in `workspace` now.
+@cache
+def _read_by_tools() -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, protected("read_by_tools"))))
+
+
+def search(workspace: str, found: Found, *, hidden: bool = True) -> None:
+    """Add to `found` the files in `workspace` that other tools read or run now.
 
     Without `hidden` the hidden folders at its top are left out: those of a home cannot be written.
     """
     try:
         root = os.open(workspace, _FLAGS | os.O_DIRECTORY)
     except OSError:
-        return Found()
+        return
     try:
-        run, left, level = _Search(root, workspace), MOST_ENTRIES, [""]
-        for _ in range(DEEPEST):
-            below: list[str] = []
-            for folder in level:
-                left -= run.look(folder, below)
-                if left < 0:
-                    return run.found
-            if level == [""] and not hidden:
-                below = [name for name in below if not name.startswith(".")]
-            level = below
+        run, left, folders = _Search(root, workspace, found, hidden), MOST_ENTRIES, deque([""])
+        while folders and not found.stopped:
+            folder = folders.popleft()
+            left -= run.look(folder, folders)
+            if left < 0:
+                found.stopped = f"{workspace}/{folder}"
     finally:
         os.close(root)
-    return run.found
 
 
 def planted(before: Mapping[str, State], after: Mapping[str, State]) -> tuple[Planted, ...]:
-    """Return the differences after a command, by path."""
+    """Return the differences after a command, first those of files that tools run by themselves."""
     different: list[Planted] = []
-    for path in sorted(before.keys() | after.keys()):
+    for path in sorted(before.keys() | after.keys(), key=_rank):
         if before.get(path) != after.get(path):
             known, there = path in before, path in after
+            if not there and os.path.lexists(path):  # the search did not get there again
+                continue
             how: How = "removed" if not there else "changed" if known else "appeared"
             different.append(Planted(path, how))
     return tuple(different)
 
 
+def _rank(path: str) -> tuple[int, str]:
+    names = set(path.split("/"))
+    acts = ".git" in names or not names.isdisjoint(protected("guarded"))
+    return (0 if acts else 2 if "/." in path else 1), path
+
+
 class _Search:
     """A search below the open folder `root`, the workspace, which follows no link."""
 
-    def __init__(self, root: int, workspace: str) -> None:
-        self.root, self.workspace, self.found = root, workspace, Found()
+    def __init__(self, root: int, workspace: str, found: Found, hidden: bool) -> None:
+        self.root, self.workspace, self.found, self._hidden = root, workspace, found, hidden
 
-    def look(self, folder: str, below: list[str]) -> int:
+    def look(self, folder: str, below: deque[str]) -> int:
         """Search one folder; return its number of entries. `below` gets the folders in it."""
         guarded, skipped = protected("guarded"), protected("not_searched")
+        inside, hooks = "/." in f"/{folder}", _HOOKS.search(folder) is not None
         with _opened(self.root, folder) as place:
             entries = [] if place is None else _listed(place, MOST_ENTRIES)
             if place is not None and len(entries) >= MOST_ENTRIES:
+                self.found.stopped = f"{self.workspace}/{folder}"
                 entries = _asked_for(place)  # too many to look at each: ask for the names instead
             names_here = {name for name, _ in entries}
             if names_here >= _REPOSITORY and folder:
@@ -132,13 +148,31 @@ class _Search:
                     self._repository(path)
                 elif name == ".git" or name in guarded:
                     self._guard(path)
+                elif not folder and name.startswith(".") and not self._hidden:
+                    continue
                 elif is_folder and name not in skipped:
                     below.append(path)
+                elif is_folder and not name.startswith(".") and name not in protected("packages"):
+                    continue
+                elif place is not None and (
+                    is_folder
+                    or inside
+                    or hooks
+                    or name.startswith(".")
+                    or _read_by_tools().match(name)
+                ):
+                    with suppress(OSError):
+                        seen = os.stat(name, dir_fd=place, follow_symlinks=False)
+                        # Of a cache it counts only that it is there.
+                        state = (0,) if is_folder else _state(place, name, seen)
+                        if not hooks or inside or seen.st_mode & 0o111:
+                            self.found.states[f"{self.workspace}/{path}"] = state
             return len(entries)
 
     def _repository(self, folder: str) -> None:
         """Note the files that configure git in a repository's folder, and in its submodules."""
         place = f"{self.workspace}/{folder}"
+        self.found.named.append(place)
         mounted = len(self.found.kept) < MOST_MOUNTS
         if mounted:
             self.found.pinned.append(place)
@@ -229,6 +263,7 @@ def _note_below(place: int, path: str, found: Found, sample: str, left: list[int
     for name, is_folder in _listed(place, MOST_BELOW):
         left[0] -= 1
         if left[0] < 0:
+            found.stopped = found.stopped or path
             return
         if sample and name.endswith(sample):
             continue

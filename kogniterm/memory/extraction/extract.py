@@ -477,7 +477,7 @@ async def _read(model: Model, request: ModelRequest) -> _Read:
 
 def _shown(message: Message, mark: str) -> str:
     who = "USER" if message.role == "person" else "ASSISTANT"
-    text = " ".join(message.text.split())
+    text = " ".join(statements.reveal(message.text, "…").split())
     if len(text) > LONGEST_MESSAGE:
         text = text[:LONGEST_MESSAGE] + "…"
     return f"{mark}{who}: {text}"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,19 @@ LONGEST_MESSAGE = 1_000
 """Characters: a longer message holds pasted text more often than rules for later."""
 _LONGEST_ABBREVIATION = 8
 
-_INTRODUCES = re.compile(r":(?:\s|$)")
+_INTRODUCES = re.compile(r"(?<!:)[:：](?=\s|$|[\"“«‘A-ZÁÉÍÓÚÑ¿¡\U00100000-\U0010ffff])")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<what>\S.*)")
 _END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|\s*;\s*(?=\S)")
-_QUOTED = re.compile(r"“[^”]*”|«[^»]*»|\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']{3,}'(?!\w)")
+_SENTENCE_END = re.compile(rf"\n|{_END.pattern}")
+_QUOTED = re.compile(
+    r"“[^“”]*”|«[^«»]*»|„[^„“]*“|‘[^‘’]*’|\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']{3,}'(?!\w)"
+)
+_VALUE_WORDS = 3
+"""Words of the longest quotation that is a name or a value, and no text of somebody else."""
+_CLAUSE = 300
+"""Characters before a colon in which the clause that it ends begins."""
+_HIDDEN_PLANE = 0x100000
+_HIDDEN = re.compile("[\U00100000-\U0010ffff]+")
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 
@@ -111,15 +120,13 @@ def rules(text: str) -> list[Statement]:
     lines = _read_lines(text.strip())
     if not lines or len(text) > LONGEST_MESSAGE:
         return []
-    found: list[Statement] = []
-    # What follows on further lines, or after a colon, is mostly pasted.
-    for sentence in _sentences(lines[0]):
-        rule = None if frame("remember").match(sentence) else _rule(sentence)
-        if rule is not None:
-            found.append(_statement(rule, sentence))
-        elif _INTRODUCES.search(sentence):
-            break
-    return found
+    # What follows on further lines is mostly pasted.
+    stated = ((_rule(sentence), sentence) for sentence in _sentences(lines[0]))
+    return [
+        _statement(rule, sentence)
+        for rule, sentence in stated
+        if rule is not None and not frame("remember").match(sentence)
+    ]
 
 
 def corrections(text: str) -> list[Statement]:
@@ -172,7 +179,7 @@ def worth_reading(text: str) -> bool:
 
 
 def _statement(text: str, sentence: str) -> Statement:
-    return Statement(text, sentence, is_correction(sentence))
+    return Statement(reveal(text), reveal(sentence), is_correction(sentence))
 
 
 def _rule(sentence: str) -> str | None:
@@ -180,8 +187,6 @@ def _rule(sentence: str) -> str | None:
     lead = frame("lead").match(sentence)
     stated = sentence[lead.end() :].strip() if lead else sentence
     if _is_question(stated) or len(stated) > LONGEST_RULE or stated.endswith(":"):
-        return None
-    if _QUOTED.sub("", stated).strip() == "":
         return None
     for form in _rule_frames():
         match = form.fullmatch(stated)
@@ -319,8 +324,50 @@ def read_reply(text: str) -> Reading:
 
 
 def own_words(message: Message) -> str:
-    """Return the user's own words: the message without code fences and quoted lines."""
-    return _QUOTED_LINE.sub("", _FENCE.sub("", message.text))
+    """Return the message with the text of others hidden, so that only the user's words are read.
+
+    Hidden are code fences, quoted lines, quotations, and what follows a colon, except that of a
+    request to remember something. What the sentence of a request holds is `reveal`ed with it.
+    """
+    text = message.text
+    for pattern in (_FENCE, _QUOTED_LINE, _QUOTED):
+        text = pattern.sub(_hide_quotation, text)
+    for colon in _INTRODUCES.finditer(text):
+        end = colon.end()
+        before = text[max(text.rfind("\n", 0, end) + 1, end - _CLAUSE) : colon.start()]
+        clause = "".join([*_sentences(" ".join(before.split()))][-1:])
+        after = text[end : end + _CLAUSE].lstrip()[:1]
+        request = frame("remember").match(clause)
+        goes_on = len(clause.split()) > _VALUE_WORDS and not frame("introduces").search(clause)
+        if (request and request["what"]) or (goes_on and after.islower()):
+            # "Do not push: we deploy on Fridays." The sentence may be the user's own to its end.
+            following = _SENTENCE_END.search(text, end)
+            end = following.end() if following else len(text)
+        elif request or frame("turns_to_agent").fullmatch(clause) or _HIDDEN.match(after):
+            continue
+        return hide(text, [(end, len(text))])
+    return text
+
+
+def hide(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return `text` with these stretches in characters that are no words and end no sentence."""
+    for start, end in spans:
+        hidden = (chr(_HIDDEN_PLANE + ord(c)) if ord(c) < 0xFFFE else c for c in text[start:end])
+        text = text[:start] + "".join(hidden) + text[end:]
+    return text
+
+
+def reveal(text: str, mark: str = "") -> str:
+    """Return `text` with its hidden stretches in clear, or each replaced by `mark`."""
+    return _HIDDEN.sub(
+        lambda run: mark or "".join(chr(ord(c) - _HIDDEN_PLANE) for c in run[0]), text
+    )
+
+
+def _hide_quotation(found: re.Match[str]) -> str:
+    text = found[0]
+    value = text[0] not in ">~ " and "```" not in text and len(text.split()) <= _VALUE_WORDS
+    return text if value and not _END.search(f"{text} ") else hide(text, [(0, len(text))])
 
 
 def memory_request(text: str) -> str | None:
@@ -365,7 +412,7 @@ def check(
     confidence = _number(raw.get("confidence"))
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Phrase("its confidence is too low"))
-    asked = memory_request(own_words(message)) is not None
+    asked = _is_asked(quote, message)
     if frame("order").search(text) and not asked:
         return Rejection(text, Phrase("the text is an instruction, not a statement"))
     if raw.get("transient") is True or frame("passing").search(text):
@@ -397,9 +444,17 @@ def _source(quote: str, user_messages: Sequence[Message]) -> Message | None:
     if len(raw_words(quote)) < 2:
         return None
     own = (
-        one for one in user_messages if one.role == "person" and holds_words(own_words(one), quote)
+        one
+        for one in user_messages
+        if one.role == "person" and (holds_words(own_words(one), quote) or _is_asked(quote, one))
     )
     return next(own, None)
+
+
+def _is_asked(quote: str, message: Message) -> bool:
+    """Return whether a request to remember something in the user's own words holds `quote`."""
+    requests = memory_requests(own_words(message))
+    return any(holds_words(one.sentence, quote) for one in requests)
 
 
 def _rests_on(text: str, quote: str) -> bool:

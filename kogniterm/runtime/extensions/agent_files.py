@@ -9,19 +9,17 @@ and a field that would loosen that is ignored with a notice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from kogniterm.agent.plan.plan_parse import AGENT_NAME
 from kogniterm.agent.plan.plan_steps import TOOL_SETS
 from kogniterm.agent.subagent import DELEGATE, MAX_TOKENS
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.runtime.extensions.front_matter import Document, read_document
+from kogniterm.runtime.extensions.front_matter import Document, read_document, texts_of_folder
 from kogniterm.runtime.extensions.tool_names import own_tools, parse_pattern
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase
 
-LARGEST = 64 * 1024
 MOST_AGENTS = 40
 DESCRIBED = 400
 """Characters of a description: it is in every request."""
@@ -145,17 +143,7 @@ def _named(text: str, known: Collection[str]) -> tuple[str, ...]:
 
 def agents_of_folder(folder: Path, known: Collection[str]) -> Iterator[AgentFile]:
     """Yield the sub-agents of the user's folder; what cannot be read is left out."""
-    try:
-        files = sorted(islice(folder.rglob("*.md"), 10 * MOST_AGENTS))
-    except OSError:
-        return
-    for file in files:
-        try:
-            if not file.is_file() or file.stat().st_size > LARGEST:
-                continue
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
+    for file, text in texts_of_folder(folder, (".md",), 10 * MOST_AGENTS):
         found = parse_agent(file.name, text, known, source=str(file))
         if found is not None:
             yield found

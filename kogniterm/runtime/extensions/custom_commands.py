@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from kogniterm.host.named_files import mentions
 from kogniterm.host.safe_files import resolved
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.command_template import Template
-from kogniterm.runtime.extensions.front_matter import read_document
+from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import clean, one_line
 from kogniterm.types import Phrase, UserInput
@@ -32,7 +31,6 @@ from kogniterm.types import Phrase, UserInput
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
 
-LARGEST = 64 * 1024
 MOST_COMMANDS = 200
 MOST_LINES = 20
 """Commands that one custom command may run."""
@@ -185,17 +183,7 @@ def _hint(given: str, template: Template) -> str:
 
 def commands_of_folder(folder: Path) -> Iterator[CustomCommand]:
     """Yield the commands of the user's folder; what cannot be read is left out."""
-    try:
-        files = sorted(islice(folder.rglob("*"), 10 * MOST_COMMANDS))
-    except OSError:
-        return
-    for file in [one for one in files if one.suffix in ENDINGS][:MOST_COMMANDS]:
-        try:
-            if not file.is_file() or file.stat().st_size > LARGEST:
-                continue
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
+    for file, text in texts_of_folder(folder, ENDINGS, MOST_COMMANDS):
         found = parse_command(file.relative_to(folder).as_posix(), text, source=str(file))
         if found is not None:
             yield found

@@ -7,12 +7,17 @@ read line by line.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import clean
 
+LARGEST = 64 * 1024
+"""Bytes of a file of the user's folder; a larger one is none of these."""
 MAX_BLOCK = 16 * 1024
 """Characters of the block; more is no description."""
 _BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -41,6 +46,23 @@ class Document:
         text = "" if value is None else str(value)
         parts = re.split(r",(?![^(]*\))", text)
         return tuple(part.strip() for part in parts if part.strip())
+
+
+def texts_of_folder(
+    folder: Path, endings: Collection[str], most: int
+) -> Iterator[tuple[Path, str]]:
+    """Yield at most `most` files of the user's folder, with their texts; unreadable ones not."""
+    try:
+        files = sorted(islice(folder.rglob("*"), 10 * most))
+    except OSError:
+        return
+    for file in [one for one in files if one.suffix in endings][:most]:
+        try:
+            data = read_file(file, LARGEST + 1)
+        except OSError:
+            continue
+        if len(data) <= LARGEST:
+            yield file, data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def read_document(text: str) -> Document:

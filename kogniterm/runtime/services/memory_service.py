@@ -14,6 +14,7 @@ from kogniterm.errors import KognitermError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction.extract import Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
+from kogniterm.memory.extraction.statements import hide
 from kogniterm.memory.fact_records import Message, Preference
 from kogniterm.memory.preferences import shown
 from kogniterm.memory.short_term import Mention, named_in
@@ -83,6 +84,7 @@ class MemoryService:
     idle_seconds: float = IDLE_SECONDS
     real_commands: bool = True
     _learning: set[asyncio.Task[object]] = field(default_factory=set)
+    _saved: list[Fact] = field(default_factory=list)
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     _idle: asyncio.TimerHandle | None = None
 
@@ -109,7 +111,8 @@ class MemoryService:
         trusted = self.project.folder if self.project.trusted() else None
         self.project.look()
         try:
-            return self.context.begin_turn(user_input.typed, str(trusted) if trusted else None).text
+            folder = str(trusted) if trusted else None
+            return self.context.begin_turn(_own(user_input), folder).text
         except KognitermError:
             log.exception("nothing could be recalled")
             return ""
@@ -129,33 +132,41 @@ class MemoryService:
         memory = self.context.memory
         memory.repository.change(fact, how, now=memory.clock.now())
 
-    def waiting_lines(self) -> list[Phrase]:
-        """Return a line for a user who is not at the prompt: which facts wait; each is told once.
+    def saved_lines(self) -> list[Phrase]:
+        """Return a line for each fact of the user's own words that was saved; each once."""
+        saved, self._saved = self._saved, []
+        get = self.context.memory.repository.get
+        return [
+            Phrase("Saved to memory as {id}: “{text}”.", {"id": one.label, "text": one.text})
+            for one in filter(None, (get(fact.id) for fact in saved))
+            if one.source == "explicit" and one.status == "active"
+        ]
 
-        It names the command that decides, because nothing is confirmed here.
+    def waiting_lines(self) -> list[Phrase]:
+        """Return lines for a user who is not at the prompt: what was saved, and what waits.
+
+        Each is told once. They name the command that decides: nothing is confirmed here.
         """
-        with self._quietly("the facts that wait could not be read"):
+        lines: list[Phrase] = []
+        with self._quietly("the facts that were saved or wait could not be read"):
+            lines += self.saved_lines()
             waiting = self.to_confirm("told")
             for fact in waiting:
                 self.announce(fact, "told")
             if len(waiting) == 1:
-                values = {"id": waiting[0].label, "text": waiting[0].text}
-                return [
-                    Phrase(
-                        "Waiting for confirmation: “{text}”. To keep it, run: kogniterm memory "
-                        "confirm {id}",
-                        values,
-                    )
-                ]
-            if waiting:
-                return [
-                    Phrase(
-                        "{count} facts wait for confirmation. To see them, run: kogniterm memory "
-                        "list",
-                        {"count": len(waiting)},
-                    )
-                ]
-        return []
+                phrase = Phrase(
+                    "Waiting for confirmation: “{text}”. To keep it, run: kogniterm memory "
+                    "confirm {id}",
+                    {"id": waiting[0].label, "text": waiting[0].text},
+                )
+                lines.append(phrase)
+            elif waiting:
+                phrase = Phrase(
+                    "{count} facts wait for confirmation. To see them, run: kogniterm memory list",
+                    {"count": len(waiting)},
+                )
+                lines.append(phrase)
+        return lines
 
     def decide(self, fact: Fact, *, confirmed: bool) -> None:
         """Confirm or drop a fact that waits, unless it was decided or deleted meanwhile."""
@@ -174,7 +185,7 @@ class MemoryService:
         if user_input.source == "shell":
             return ()
         try:
-            changed = self.context.prefer(user_input.typed)
+            changed = self.context.prefer(_own(user_input))
         except KognitermError:
             log.exception("a preference could not be kept")
             return ()
@@ -184,7 +195,7 @@ class MemoryService:
         """Return whether this input states preferences and nothing else."""
         if user_input.source == "shell" or user_input.data is not None or user_input.attachments:
             return False
-        return self.context.mode == "full" and not without_preferences(user_input.typed)
+        return self.context.mode == "full" and not without_preferences(_own(user_input))
 
     def preferences(self) -> Mapping[str, str]:
         """Return the user's preferences as they hold here, in words; none if unreadable."""
@@ -200,7 +211,7 @@ class MemoryService:
         """Return why what this input asks to remember is not kept, or None."""
         if user_input.source == "shell":
             return None
-        return self.context.why_not_kept(user_input.typed)
+        return self.context.why_not_kept(_own(user_input))
 
     def forgot(self, terms: Sequence[str]) -> None:
         """Drop everything that holds one of the terms, which were forgotten just now."""
@@ -314,6 +325,7 @@ class MemoryService:
         with self._quietly("nothing could be learned"):
             async with self._one_at_a_time:
                 read = await self.context.end_turn(answer, self._messages(), pause=pause)
+            self._saved += [one.fact for one in read.changes if one.fact] if read else []
             if read is not None and read.usage != Usage():
                 self.journal.append(usage_note(read.usage, read.model, turn))
 
@@ -327,7 +339,7 @@ class MemoryService:
         for record in self.journal.state.conversation(records):
             match record.body:
                 case InputReceived(input=given) if given.source != "shell":
-                    said.append(Message(record.seq, "person", given.text, record.time))
+                    said.append(Message(record.seq, "person", _own(given), record.time))
                 case TurnEnded(answer=text) if text:
                     said.append(Message(record.seq, "model", text, record.time))
         return said
@@ -338,6 +350,11 @@ class MemoryService:
             yield
         except KognitermError:
             log.exception(what)
+
+
+def _own(given: UserInput) -> str:
+    """Return what the user typed, with the stretches hidden that somebody else may have written."""
+    return hide(given.typed, given.foreign)
 
 
 def named_in_turn(records: Iterable[Record]) -> list[Mention]:

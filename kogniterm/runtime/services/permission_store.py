@@ -22,7 +22,7 @@ from kogniterm.approval import Lease
 from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
 from kogniterm.errors import KognitermError, UsageError, why
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.storage.folders import private_folder, write_private
+from kogniterm.storage.folders import private_folder, read_file, write_private
 
 _HEADING = (
     "# Permissions that you granted for projects, written by KogniTerm.\n"
@@ -102,7 +102,7 @@ class PermissionStore:
     def last_uses(self) -> Mapping[str, float]:
         """Return the time of the last use of each permission."""
         try:
-            data = json.loads(self.uses.read_text(encoding="utf-8"))
+            data = json.loads(read_file(self.uses))
         except (OSError, ValueError):
             return {}
         return data if isinstance(data, dict) else {}
@@ -116,7 +116,7 @@ class PermissionStore:
 
     def _read(self) -> str:
         try:
-            return self.file.read_text(encoding="utf-8")
+            return read_file(self.file).decode()
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as error:

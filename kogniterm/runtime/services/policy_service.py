@@ -48,7 +48,7 @@ from kogniterm.runtime.services.script_hashes import changed_file, file_states
 from kogniterm.runtime.services.user_secrets import UserSecrets, received
 from kogniterm.runtime.turn_ports import SessionModes
 from kogniterm.settings import environment
-from kogniterm.storage.folders import named, private_folder, seen_from
+from kogniterm.storage.folders import named, private_folder, read_file, seen_from
 from kogniterm.tools.plugins import Plugin
 from kogniterm.types import (
     CHANGING_KINDS,
@@ -694,7 +694,7 @@ def rules_of(file: Path, *, must_exist: bool = False) -> RuleSet:
     Raises `UsageError` for an unreadable file: what it forbids would be allowed otherwise.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = (file.read_bytes() if must_exist else read_file(file)).decode()
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not must_exist:
             return RuleSet()

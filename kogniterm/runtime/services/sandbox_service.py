@@ -8,6 +8,7 @@ the machine.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePath
@@ -17,7 +18,7 @@ from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
 from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.planted import Planted, State, planted
+from kogniterm.execution.sandbox.planted import MOST_ENTRIES, Planted, State, planted
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, events
 
@@ -39,6 +40,9 @@ _FILTERS = frozenset({
 })  # fmt: skip
 """Programs that a list is passed on to."""
 _MOST_NAMED = 8
+_MOST_RECORDED = 200
+_TOGETHER = 2
+"""Most files of one folder that are named one by one."""
 _MARK = "[sandbox: "
 
 
@@ -49,7 +53,7 @@ class SandboxFindings:
     note: str = ""
     notices: tuple[Phrase, ...] = ()
     changed: tuple[str, ...] = ()
-    """Files that the command left and other tools act on, for the journal."""
+    """Files that the command left and other tools read or run, for the journal."""
     refused: Phrase | None = None
     """The reason why the sandbox stopped the command, for the user to let it run outside."""
 
@@ -69,6 +73,7 @@ class SandboxService:
     temporary: str = ""
     """The private /tmp of the session, which the executor makes."""
     _told_of_tmp: bool = False
+    _told_of_stop: bool = False
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
     _written: frozenset[str] = frozenset()
@@ -129,30 +134,47 @@ class SandboxService:
         if failed is not None:
             note = f"{_MARK}{failed}]"
             return SandboxFindings(note, (failed,))
-        after = box.search().states
-        different = planted(self._before, after)
-        self._before, self._still_runs = after, any(j.state == "running" for j in result.jobs)
+        named, notices = self._planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         notes = [
             *self._misled(command, box, report, asks=asks),
             *self._stopped(command, result, box, asks=asks),
             *self._of_tmp(box),
         ]
-        named = _named(different, box.workspace)
-        notices: tuple[Phrase, ...] = ()
         if named:
-            notices = (_notice(named, len(different)),)
+            more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
             notes.append(
-                "the command changed files that other programs read or run on their own: "
-                f"{_listed(named)}. The user has been notified."
+                "the command changed files that other programs read or run: "
+                f"{', '.join(map(str, named[:_MOST_NAMED]))}{more}. The user has been notified."
             )
         if not self.told:
             self.told = True
             notes.insert(0, prompts.text(f"sandbox.{box.kind}"))
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
-        changed = tuple(f"{one.path} {one.how}" for one in different)
+        changed = tuple(map(str, named[:_MOST_RECORDED]))
         failure = self.stopped.get(command) if asks and not known and not self.always else None
-        return SandboxFindings(note, notices, changed, failure.refusal if failure else None)
+        return SandboxFindings(note, tuple(notices), changed, failure.refusal if failure else None)
+
+    def _planted(self, result: CommandResult, box: Sandbox) -> tuple[list[Phrase], list[Phrase]]:
+        """Return what became of files that other tools read or run, and what the user is told."""
+        if box.reads_only and not self._still_runs:
+            return [], []
+        after = box.search()
+        named = _named(planted(self._before, after.states), box.workspace)
+        self._before = after.states
+        self._still_runs = any(job.state == "running" for job in result.jobs)
+        notices = [_notice(named)] if named else []
+        if after.stopped and (named or not self._told_of_stop):
+            self._told_of_stop = True
+            place = _on_one_line(os.path.relpath(after.stopped, box.workspace))
+            notices.append(
+                Phrase(
+                    "The search for files that other tools read stopped after {count} entries, "
+                    "at {path}; what a command changes further down is not shown.",
+                    {"count": MOST_ENTRIES, "path": place},
+                )
+            )
+        return named, notices
 
     def was_told(self, texts: Iterable[str]) -> None:
         """Find in the history of a resumed session that the model was told."""
@@ -274,10 +296,21 @@ def _names_in(folder: str) -> frozenset[str]:
         os.close(place)
 
 
-def _named(different: Sequence[Planted], workspace: str) -> list[tuple[str, str]]:
-    """Return (path from the workspace as it may be shown, what became of it) of the first few."""
-    shown = [_on_one_line(os.path.relpath(one.path, workspace)) for one in different[:_MOST_NAMED]]
-    return [(path, one.how) for path, one in zip(shown, different, strict=False)]
+def _named(different: Sequence[Planted], workspace: str) -> list[Phrase]:
+    """Return what became of the files, by their paths from the workspace as they may be shown.
+
+    Several of one folder, in which the same became of them, are one entry.
+    """
+    counts = Counter((one.path.rpartition("/")[0], one.how) for one in different)
+    found: dict[tuple[str, str], Phrase] = {}
+    for one in different:
+        folder = one.path.rpartition("/")[0]
+        count = counts[folder, one.how] if folder != workspace else 1
+        path = folder if count > _TOGETHER else one.path
+        shown = _on_one_line(os.path.relpath(path, workspace))
+        text = f"{shown}/ ({count})" if count > _TOGETHER else shown
+        found.setdefault((path, one.how), Phrase(_BECAME[one.how].template, {"path": text}))
+    return list(found.values())
 
 
 def _on_one_line(path: str) -> str:
@@ -293,16 +326,13 @@ _BECAME = {
 }
 
 
-def _listed(named: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{path} ({how})" for path, how in named)
-
-
-def _notice(named: Sequence[tuple[str, str]], count: int) -> Phrase:
-    more = Phrase(" and {count} more", {"count": count - len(named)}) if count > len(named) else ""
-    paths = tuple(Phrase(_BECAME[how].template, {"path": path}) for path, how in named)
+def _notice(named: Sequence[Phrase]) -> Phrase:
+    rest = len(named) - _MOST_NAMED
     return Phrase(
-        "A sandboxed command changed files that other tools run or read "
-        "automatically: {paths}{more}. Review them before you use this "
-        "folder outside the sandbox, and delete unwanted ones with rm.",
-        {"paths": paths, "more": more},
+        "A sandboxed command changed files that other tools run or read: {paths}{more}. Review "
+        "them before you use this folder outside the sandbox, and delete unwanted ones with rm.",
+        {
+            "paths": tuple(named[:_MOST_NAMED]),
+            "more": Phrase(" and {count} more", {"count": rest}) if rest > 0 else "",
+        },
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import UnusableValueError
-from kogniterm.host.safe_files import open_file, resolved
+from kogniterm.host.safe_files import read_regular, resolved
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.instruction_places import (
     MOST_IMPORTS,
@@ -264,15 +264,8 @@ def _read(
         path = resolved(folder / name)
         if not path.is_relative_to(resolved(inside or folder)):
             return None
-        descriptor = open_file(path)
+        data = read_regular(path, most + 1)
     except (OSError, ValueError):
         return None
-    info = os.fstat(descriptor)
-    # Checked before `os.fdopen`, which raises for a folder.
-    if not stat.S_ISREG(info.st_mode) or info.st_size > most:
-        os.close(descriptor)
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(most + 1)
-    # It may have grown meanwhile: half of it would have another digest than the whole.
+    # Half of it would have another digest than the whole.
     return data if len(data) <= most else None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
-from kogniterm.storage.folders import private_folder, write_private
+from kogniterm.storage.folders import private_folder, read_file, write_private
 from kogniterm.text.file_text import unified
 from kogniterm.types import Phrase
 
@@ -143,14 +143,14 @@ class TrustStore:
 
     def _text(self, digest: str) -> str | None:
         try:
-            return (self._texts / digest).read_bytes().decode("utf-8", "replace")
+            return read_file(self._texts / digest).decode("utf-8", "replace")
         except OSError:
             return None
 
     def _load(self) -> Mapping[str, Mapping[str, str]]:
         """Read the record; an unreadable one means that nothing is trusted."""
         try:
-            data = json.loads(self._file.read_text(encoding="utf-8"))
+            data = json.loads(read_file(self._file))
         except (OSError, ValueError):
             return {}
         return data if isinstance(data, dict) else {}

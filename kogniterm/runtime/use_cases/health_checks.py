@@ -24,6 +24,7 @@ from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
 from kogniterm.settings.telemetry_variables import telemetry_variables
+from kogniterm.storage.folders import read_file
 from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.types import Phrase
 
@@ -167,7 +168,7 @@ def _mcp_servers(paths: Paths) -> Iterator[Finding]:
     if not file.exists():
         return
     try:
-        found = parse_servers(file.read_text(encoding="utf-8"), str(file))
+        found = parse_servers(read_file(file).decode(), str(file))
     except (OSError, UnicodeDecodeError) as error:
         text = Phrase("{file} cannot be read: {why}.", {"file": file, "why": why(error)})
         yield Finding("bad", text)

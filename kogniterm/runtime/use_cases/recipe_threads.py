@@ -72,7 +72,8 @@ class Thread:
         if restored and [*map(_gist, kept)] == [*map(_gist, messages)]:
             return
         turn, answer = self.journal.state.turn + 1, said[-1].text
-        given = UserInput(question.text, source="run")
+        text = question.text
+        given = UserInput(text, source="run", foreign=((0, len(text)),))
         self.journal.record(InputReceived(turn, given, question))
         self.journal.record_update(NodeUpdate(RECIPE_NODE, tuple(said), answer=answer))
         self.journal.record(TurnEnded(turn, "done", 0, answer), durable=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from kogniterm import __version__
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.text.visible import clean
 
 if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
@@ -47,7 +48,7 @@ def export_parts(
 
         return trajectory(store, reference, redact=redact, price=cost_of)
     if form == "markdown":
-        return markdown(store, reference, translate)
+        return map(clean, markdown(store, reference, translate))
     return (f"{line}\n" for line in export_lines(store, reference))
 
 

@@ -159,7 +159,7 @@ def _approve(repl: Repl, words: str) -> None:
         session.use_mode("manual")
         repl.display.say(LEFT_PLAN_MODE)
     give_plan(session.context, current)
-    repl.ask_model(UserInput(current.goal))
+    repl.ask_model(UserInput(current.goal, foreign=((0, len(current.goal)),)))
 
 
 def choices(repl: Repl) -> Iterable[str]:

@@ -38,16 +38,20 @@ class Pastes:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._lines: dict[str, None] = {}
         self._count = 0
 
     def take(self, text: str) -> str:
         """Return the text to insert for a pasted `text`: itself, or a marker when it is large."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.removesuffix("\n").count("\n") + 1
-        if lines <= LARGE_LINES and len(text) <= LARGE_CHARACTERS:
+        # The lines stay known when the line is sent: the history may bring them back.
+        lines = (one.strip() for one in text.splitlines())
+        self._lines |= dict.fromkeys(one for one in lines if len(one.split()) > 1)
+        height = text.removesuffix("\n").count("\n") + 1
+        if height <= LARGE_LINES and len(text) <= LARGE_CHARACTERS:
             return text
         self._count += 1
-        size = plural("{count} line", "{count} lines", lines)
+        size = plural("{count} line", "{count} lines", height)
         marker = f"[paste {self._count}: {size}]"
         self._texts[marker] = text
         return marker
@@ -58,6 +62,11 @@ class Pastes:
             if marker in line:
                 line = line.replace(marker, f"\n{text}\n" if line.strip() != marker else text)
         return line
+
+    def stretches(self, line: str) -> tuple[tuple[int, int], ...]:
+        """Return the stretches of `line` that were pasted; single words are values, no texts."""
+        found = [one.span() for text in self._lines for one in re.finditer(re.escape(text), line)]
+        return tuple(sorted(found))
 
     def clear(self) -> None:
         """Forget the texts; markers of sent lines mean nothing any more."""

@@ -254,9 +254,9 @@ class PlainFront:
         """Return nothing: only the terminal knows what stands on the line."""
         return ""
 
-    def pasted_images(self, line: str) -> Sequence[str]:
-        """Return nothing: no image can be pasted."""
-        return ()
+    def pasted(self, line: str) -> tuple[Sequence[str], tuple[tuple[int, int], ...]]:
+        """Return nothing: only the terminal knows what was pasted."""
+        return (), ()
 
     def say_below(self, note: str) -> None:
         """Write a line of its own."""

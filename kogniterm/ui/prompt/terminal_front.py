@@ -169,9 +169,9 @@ class TerminalFront:
         """Return `text` as it was saved in the user's editor; None when nothing was changed."""
         return await edited(text, self._display.preferences.editor, self._run_program, name)
 
-    def pasted_images(self, line: str) -> Sequence[str]:
-        """Return the files of the pasted images that `line` mentions."""
-        return self.prompt.clipboard.named(line)
+    def pasted(self, line: str) -> tuple[Sequence[str], tuple[tuple[int, int], ...]]:
+        """Return the files of pasted images that a line mentions, and its stretches of paste."""
+        return self.prompt.clipboard.named(line), self.prompt.line.pastes.stretches(line)
 
     async def run(self) -> int:
         """Show the prompt until it is left; pasted images are gone then."""

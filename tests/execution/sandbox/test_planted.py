@@ -11,7 +11,7 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.execution.sandbox.planted import MOST_ENTRIES, planted
+from kogniterm.execution.sandbox.planted import planted
 from kogniterm.host.programs import SYSTEM_PATH, find_program
 from tests.support.executing import KINDS, outside_tmp, sandbox_round
 from tests.support.programs import require, require_sandbox
@@ -117,6 +117,83 @@ def test_nothing_that_runs_by_itself_is_left_unseen(box: Sandbox, work: Path, at
     assert seen or steering(work) == before, attack
 
 
+STEERING = """
+.cargo/config.toml .cargo/config mise.local.toml .config/mise.toml .yarn/releases/yarn.cjs .pdbrc
+.Rprofile .Renviron .irbrc .pryrc .helix/config.toml .dir-locals-2.el .dir-locals.el .roo/mcp.json
+.clinerules .amazonq/mcp.json .aider.conf.yml .junie/guidelines.md .crush.json AGENTS.md CLAUDE.md
+sub/GEMINI.md .ghci .sqliterc .psqlrc .inputrc .tmux.conf .editorconfig .bazelrc .buckconfig
+.mvn/extensions.xml .sbtopts .jvmopts .cmake/x .clangd .clang-tidy .rspec .rubocop.yml
+.eslintrc.js .prettierrc.js .babelrc.js .stylelintrc.js .lintstagedrc.js .gitattributes
+.gitmodules .github/workflows/x.yml .gitlab-ci.yml .envrc.local .env .python-version .nvmrc
+.ruby-version .terraformrc .tflint.hcl .yamllint .direnvrc .pythonrc .sub/deep/er/x
+a/b/c/d/e/f/g/h/i/j/.x Makefile GNUmakefile sub/common.mk package.json conftest.py sub/setup.py
+pyproject.toml tox.ini noxfile.py build.rs Cargo.toml CMakeLists.txt meson.build BUILD.bazel
+build.gradle.kts gradlew pom.xml go.work Gemfile Rakefile composer.json mix.exs Dockerfile
+compose.yaml Vagrantfile Jenkinsfile justfile Taskfile.yml flake.nix shell.nix vite.config.ts
+webpack.config.js eslint.config.mjs sitecustomize.py usercustomize.py x.pth requirements-dev.txt
+pnpm-lock.yaml Pipfile .pnp.cjs sub/tools/hooks/pre-push git-hooks/commit-msg
+""".split()  # noqa: SIM905 - read as a list of paths
+
+
+@pytest.mark.parametrize("how", ["appeared", "changed", "removed"])
+def test_whatever_other_tools_read_is_seen(work: Path, how: str) -> None:
+    box = Sandbox("none", str(work), str(work.parent))
+    before = box.search().states
+    if how != "appeared":
+        for name in STEERING:
+            plant(work / name, "as it was")
+        before = box.search().states
+    for name in STEERING:
+        (work / name).unlink() if how == "removed" else plant(work / name, "evil")
+    for name in ("src/main.py", "notes.txt", "data.json", "src/hooks/readme", "lib/x.h"):
+        plant(work / name, "plain", mode=0o644)
+    different = planted(before, box.search().states)
+    seen = {os.path.relpath(one.path, work) for one in different}
+    assert (seen, {one.how for one in different}) == (set(STEERING), {how})
+
+
+def plant(path: Path, text: str, mode: int = 0o755) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+def test_a_cache_is_one_entry_and_what_changes_in_it_is_none(work: Path) -> None:
+    box = Sandbox("none", str(work), str(work.parent))
+    before = box.search().states
+    for name in (".venv/bin/x", ".mypy_cache/3.12/a.json", "node_modules/.bin/x", "build/Makefile"):
+        plant(work / name, "x")
+    after = box.search().states
+    seen = [os.path.relpath(one.path, work) for one in planted(before, after)]
+    assert seen == ["node_modules", ".mypy_cache", ".venv"]
+    plant(work / ".venv/bin/y", "y")
+    assert planted(after, box.search().states) == ()
+
+
+def test_only_the_short_list_is_refused(work: Path) -> None:
+    box = Sandbox("none", str(work), str(work.parent))
+    for name in ("Makefile", ".helix/config.toml", ".envrc"):
+        plant(work / name, "x")
+    assert [
+        name
+        for name in ("Makefile", ".helix/config.toml", ".envrc")
+        if box.protects(f"{work}/{name}")
+    ] == [".envrc"]
+    assert box.search().kept == [f"{work}/.envrc"]
+
+
+def test_a_search_says_where_it_stopped(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kogniterm.execution.sandbox.planted.MOST_ENTRIES", 10)
+    for number in range(9):
+        plant(work / f"near/f{number}", "x")
+    box = Sandbox("none", str(work), str(work.parent))
+    assert box.search().stopped == ""
+    plant(work / "far/deep/x", "x")
+    plant(work / "far/deep/.pdbrc", "x")
+    found = box.search()
+    assert found.stopped in (f"{work}/far", f"{work}/far/deep", f"{work}/near")
+
+
 def steering(work: Path) -> dict[str, str]:
     """Return the contents of every file except git's objects, index and samples."""
     return {
@@ -160,7 +237,7 @@ def test_ordinary_work_with_git_goes_on_unseen(box: Sandbox, work: Path) -> None
 def test_a_folder_of_packages_costs_no_search(box: Sandbox, work: Path) -> None:
     (work / "node_modules" / "a" / ".vscode").mkdir(parents=True)
     (work / "node_modules" / "a" / ".vscode" / "tasks.json").touch()
-    assert box.search().states == {}
+    assert [*box.search().states] == [f"{work}/node_modules"]
 
 
 def test_the_search_follows_no_link(box: Sandbox, work: Path) -> None:
@@ -175,8 +252,9 @@ def test_the_search_follows_no_link(box: Sandbox, work: Path) -> None:
     assert not found.pinned
 
 
-def test_names_are_found_in_a_large_workspace(work: Path) -> None:
-    for number in range(MOST_ENTRIES + 1):
+def test_names_are_found_in_a_large_workspace(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kogniterm.execution.sandbox.planted.MOST_ENTRIES", 1_000)
+    for number in range(1_001):
         os.mknod(f"{work}/f{number}")
     (work / ".envrc").touch()
     assert f"{work}/.envrc" in Sandbox("none", str(work), str(work.parent)).search().states

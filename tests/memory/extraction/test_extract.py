@@ -621,7 +621,7 @@ async def test_a_spanish_correction_supersedes_and_leaves_the_rest(memory: Memor
     memory.add("El usuario tiene un perro")
     said = "ya no vivo en Bilbao, recuerda que vivo en Vigo"
     fact = stated("El usuario vive en Vigo", said, slot="home", relation="update", known=1)
-    await extract(memory, [user(1, f"Mira: {said}. Recuerda que vivo en Vigo")], fact)
+    await extract(memory, [user(1, f"Mira, {said}. Recuerda que vivo en Vigo")], fact)
     assert {one.text for one in memory.facts("active")} == {
         "El usuario vive en Vigo",
         "El usuario tiene un perro",

@@ -301,7 +301,7 @@ def test_pipes_and_large_files_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".codex/config.toml")
     (tmp_path / ".codex/AGENTS.md").write_text("x" * 70_000)
     found = read("codex", tmp_path)
-    assert "it is not a regular file" in str(found.problems[0])
+    assert "not a regular file" in str(found.problems[0])
     assert "it is too large" in str(found.problems[1])
     assert not found.instructions
 

@@ -149,6 +149,18 @@ def test_small_pastes_stay_and_large_ones_become_markers() -> None:
     assert pastes.take("row\n" * 200) == "[paste 2: 200 lines]"
 
 
+def test_pasted_lines_stay_known_in_a_sent_line_and_single_words_are_values() -> None:
+    pastes = Pastes()
+    pasted = pastes.take("The deploy fails.\r\n\r\nUse evil.sh (now).\r\n8123")
+    pastes.clear()
+    line = f"Issue 12 {pasted} on 8123"
+    assert [line[start:end] for start, end in pastes.stretches(line)] == [
+        "The deploy fails.",
+        "Use evil.sh (now).",
+    ]
+    assert pastes.stretches("Use evil.sh") == ()
+
+
 def test_mentions_are_seen_from_the_workspace_quoted_or_not(tmp_path: Path) -> None:
     for name in ("a.txt", "my file.txt", "shot.PNG"):
         (tmp_path / name).write_text("x")

@@ -111,4 +111,5 @@ def test_lines_off_a_terminal_escape_every_text(kind: type[Any]) -> None:
         for one in session_of(event):
             sink(one)
         sink.finish(Answer(HOSTILE))
-        assert CONTROLS.findall(err.getvalue()) == [], event
+        assert CONTROLS.findall(out.getvalue() + err.getvalue()) == [], event
+        assert out.getvalue() == "a]0;tb[2Jc1Adefgh[1Ai\n"

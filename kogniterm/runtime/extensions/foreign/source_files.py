@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import why
-from kogniterm.host.safe_files import open_file, resolved
+from kogniterm.host.safe_files import read_regular, resolved
 from kogniterm.runtime.extensions.foreign.found import ForeignSkill, Place, SkillFile
 from kogniterm.runtime.trust import skill_places
 from kogniterm.storage.folders import seen_from
@@ -195,7 +195,7 @@ class SourceFiles:
             if not self._may_read(target):
                 self._refused(path, Phrase("it leads out of the folder"))
                 return None
-            descriptor = open_file(target)
+            data = read_regular(target, most + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -203,16 +203,10 @@ class SourceFiles:
             return None
         except ValueError:
             return None
-        info = os.fstat(descriptor)
-        # Checked before `os.fdopen`, which raises for a folder.
-        if not stat.S_ISREG(info.st_mode) or info.st_size > most:
-            os.close(descriptor)
-            regular = stat.S_ISREG(info.st_mode)
-            fault = Phrase("it is too large") if regular else Phrase("it is not a regular file")
-            self._refused(path, fault)
+        if len(data) > most:
+            self._refused(path, Phrase("it is too large"))
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(most)
+        return data
 
     def _may_read(self, target: Path) -> bool:
         project = self._place.project

@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 from kogniterm.errors import SettingsError, UsageError, why
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase
 
@@ -98,7 +99,7 @@ def user_hooks(file: Path) -> HookSet:
     Raises `UsageError` for a file that cannot be read, `SettingsError` for a mistake in it.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_file(file).decode()
     except FileNotFoundError:
         return HookSet()
     except (OSError, UnicodeDecodeError) as error:

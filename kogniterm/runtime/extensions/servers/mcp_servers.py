@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
+from kogniterm.storage.folders import read_file
 from kogniterm.text.file_text import unified
 from kogniterm.text.spelling import meant
 from kogniterm.tools.mcp.connection import Connection, OpenRemote, StartServer
@@ -94,7 +95,7 @@ def _of_user(file: Path) -> Servers:
     try:
         if file.stat().st_size > MAX_FILE:
             return Servers((), (Phrase("{file} is too large to be read.", {"file": file}),))
-        return parse_servers(file.read_text(encoding="utf-8"), str(file))
+        return parse_servers(read_file(file).decode(), str(file))
     except FileNotFoundError:
         return Servers()
     except (OSError, UnicodeDecodeError) as error:

@@ -23,7 +23,7 @@ from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.runtime.trust.trust_store import TrustStore, trusted_files
 from kogniterm.sessions.records import NodeRan
 from kogniterm.settings import environment
-from kogniterm.storage.folders import private_folder, write_private
+from kogniterm.storage.folders import private_folder, read_file, write_private
 from kogniterm.text.file_text import unified
 from kogniterm.text.visible import clean, cut, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig, parse_server
@@ -96,7 +96,7 @@ def remove_server(file: Path, name: str, *, of_project: bool) -> None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return entries_in(file.read_bytes(), "mcpServers")
+        return entries_in(read_file(file), "mcpServers")
     except FileNotFoundError:
         return {}
     except OSError as error:

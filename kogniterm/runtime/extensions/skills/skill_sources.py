@@ -29,7 +29,7 @@ from kogniterm.runtime.trust.project_places import (
 )
 from kogniterm.runtime.trust.skill_places import skill_folders
 from kogniterm.runtime.trust.trust_store import TrustFinding, TrustStore
-from kogniterm.storage.folders import write_private
+from kogniterm.storage.folders import read_file, write_private
 from kogniterm.types import Phrase
 
 Where = Literal["user", "project", "shared"]
@@ -145,7 +145,7 @@ class SkillSources:
     def switched_off(self) -> frozenset[str]:
         """Return the names of the skills that the user switched off."""
         try:
-            names = json.loads(self._off_file.read_text(encoding="utf-8"))
+            names = json.loads(read_file(self._off_file))
         except (OSError, ValueError):
             return frozenset()
         return frozenset(map(str, names)) if isinstance(names, list) else frozenset()

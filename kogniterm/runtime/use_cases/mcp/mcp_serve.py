@@ -98,7 +98,8 @@ class _Server:
         """Begin `task`. Raises `KognitermError`."""
         workspace = self._folder(folder)
         session = open_session(self.settings, folder=str(workspace))
-        return _Task(session, UserInput(task, source="run"), self.say, asks=asks)
+        given = UserInput(task, source="run", foreign=((0, len(task)),))
+        return _Task(session, given, self.say, asks=asks)
 
     async def search_sessions(self, query: str, limit: int) -> Done:
         """Return the turns in sessions of the served folders."""
