@@ -1,7 +1,11 @@
-"""Pre-images: what a command or an edit would overwrite or delete, kept so that it can be undone.
+"""Going back: what an action overwrites or deletes is kept, and what it left is noted.
 
 Works on files whatever git thinks of them: untracked and ignored ones too. What is too large
 or may not be read is not kept, and that is said before the action is approved, not after.
+
+Others work in the same folders. Going back therefore changes only what is still as an action left
+it, told by the status of each path, and only where a copy can be kept. Everything else stays.
+Folders are removed when they are empty; nothing here removes a folder with what is in it.
 
 Paths are resolved ones, and every step goes through `safe_files`: a command may have put a link
 where a folder was, and what is kept or brought back must not lead through it.
@@ -11,22 +15,25 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import hashlib
 import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import StorageError, why
 from kogniterm.host.safe_files import (
+    birth_time,
     folder,
     listable,
-    look,
     parent,
     read_regular,
     replacing,
@@ -35,9 +42,13 @@ from kogniterm.host.safe_files import (
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
+from kogniterm.types import Phrase
 
-Kind = Literal["file", "folder", "link", "absent"]
+Kind = Literal["file", "folder", "link", "other", "absent"]
 MAX_ENTRIES = 5_000
+TICK = 0.01
+"""Seconds within which a file system may give two changes the same time."""
+_CHANGED = str(Phrase("changed meanwhile"))
 
 UNDO_OF = "undo of: "
 """The beginning of the stored description of what an undo replaced."""
@@ -47,7 +58,8 @@ UNDO_OF = "undo of: "
 class FileSnapshot:
     """One path as it was: `digest` names the kept content, or the target of a link.
 
-    `owner` and `group` are -1 where they were not noted.
+    `owner` and `group` are -1 where they were not noted. `stamp` differs after every change by
+    anybody, of a folder only when it is another folder or its mode is; it is empty for no file.
     """
 
     path: str
@@ -57,51 +69,54 @@ class FileSnapshot:
     size: int = 0
     owner: int = -1
     group: int = -1
+    stamp: str = ""
 
 
-def below(path: Path, room: int) -> tuple[list[FileSnapshot] | None, list[str]]:
+def below(
+    path: Path, room: int, most: int = MAX_ENTRIES
+) -> tuple[list[FileSnapshot] | None, list[str]]:
     """Return `path` and all below it as they are, and the paths that may not be read.
 
-    None, and nothing, when it is more than `room` bytes or `MAX_ENTRIES` paths.
+    None, and nothing, when it is more than `room` bytes or `most` paths.
     """
     entries: list[FileSnapshot] = []
     unreadable: list[str] = []
     size = 0
-    for item in _walk(path, unreadable):
-        try:
-            entry = look_at(item)
-            closed = entry is not None and entry.kind == "file" and not _may_read(item)
-        except (OSError, ValueError):  # of a name that no file can have
-            entry, closed = None, True
-        if closed:
+    for item, entry in walk(path, unreadable):
+        if entry is None or (entry.kind == "file" and not _may_read(item)):
             unreadable.append(str(item))
-        if entry is None or closed:
             continue
         size += entry.size
-        if size > room or len(entries) >= MAX_ENTRIES:
+        if size > room or len(entries) >= most:
             return None, []
         entries.append(entry)
     return entries, unreadable
 
 
-def _walk(path: Path, unreadable: list[str]) -> Iterator[Path]:
-    """Yield `path` and all below it; folders that cannot be listed are added to `unreadable`."""
+def walk(path: Path, unreadable: list[str]) -> Iterator[tuple[Path, FileSnapshot | None]]:
+    """Yield `path` and all below it as they are, folders first; None for what cannot be looked at.
+
+    Folders that cannot be listed are added to `unreadable`.
+    """
     waiting = [path]
     while waiting:
         found = waiting.pop()
-        yield found
         try:
-            if not stat.S_ISDIR(look(found).st_mode):
-                continue
-        except (OSError, ValueError):
+            entry = look_at(found)
+        except (OSError, ValueError):  # of a name that no file can have
+            entry = None
+        yield found, entry
+        if entry is None or entry.kind != "folder":
             continue
         try:
-            with listable(found) as listed:
-                names = os.listdir(listed)  # noqa: PTH208 - a descriptor
+            waiting += [found / name for name in sorted(_names(found), reverse=True)]
         except OSError:
             unreadable.append(str(found))
-            continue
-        waiting += [found / name for name in sorted(names, reverse=True)]
+
+
+def _names(path: Path) -> list[str]:
+    with listable(path) as listed:
+        return os.listdir(listed)  # noqa: PTH208 - a descriptor
 
 
 def _may_read(path: Path) -> bool:
@@ -111,27 +126,30 @@ def _may_read(path: Path) -> bool:
         )
 
 
-def look_at(path: Path) -> FileSnapshot | None:
-    """Return `path` as it is now; None for sockets, devices and pipes, which cannot be kept.
+def look_at(path: Path) -> FileSnapshot:
+    """Return `path` as it is now; of kind "other" are sockets, devices and pipes.
 
     Raises `OSError` where that may not be known, and `ValueError` for no possible name.
     """
+    target = ""
     try:
         with parent(path) as (descriptor, name):
             info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            entry = FileSnapshot(
-                str(path), "file", stat.S_IMODE(info.st_mode), owner=info.st_uid, group=info.st_gid
-            )
+            born = birth_time(name, descriptor) if stat.S_ISDIR(info.st_mode) else ""
             if stat.S_ISLNK(info.st_mode):
                 target = os.readlink(name, dir_fd=descriptor)
-                return replace(entry, kind="link", digest=target)
     except (FileNotFoundError, NotADirectoryError):
         return FileSnapshot(str(path), "absent")
-    if stat.S_ISDIR(info.st_mode):
-        return replace(entry, kind="folder")
-    if stat.S_ISREG(info.st_mode):
-        return replace(entry, size=info.st_size)
-    return None
+    mode = stat.S_IMODE(info.st_mode)
+    kinds: dict[int, Kind] = {
+        stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"
+    }  # fmt: skip
+    kind = kinds.get(stat.S_IFMT(info.st_mode), "other")
+    size = info.st_size if kind == "file" else 0
+    # Not the device, whose number may be another after a restart.
+    changed = born if kind == "folder" else f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
+    stamp = f"{kind} {mode:o} {info.st_ino} {changed}"
+    return FileSnapshot(str(path), kind, mode, target, size, info.st_uid, info.st_gid, stamp)
 
 
 def digest_of(path: Path) -> str:
@@ -156,19 +174,21 @@ def _set_mode(descriptor: int, mode: int) -> None:
 def put_back(entry: FileSnapshot, kept: Path) -> None:
     """Make a path again what it was; `kept` is the content of a file. Raises `OSError`.
 
-    A folder can be written afterwards, for what lies in it; `set_mode` ends that.
+    A folder that gives way has to be empty. One that comes back can be written, for what lies in
+    it; `set_mode` ends that.
     """
     path = Path(entry.path)
-    with parent(path, make=True) as (descriptor, name):
+    with parent(path) as (descriptor, name):
         there = status_in(descriptor, name)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            if entry.kind != "folder":
+                os.rmdir(name, dir_fd=descriptor)
+        elif there is not None and entry.kind in ("folder", "absent"):
+            os.unlink(name, dir_fd=descriptor)
         if entry.kind == "folder":
-            if there is not None and not stat.S_ISDIR(there.st_mode):
-                os.unlink(name, dir_fd=descriptor)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=descriptor)
-        else:
-            if there is not None and stat.S_ISDIR(there.st_mode):
-                shutil.rmtree(name, dir_fd=descriptor)
+        elif entry.kind != "absent":
             _put_file_back(descriptor, name, entry, kept)
     if entry.kind == "folder":
         with folder(path) as descriptor:
@@ -213,21 +233,6 @@ def _give(descriptor: int, name: str, entry: FileSnapshot) -> None:
             os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
 
 
-def remove(path: Path) -> None:
-    """Remove what is at `path`, whatever it is. Raises `OSError`."""
-    try:
-        with parent(path) as (descriptor, name):
-            there = status_in(descriptor, name)
-            if there is None:
-                return
-            if stat.S_ISDIR(there.st_mode):
-                shutil.rmtree(name, dir_fd=descriptor)
-            else:
-                os.unlink(name, dir_fd=descriptor)
-    except (FileNotFoundError, NotADirectoryError):
-        return  # with a folder above it
-
-
 Change = Literal["modified", "deleted", "created", "unchanged"]
 MAX_TEXT = 512 * 1024
 """The most text that a difference shows."""
@@ -237,7 +242,11 @@ MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Preimage:
-    """Copies kept for one action. `skipped` are the paths that were too much, or unreadable."""
+    """Copies kept for one action. `skipped` are the paths that were too much, or unreadable.
+
+    `after` has the stamp of each path that was there when the action had ended; None as long as
+    that is not known, as after a crash.
+    """
 
     id: str
     session: str
@@ -246,6 +255,7 @@ class Preimage:
     entries: tuple[FileSnapshot, ...]
     skipped: tuple[str, ...] = ()
     undone: bool = False
+    after: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +277,30 @@ class FileDifference:
         return signs.count("+"), signs.count("-")
 
 
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The way back to before `images`, the newest first: what changes, and what stays as it is.
+
+    `steps` are the paths as they are and as they will be. Of `changes`, what goes with a folder is
+    not listed; `kept` are paths that changed since or that no action made, and what is too large
+    for a copy.
+    """
+
+    images: tuple[Preimage, ...]
+    changes: tuple[FileDifference, ...] = ()
+    kept: tuple[str, ...] = ()
+    steps: tuple[tuple[FileSnapshot, FileSnapshot], ...] = ()
+
+
 class PreimageStore:
     """Pre-images in a folder: contents by digest, one manifest an action, newest listed first."""
 
-    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, folder: Path, *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES
+    ) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
+        self._max_entries = max_entries
 
     def keep(self, session: str, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
@@ -281,8 +309,8 @@ class PreimageStore:
         believing that it can be undone.
         """
         found, skipped = self._survey(paths)
-        entries: list[FileSnapshot] = []
-        try:
+        with _saving():
+            entries: list[FileSnapshot] = []
             for entry in found:
                 try:
                     data = read_regular(Path(entry.path)) if entry.kind == "file" else None
@@ -294,12 +322,21 @@ class PreimageStore:
                 return None
             image = Preimage(action, session, time.time(), what, tuple(entries), tuple(skipped))
             self._write(image)
-        except OSError as error:
-            raise StorageError(
-                "The files to be changed could not be saved for /undo: {why}.",
-                why=why(error),
-            ) from error
         return image
+
+    def note_left(self, session: str, action: str) -> None:
+        """Note what the action left, which has ended: only that is removed or replaced later."""
+        file = self._folder / session / f"{action}.json"
+        if not file.exists():
+            return
+        time.sleep(TICK)  # so that every later change has a later time
+        with _saving():
+            image = _read(file)
+            self._write(replace(image, after=self._stamps(image)))
+
+    def left(self, image: Preimage) -> Mapping[str, str]:
+        """Return the stamps of what an action left, as they are now where its end is not known."""
+        return self._stamps(image) if image.after is None else image.after
 
     def unkept(self, paths: Iterable[Path]) -> str | None:
         """Return the first path that `keep` would pass over, which then cannot be undone."""
@@ -313,58 +350,80 @@ class PreimageStore:
         images = [_read(file) for file in folder.glob("*.json")]
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
-    def differences(self, image: Preimage) -> tuple[FileDifference, ...]:
-        """Return how each path differs from what it was, without those that do not."""
-        return tuple(
-            difference
-            for entry in image.entries
-            if (difference := self._difference(entry)).change != "unchanged"
-        )
+    def way_back(self, images: Iterable[Preimage], *, everything: bool = False) -> WayBack:
+        """Return the way back to before `images`, which are given newest first.
 
-    def change(self, before: FileSnapshot, after: FileSnapshot | None) -> FileDifference:
-        """Return how a path differed between two kept moments; None for the second means now."""
-        if after is None:
-            return self._difference(before)
-        texts = self._kept_text(before), self._kept_text(after)
-        if (before.kind, before.mode, before.digest) == (after.kind, after.mode, after.digest):
-            return FileDifference(before.path, "unchanged")
-        if before.kind == "absent":
-            return FileDifference(before.path, "created", None, texts[1])
-        return FileDifference(
-            before.path, "deleted" if after.kind == "absent" else "modified", *texts
-        )
-
-    def restore(self, image: Preimage) -> tuple[Preimage | None, tuple[str, ...]]:
-        """Put everything back; (pre-image of the state before, which undoes this, paths put back).
-
-        Contents are written beside their place and renamed over it. Raises `StorageError` when
-        something could not be put back; everything else was then, and it can be tried again.
+        With `everything` it also takes back what is not known to be an action's own, except what is
+        too large for a copy.
         """
-        changed = [Path(d.path) for d in self.differences(image)]
-        what = UNDO_OF + image.what
-        redo = self.keep(image.session, f"{image.id}.undo", what, changed)
-        differing = [entry for entry in image.entries if Path(entry.path) in changed]
-        there = [entry for entry in differing if entry.kind != "absent"]
-        absent = [entry for entry in differing if entry.kind == "absent"]
-        folders = [entry for entry in there if entry.kind == "folder"]
-        # Folders before what lies in them, their modes, which may forbid to write there, after
-        # it; what was created is removed last. Deepest first in both.
-        contents = self._folder / "contents"
-        restored, failed = _each(
-            [(entry, lambda entry: put_back(entry, contents / entry.digest)) for entry in there]
-            + [(entry, set_mode) for entry in reversed(folders)]
-            + [(entry, lambda entry: remove(Path(entry.path))) for entry in reversed(absent)]
-        )
+        way = _Way(self, everything=everything)
+        images = tuple(images)
+        for image in images:
+            way.take(way.possible(way.steps(image), image))
+        way.keep_large(self._max_bytes, self._max_entries)
+        steps = tuple((way.now[path], then) for path, then in way.differing())
+        return WayBack(images, tuple(way.changes(way.foreign)), tuple(grouped(way.kept)), steps)
+
+    def changes(self, groups: Iterable[Iterable[Preimage]]) -> list[tuple[FileDifference, ...]]:
+        """Return how the files changed with each group of images and since; newest groups first.
+
+        A change is one to the next group, or to now, whoever made it.
+        """
+        way, found = _Way(self, everything=True), []
+        for group in groups:
+            way.now = way.now | way.then
+            way.then.clear()
+            for image in group:
+                way.take(way.steps(image))
+            found.append(tuple(way.changes(())))
+        return found
+
+    def restore(self, way: WayBack, what: str = "") -> tuple[str, ...]:
+        """Go back; returns the paths of its changes. A pre-image that undoes this is kept first.
+
+        Contents are written beside their place and renamed over it. Raises `StorageError` when a
+        copy cannot be written: nothing was changed then; or when something could not be put back,
+        also because it changed meanwhile: everything else was then, and it can be tried again.
+        """
+        session, redo = way.images[0].session, None
+        with _saving():
+            entries = tuple(
+                self._with_content(now, read_regular(Path(now.path))) if now.kind == "file" else now
+                for now, _then in way.steps
+            )
+            if entries:
+                name = f"undo-{time.time_ns()}"
+                redo = Preimage(
+                    name, session, time.time(), UNDO_OF + (what or way.images[0].what), entries
+                )
+                self._write(redo)
+        folders = [step for step in way.steps if step[1].kind == "folder"]
+        gone = [step for step in way.steps if step[1].kind == "absent"]
+        others = [step for step in way.steps if step not in (*folders, *gone)]
+        # Folders before what lies in them, and their modes, which may forbid to write there, last.
+        failed = _each([
+            *((now, then, self._put_back) for now, then in (*folders, *reversed(gone), *others)),
+            *((None, then, set_mode) for _, then in reversed(folders)),
+        ])  # fmt: skip
+        with _saving():
+            if redo is not None:
+                time.sleep(TICK)
+                self._write(replace(redo, after=self._stamps(redo, below=False)))
+            if failed is None:
+                for image in way.images:
+                    self._write(replace(image, undone=True))
         if failed is not None:
-            path, error = failed
+            path, error, done = failed
             raise StorageError(
                 "{path} could not be restored: {why}. Other files restored: {count}.",
                 path=path,
                 why=why(error),
-                count=len(restored),
+                count=done,
             ) from error
-        self._write(replace(image, undone=True))
-        return redo, tuple(restored)
+        return tuple(change.path for change in way.changes)
+
+    def _put_back(self, entry: FileSnapshot) -> None:
+        put_back(entry, self._folder / "contents" / entry.digest)
 
     def forget(self, session: str) -> None:
         """Remove the pre-images of a session, and contents nobody needs any more."""
@@ -404,15 +463,25 @@ class PreimageStore:
         entries: list[FileSnapshot] = []
         skipped: list[str] = []
         room = self._max_bytes
-        for path in _outermost(paths):
-            found, unreadable = below(path, room)
+        for path in grouped(str(_settled(path)) for path in paths):
+            found, unreadable = below(Path(path), room, self._max_entries)
             if found is None:
-                skipped.append(str(path))
+                skipped.append(path)
                 continue
             entries += found
             skipped += unreadable
             room -= sum(entry.size for entry in found)
         return entries, skipped
+
+    def _stamps(self, image: Preimage, *, below: bool = True) -> dict[str, str]:
+        """Return the stamps of the paths of an image, and of what lies `below` them."""
+        paths = [entry.path for entry in image.entries]
+        items = (
+            item for top in (grouped(paths) if below else paths)
+            for item in islice(walk(Path(top), []), None if below else 1)
+        )  # fmt: skip
+        found = islice(items, 2 * self._max_entries if below else None)
+        return {str(path): entry.stamp for path, entry in found if entry and entry.stamp}
 
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
@@ -422,29 +491,12 @@ class PreimageStore:
             write_private(blob, data)
         return replace(entry, digest=digest, size=len(data))
 
-    def _difference(self, entry: FileSnapshot) -> FileDifference:
-        path = Path(entry.path)
-        try:
-            now = look_at(path)
-        except OSError:  # a link where a folder was, or one that may not be entered any more
-            return FileDifference(entry.path, "deleted", self._kept_text(entry), None)
-        there = now is None or now.kind != "absent"
-        if entry.kind == "absent":
-            if not there:
-                return FileDifference(entry.path, "unchanged")
-            return FileDifference(entry.path, "created", None, _text(path))
-        if not there:
-            return FileDifference(entry.path, "deleted", self._kept_text(entry), None)
-        if now is not None and (now.kind, now.mode) == (entry.kind, entry.mode):
-            digest = digest_of(path) if entry.kind == "file" else now.digest
-            if digest == entry.digest:
-                return FileDifference(entry.path, "unchanged")
-        return FileDifference(entry.path, "modified", self._kept_text(entry), _text(path))
-
-    def _kept_text(self, entry: FileSnapshot) -> str | None:
+    def text(self, entry: FileSnapshot) -> str | None:
+        """Return the content of a kept file, or of one on the disk, as text, if it is text."""
         if entry.kind != "file":
             return None
-        return _text((self._folder / "contents").resolve() / entry.digest)
+        kept = (self._folder / "contents").resolve() / entry.digest
+        return _text(kept if entry.digest else Path(entry.path))
 
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
@@ -452,16 +504,131 @@ class PreimageStore:
         write_private(self._folder / image.session / f"{image.id}.json", data)
 
 
-def merged(images: Iterable[Preimage]) -> dict[str, FileSnapshot]:
-    """Return each path as it was before the first of `images`, which are given oldest first."""
-    found: dict[str, FileSnapshot] = {}
-    for image in images:
-        # What lies below a path that was not there yet goes with it.
-        absent = {path for path, entry in found.items() if entry.kind == "absent"}
-        for entry in image.entries:
-            if not any(str(folder) in absent for folder in Path(entry.path).parents):
-                found.setdefault(entry.path, entry)
-    return found
+class _Way:
+    """Going back over pre-images, the newest first: each path `now`, and as it will be `then`."""
+
+    def __init__(self, store: PreimageStore, *, everything: bool) -> None:
+        self._store = store
+        self._everything = everything
+        self.now: dict[str, FileSnapshot] = {}
+        self.then: dict[str, FileSnapshot] = {}
+        self.foreign: set[str] = set()
+        self.kept: dict[str, None] = {}
+        self._inside: defaultdict[str, set[str]] = defaultdict(set)
+
+    def at(self, path: str) -> FileSnapshot:
+        """Return a path as it is once everything newer has been taken back."""
+        if path in self.then:
+            return self.then[path]
+        if path not in self.now:
+            try:
+                self.now[path] = look_at(Path(path))
+            except (OSError, ValueError):  # a link where a folder was, or one that is closed now
+                self.now[path] = FileSnapshot(path, "absent")
+        return self.now[path]
+
+    def take(self, steps: Mapping[str, FileSnapshot]) -> None:
+        """Take steps back."""
+        for path, was in steps.items():
+            self.at(path)
+            self.then[path] = was
+            self._inside[path.rpartition("/")[0]].add(path)
+
+    def steps(self, image: Preimage) -> dict[str, FileSnapshot]:
+        """Return what an action changed, as it was: what is its own, and what is `foreign`."""
+        before = {entry.path: entry for entry in image.entries}
+        steps: dict[str, FileSnapshot] = {}
+        for path in sorted(before.keys() | self._store.left(image)):
+            was, there = before.get(path) or FileSnapshot(path, "absent"), self.at(path)
+            if _lies_below(path, image.skipped) or self._same(there, was):
+                continue
+            own = image.after is not None and there.stamp == image.after.get(path, "")
+            # Where something was not saved, what the action made may be that, moved.
+            own = own and not (was.kind == "absent" and image.skipped)
+            if was.kind == "other" or not (own or self._everything):
+                self.kept[path] = None
+                continue
+            if not own:
+                self.foreign.add(path)
+            steps[path] = was
+        return steps
+
+    def possible(self, steps: dict[str, FileSnapshot], image: Preimage) -> dict[str, FileSnapshot]:
+        """Return the steps without those that something stands in the way of, which is kept."""
+        known = {entry.path for entry in image.entries} | self._store.left(image).keys()
+        for path in sorted(path for path, was in steps.items() if was.kind != "absent"):
+            upper, missing = path.rpartition("/")[0], []
+            while upper not in known and self.at(upper).kind == "absent":
+                missing.append(upper)
+                upper = upper.rpartition("/")[0]
+            if (steps.get(upper) or self.at(upper)).kind == "folder":
+                steps |= {one: FileSnapshot(one, "folder", 0o755) for one in missing}
+            else:
+                del steps[path]
+                self.kept[path] = None
+        ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
+        for top in grouped(ending) if self._everything else ():
+            for entry in below(Path(top), MAX_BYTES)[0] or ():
+                if entry.path not in steps and self.at(entry.path).kind != "absent":
+                    steps[entry.path] = FileSnapshot(entry.path, "absent")
+                    self.foreign.add(entry.path)
+        ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
+        for path in sorted(ending, reverse=True):
+            inside = set(self._inside[path])
+            with contextlib.suppress(OSError):  # it could not be removed then
+                if self.at(path) is self.now.get(path):
+                    inside |= {f"{path}/{name}" for name in _names(Path(path))}
+            others = [one for one in inside if (steps.get(one) or self.at(one)).kind != "absent"]
+            if others:
+                del steps[path]
+                self.kept |= dict.fromkeys(sorted(set(others) - self.then.keys() - steps.keys()))
+        return steps
+
+    def keep_large(self, room: int, most: int) -> None:
+        """Keep what there is no room for a copy of, or what may not be read, each tree whole."""
+        for top, paths in grouped(path for path, _ in self.differing()).items():
+            there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
+            size = sum(one.size for one in there)
+            closed = any(
+                one.kind == "other" or (one.kind == "file" and not _may_read(Path(one.path)))
+                for one in there
+            )
+            if closed or size > room or len(there) > most:
+                self.kept[top] = None
+                for path in paths:
+                    del self.then[path]
+            else:
+                room, most = room - size, most - len(there)
+
+    def differing(self) -> Iterator[tuple[str, FileSnapshot]]:
+        """Yield each path that will be another than now, as it will be; folders first."""
+        for path in sorted(self.then):
+            if not self._same(self.now[path], self.then[path]):
+                yield path, self.then[path]
+
+    def changes(self, listed: Iterable[str]) -> Iterator[FileDifference]:
+        """Yield the differences; what goes with its folder only if it is `listed`."""
+        ending: set[str] = set()
+        for path, then in self.differing():
+            now = self.now[path]
+            if now.kind == "folder" != then.kind:
+                ending.add(path)
+            if path.rpartition("/")[0] in ending and path not in listed:
+                continue
+            change: Change = "modified" if now.kind != "absent" else "deleted"
+            change = change if then.kind != "absent" else "created"
+            yield FileDifference(path, change, self._store.text(then), self._store.text(now))
+
+    def _same(self, one: FileSnapshot, other: FileSnapshot) -> bool:
+        if one.kind == "absent" or (one.stamp and one.stamp == other.stamp):
+            return one.kind == other.kind
+        if (one.kind, one.mode) != (other.kind, other.mode) or one.kind == "other":
+            return False
+        return _digest(one) == _digest(other)
+
+
+def _digest(entry: FileSnapshot) -> str:
+    return entry.digest or (digest_of(Path(entry.path)) if entry.kind == "file" else "")
 
 
 def _read(file: Path) -> Preimage:
@@ -472,23 +639,26 @@ def _read(file: Path) -> Preimage:
 
 def _paths(image: Preimage) -> tuple[str, ...]:
     links = (entry.digest for entry in image.entries if entry.kind == "link")
-    return (*(entry.path for entry in image.entries), *image.skipped, *links)
+    return (*(entry.path for entry in image.entries), *image.skipped, *(image.after or ()), *links)
 
 
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """Return `paths` without those that lie below another one, in order.
+def grouped(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return `paths` in order, each with those that lie below an earlier one under that one."""
+    groups: dict[str, list[str]] = {}
+    top = ""
+    for path in sorted(set(paths), key=lambda path: path.split("/")):
+        top = top if top and _lies_below(path, (top,)) else path
+        groups.setdefault(top, []).append(path)
+    return groups
 
-    Links above them are resolved, once; a link that is itself named stays one.
-    """
-    unique = sorted({_settled(path) for path in paths})
-    kept: list[Path] = []
-    for path in unique:
-        if not any(path.is_relative_to(other) for other in kept):
-            kept.append(path)
-    return kept
+
+def _lies_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether `path` is one of `folders` or lies below it."""
+    return any(path == one or path.startswith(f"{one}/") for one in folders)
 
 
 def _settled(path: Path) -> Path:
+    """Return `path` with the links above it resolved; a link that is itself named stays one."""
     path = Path(os.path.normpath(path.absolute()))
     try:
         return resolved(path.parent) / path.name
@@ -497,18 +667,34 @@ def _settled(path: Path) -> Path:
 
 
 def _each(
-    steps: Sequence[tuple[FileSnapshot, Callable[[FileSnapshot], None]]],
-) -> tuple[list[str], tuple[str, OSError] | None]:
-    """Take every step, though others fail; returns the paths done, and the first failure."""
-    done: dict[str, None] = {}
+    steps: Iterable[tuple[FileSnapshot | None, FileSnapshot, Callable[[FileSnapshot], None]]],
+) -> tuple[str, OSError, int] | None:
+    """Take every step whose path is still as given, though others fail.
+
+    Returns the path of the first failure, the failure and the number of steps done, or None.
+    """
     failed: tuple[str, OSError] | None = None
-    for entry, step in steps:
+    done = 0
+    for now, then, step in steps:
         try:
-            step(entry)
-            done[entry.path] = None
+            if now is not None and look_at(Path(now.path)).stamp != now.stamp:
+                raise OSError(errno.ESTALE, _CHANGED)
+            step(then)
+            done += now is not None
         except OSError as error:
-            failed = failed or (entry.path, error)
-    return list(done), failed
+            failed = failed or (then.path, error)
+    return (*failed, done) if failed is not None else None
+
+
+@contextlib.contextmanager
+def _saving() -> Iterator[None]:
+    """Report a failure to save copies. Raises `StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            "The files to be changed could not be saved for /undo: {why}.", why=why(error)
+        ) from error
 
 
 def _text(path: Path) -> str | None:

@@ -177,7 +177,7 @@ def assemble(
         gate=Gate(written, policy, modes, executor, environment, hooks, executor.prepare),
         runner=Runner(
             written, policy, modes, executor, tools.runnable, budget, hooks,
-            keep_preimages=undo.keep, answered_from=_answers(given),
+            keep_preimages=undo.keep, note_left=undo.note_left, answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
             of_skill=skills.runs_from, hosts=hosts,
         ),

@@ -74,7 +74,8 @@ async def test_conversation_and_files_go_back_together(make_flow: MakeFlow) -> N
     system = session.context.system
     first = [message.text for message in session.state.messages][:4]
     rewind = way(session, "change")
-    assert [c.change for c in rewind.changes] == ["modified", "deleted", "created"]
+    changes = {names(flow.folder, [c.path])[0]: c.change for c in rewind.files.changes}
+    assert changes == {"build": "created", "notes.txt": "modified", "old.txt": "deleted"}
     restored = go_back(session, rewind, files=True, conversation=True)
     assert set(names(flow.folder, restored)) == {"notes.txt", "old.txt", "build"}
     assert (flow.folder / "notes.txt").read_text() == "one\ntwo\n"
@@ -116,9 +117,9 @@ async def test_the_conversation_goes_back_alone_and_the_model_is_told_what_stays
 async def test_restored_files_can_be_had_again(make_flow: MakeFlow) -> None:
     flow, session = await three_turns(make_flow)
     go_back(session, way(session, "write"), files=True, conversation=True)
-    image, _differences = session.undo.latest()
-    assert "/rewind write the notes" in image.what
-    session.undo.restore(image)
+    again = session.undo.latest()
+    assert "/rewind write the notes" in again.images[0].what
+    session.undo.store.restore(again)
     assert (flow.folder / "notes.txt").read_text() == "one\nthree\n"
     assert not (flow.folder / "old.txt").exists()
     assert (flow.folder / "build" / "out").exists()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import StorageError, UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
-from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
+from kogniterm.execution.undo import Preimage, PreimageStore, WayBack
 from kogniterm.host.safe_files import resolved
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
@@ -39,6 +40,11 @@ class UndoService:
         if not paths or request.effect == "hosts":
             return None
         return self.store.keep(self.session_id, request.id, request.command, paths)
+
+    def note_left(self, request_id: str) -> None:
+        """Note what an action that has ended left: only that is taken back unasked."""
+        with suppress(StorageError):
+            self.store.note_left(self.session_id, request_id)
 
     def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Phrase, ...]:
         """Return what the request would do to this disk, and whether that can be undone."""
@@ -93,17 +99,16 @@ class UndoService:
         """Return what can be undone, the newest first."""
         return tuple(image for image in self.store.images(self.session_id) if not image.undone)
 
-    def latest(self) -> tuple[Preimage, tuple[FileDifference, ...]]:
-        """Return the newest action that left differences, with them. Raises `UsageError`."""
-        for image in self.images():
-            differences = self.store.differences(image)
-            if differences:
-                return image, differences
-        raise UsageError("Nothing to undo: no saved file has changed.")
+    def latest(self) -> WayBack:
+        """Return the way back to before the newest action that left differences.
 
-    def restore(self, image: Preimage) -> tuple[str, ...]:
-        """Restore `image`; return the restored paths. The undo can be undone too."""
-        return self.store.restore(image)[1]
+        Raises `UsageError`.
+        """
+        for image in self.images():
+            way = self.store.way_back([image])
+            if way.changes or way.kept:
+                return way
+        raise UsageError("Nothing to undo: no saved file has changed.")
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
         if request.effect == "edit" and "path" in request.arguments:

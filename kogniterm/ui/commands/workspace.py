@@ -29,39 +29,43 @@ FILE = "AGENTS.md"
 
 def show_changes(repl: Repl, argument: str) -> None:
     """Run /diff."""
-    undo_service = repl.session.undo
-    found: dict[str, FileDifference] = {}
-    # Oldest last, undone or not: what a file was before the session first touched it wins.
-    for image in undo_service.store.images(undo_service.session_id):
-        for entry in image.entries:
-            found.pop(entry.path, None)
-        for difference in undo_service.store.differences(image):
-            found[difference.path] = difference
+    store = repl.session.undo.store
+    (found,) = store.changes([store.images(repl.session.id)])
     if not found:
         raise UsageError(
             "No changes made by this session. Only files saved for /undo are compared."
         )
-    show_differences(repl, list(found.values()))
+    show_differences(repl, found)
 
 
 async def undo(repl: Repl, argument: str) -> None:
     """Run /undo."""
     from kogniterm.runtime.use_cases.rewind_session import tell_restored
+    from kogniterm.ui.questions.rewind_list import kept_lines
 
-    image, differences = repl.session.undo.latest()
-    show_differences(repl, differences)
-    answer = await repl.choose(
-        _("Restore the files as they were before this action?"),
-        [_described(image.what)],
-        [
-            Option("yes", _("restore the files"), "yes"),
-            Option("no", _("keep the current files"), "no"),
-        ],
-    )
+    store, way, answer = repl.session.undo.store, repl.session.undo.latest(), "all"
+    what, both = way.images[0].what, [True, False]
+    while answer == "all":
+        show_differences(repl, way.changes)
+        some = _("restore the files") if way.changes else _("keep these and go further back next")
+        more = Option("undo_all", _("take these back too"), "all")
+        answer = await repl.choose(
+            _("Restore the files as they were before this action?"),
+            [_described(what), *kept_lines(way.kept, repl.session.folder)],
+            [
+                Option("yes", some, "yes"),
+                *([more] if way.kept and both.pop(0) else ()),
+                Option("no", _("keep the current files"), "no"),
+            ],
+        )
+        if answer == "all":
+            way = store.way_back(way.images, everything=True)
     if answer != "yes":
         repl.display.say(Phrase("Nothing changed."))
         return
-    restored = repl.session.undo.restore(image)
+    restored = store.restore(way)
+    if not restored:
+        return
     tell_restored(repl.session, restored)
     paths = [seen_from(repl.session.folder, path) for path in restored]
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
@@ -167,12 +171,13 @@ def _read(path: Path) -> str:
 
 
 def _write(repl: Repl, path: Path, text: str) -> None:
-    session = repl.session
-    session.undo.store.keep(session.id, session.journal.new_id(), f"/init {path.name}", [path])
+    undo, name = repl.session.undo, repl.session.journal.new_id()
+    undo.store.keep(repl.session.id, name, f"/init {path.name}", [path])
     try:
         write_regular(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
+    undo.note_left(name)
 
 
 def _described(what: str) -> str:

@@ -156,8 +156,8 @@ class WayBackQuestion(ChoiceQuestion):
 
 def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
     """Return the question what goes back to a point, after what is restored and what is not."""
-    files = bool(rewind.changes)
-    body = [*_files(rewind.changes, folder), *_lost(rewind.lost)]
+    files, kept = bool(rewind.files.changes), kept_lines(rewind.files.kept, folder)
+    body = [*_files(rewind.files.changes, folder), *kept, *_lost(rewind.lost)]
     options = [
         Option("back_both", _("conversation and files"), "both") if files else None,
         Option("back_conversation", _("conversation"), "conversation"),
@@ -179,6 +179,15 @@ def _files(changes: Sequence[FileDifference], folder: str) -> list[str]:
     lines = [_("Files to restore:")]
     lines += [f"  {_name(change, folder)}  {_effect(change)}" for change in changes[:NAMED]]
     return lines + _more(len(changes))
+
+
+def kept_lines(kept: Sequence[str], folder: str) -> list[str]:
+    """Return what going back leaves alone."""
+    if not kept:
+        return []
+    reasons = _("Stays as it is (changed since, made by something else, or too large for a copy):")
+    lines = [f"  {render_line(seen_from(folder, path))}" for path in kept[:NAMED]]
+    return [reasons, *lines, *_more(len(kept))]
 
 
 def _lost(lost: Sequence[Lost]) -> list[str]:

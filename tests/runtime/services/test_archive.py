@@ -65,7 +65,7 @@ def test_an_undo_never_puts_a_file_under_a_name_with_a_hole(tmp_path: Path) -> N
     assert image.id == "2"
     assert scan([tmp_path / "undo"], Marks(Matcher([TERM])))[2] == ()
     other.write_text("changed\n")
-    store.restore(image)
+    store.restore(store.way_back([image], everything=True))
     assert other.read_text() == "the [forgotten]      \n"
 
 
