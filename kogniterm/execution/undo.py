@@ -22,10 +22,9 @@ import os
 import shutil
 import stat
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -36,9 +35,9 @@ from kogniterm.host.safe_files import (
     listable,
     parent,
     read_regular,
-    replacing,
     resolved,
     status_in,
+    write_regular,
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
@@ -58,8 +57,9 @@ UNDO_OF = "undo of: "
 class FileSnapshot:
     """One path as it was: `digest` names the kept content, or the target of a link.
 
-    `owner` and `group` are -1 where they were not noted. `stamp` differs after every change by
-    anybody, of a folder only when it is another folder or its mode is; it is empty for no file.
+    Of kind "other" is what cannot be copied: sockets, devices, pipes, unreadable files. `owner` and
+    `group` are -1 where they were not noted. `stamp` differs after every change by anybody, of a
+    folder only when it is another folder or its mode is; it is empty for no file.
     """
 
     path: str
@@ -75,100 +75,77 @@ class FileSnapshot:
 def below(
     path: Path, room: int, most: int = MAX_ENTRIES
 ) -> tuple[list[FileSnapshot] | None, list[str]]:
-    """Return `path` and all below it as they are, and the paths that may not be read.
+    """Return `path` and all below it as they are, and the paths that cannot be copied.
 
     None, and nothing, when it is more than `room` bytes or `most` paths.
     """
     entries: list[FileSnapshot] = []
-    unreadable: list[str] = []
-    size = 0
-    for item, entry in walk(path, unreadable):
-        if entry is None or (entry.kind == "file" and not _may_read(item)):
-            unreadable.append(str(item))
+    closed: list[str] = []
+    for item, entry in walk(path, closed):
+        if entry is None or entry.kind == "other":
+            closed.append(item)
             continue
-        size += entry.size
-        if size > room or len(entries) >= most:
+        room -= entry.size
+        if room < 0 or len(entries) >= most:
             return None, []
         entries.append(entry)
-    return entries, unreadable
+    return entries, closed
 
 
-def walk(path: Path, unreadable: list[str]) -> Iterator[tuple[Path, FileSnapshot | None]]:
+def walk(path: Path, closed: list[str]) -> Iterator[tuple[str, FileSnapshot | None]]:
     """Yield `path` and all below it as they are, folders first; None for what cannot be looked at.
 
-    Folders that cannot be listed are added to `unreadable`.
+    Folders that cannot be listed are added to `closed`.
     """
-    waiting = [path]
+    first = None
+    with contextlib.suppress(OSError):
+        first = look_at(path)
+    yield str(path), first
+    waiting = [str(path)] if first is not None and first.kind == "folder" else []
     while waiting:
         found = waiting.pop()
         try:
-            entry = look_at(found)
-        except (OSError, ValueError):  # of a name that no file can have
-            entry = None
-        yield found, entry
-        if entry is None or entry.kind != "folder":
-            continue
-        try:
-            waiting += [found / name for name in sorted(_names(found), reverse=True)]
+            with listable(Path(found)) as listed:
+                for name in sorted(os.listdir(listed)):  # noqa: PTH208 - a descriptor
+                    inner, entry = f"{found.rstrip('/')}/{name}", None
+                    with contextlib.suppress(OSError):
+                        entry = _look_in(listed, name, inner)
+                    if entry is not None and entry.kind == "folder":
+                        waiting.append(inner)
+                    yield inner, entry
         except OSError:
-            unreadable.append(str(found))
-
-
-def _names(path: Path) -> list[str]:
-    with listable(path) as listed:
-        return os.listdir(listed)  # noqa: PTH208 - a descriptor
-
-
-def _may_read(path: Path) -> bool:
-    with parent(path) as (descriptor, name):
-        return os.access(
-            name, os.R_OK, dir_fd=descriptor, effective_ids=True, follow_symlinks=False
-        )
+            closed.append(found)
 
 
 def look_at(path: Path) -> FileSnapshot:
-    """Return `path` as it is now; of kind "other" are sockets, devices and pipes.
+    """Return `path` as it is now.
 
-    Raises `OSError` where that may not be known, and `ValueError` for no possible name.
+    Raises `OSError` where that may not be known.
     """
-    target = ""
     try:
         with parent(path) as (descriptor, name):
-            info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            born = birth_time(name, descriptor) if stat.S_ISDIR(info.st_mode) else ""
-            if stat.S_ISLNK(info.st_mode):
-                target = os.readlink(name, dir_fd=descriptor)
-    except (FileNotFoundError, NotADirectoryError):
+            return _look_in(descriptor, name, str(path))
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name that no file can have
         return FileSnapshot(str(path), "absent")
-    mode = stat.S_IMODE(info.st_mode)
-    kinds: dict[int, Kind] = {
-        stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"
-    }  # fmt: skip
-    kind = kinds.get(stat.S_IFMT(info.st_mode), "other")
-    size = info.st_size if kind == "file" else 0
+
+
+def _look_in(descriptor: int, name: str, path: str) -> FileSnapshot:
+    info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    kind: Kind = "other"
+    target, size = "", info.st_size if stat.S_ISREG(info.st_mode) else 0
     # Not the device, whose number may be another after a restart.
-    changed = born if kind == "folder" else f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
-    stamp = f"{kind} {mode:o} {info.st_ino} {changed}"
-    return FileSnapshot(str(path), kind, mode, target, size, info.st_uid, info.st_gid, stamp)
-
-
-def digest_of(path: Path) -> str:
-    """Return the digest of a file as it is now; empty when it may not be read."""
-    try:
-        return hashlib.sha256(read_regular(path)).hexdigest()
-    except OSError:
-        return ""
-
-
-def set_mode(entry: FileSnapshot) -> None:
-    """Give a folder the mode it had. Raises `OSError`."""
-    with folder(Path(entry.path)) as descriptor:
-        _set_mode(descriptor, entry.mode)
-
-
-def _set_mode(descriptor: int, mode: int) -> None:
-    """Change the mode of what was opened by its path only, for which there is no `fchmod`."""
-    os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - a descriptor's own name
+    state = f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
+    if stat.S_ISDIR(info.st_mode):
+        kind, state = "folder", birth_time(name, descriptor)
+    elif stat.S_ISLNK(info.st_mode):
+        kind, target = "link", os.readlink(name, dir_fd=descriptor)
+    elif stat.S_ISREG(info.st_mode) and os.access(
+        name, os.R_OK, dir_fd=descriptor, effective_ids=True, follow_symlinks=False
+    ):
+        kind = "file"
+    mode = stat.S_IMODE(info.st_mode)
+    stamp = f"{kind} {mode:o} {info.st_ino} {state}"
+    return FileSnapshot(path, kind, mode, target, size, info.st_uid, info.st_gid, stamp)
 
 
 def put_back(entry: FileSnapshot, kept: Path) -> None:
@@ -177,60 +154,37 @@ def put_back(entry: FileSnapshot, kept: Path) -> None:
     A folder that gives way has to be empty. One that comes back can be written, for what lies in
     it; `set_mode` ends that.
     """
-    path = Path(entry.path)
+    path, kind = Path(entry.path), entry.kind
     with parent(path) as (descriptor, name):
         there = status_in(descriptor, name)
         if there is not None and stat.S_ISDIR(there.st_mode):
-            if entry.kind != "folder":
+            if kind != "folder":
                 os.rmdir(name, dir_fd=descriptor)
-        elif there is not None and entry.kind in ("folder", "absent"):
+        elif there is not None and not (kind == "file" and stat.S_ISREG(there.st_mode)):
             os.unlink(name, dir_fd=descriptor)
-        if entry.kind == "folder":
+        if kind == "folder":
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=descriptor)
-        elif entry.kind != "absent":
-            _put_file_back(descriptor, name, entry, kept)
-    if entry.kind == "folder":
-        with folder(path) as descriptor:
-            _set_mode(descriptor, entry.mode | 0o700)
-            _give(descriptor, ".", entry)
+        elif kind == "link":
+            os.symlink(entry.digest, name, dir_fd=descriptor)
+        elif kind == "file":
+            data = kept.read_bytes()
+            try:
+                write_regular(path, data, (entry.mode, entry.owner, entry.group))
+            except PermissionError:  # to give it to its owner
+                write_regular(path, data, (entry.mode, -1, -1))
+        if kind in ("folder", "link"):
+            with contextlib.suppress(PermissionError):
+                os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
+    if kind == "folder":
+        set_mode(replace(entry, mode=entry.mode | 0o700))
 
 
-def _put_file_back(descriptor: int, name: str, entry: FileSnapshot, kept: Path) -> None:
-    try:
-        _put_beside(descriptor, name, entry, kept)
-    except PermissionError:
-        # The folder may not be written; the file itself, if it is still there, may be.
-        there = status_in(descriptor, name)
-        if entry.kind == "link" or there is None or not stat.S_ISREG(there.st_mode):
-            raise
-        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(name, flags, dir_fd=descriptor), "wb") as file:
-            file.write(kept.read_bytes())
-            file.truncate()
-            os.fchmod(file.fileno(), entry.mode)
-
-
-def _put_beside(descriptor: int, name: str, entry: FileSnapshot, kept: Path) -> None:
-    """Put a link, or the file whose content is `kept`, where it was, in one step."""
-    with replacing(descriptor, name) as (file, temporary):
-        if entry.kind == "link":
-            os.unlink(temporary, dir_fd=descriptor)
-            os.symlink(entry.digest, temporary, dir_fd=descriptor)
-        else:
-            with kept.open("rb") as content:
-                shutil.copyfileobj(content, file)
-        _give(descriptor, temporary, entry)
-        if entry.kind == "file":
-            os.fchmod(file.fileno(), entry.mode)
-
-
-def _give(descriptor: int, name: str, entry: FileSnapshot) -> None:
-    """Give what is in an open folder back to its owner, if that is permitted."""
-    info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-    if entry.owner >= 0 and (info.st_uid, info.st_gid) != (entry.owner, entry.group):
-        with contextlib.suppress(PermissionError):
-            os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
+def set_mode(entry: FileSnapshot) -> None:
+    """Give a folder the mode it had. Raises `OSError`."""
+    with folder(Path(entry.path)) as descriptor:
+        # It was opened by its path only, for which there is no `fchmod`.
+        os.chmod(f"/proc/self/fd/{descriptor}", entry.mode)  # noqa: PTH101 - a descriptor's name
 
 
 Change = Literal["modified", "deleted", "created", "unchanged"]
@@ -309,18 +263,21 @@ class PreimageStore:
         believing that it can be undone.
         """
         found, skipped = self._survey(paths)
+        image = Preimage(action, session, time.time(), what, tuple(found), tuple(skipped))
+        return self._save(image) if found or skipped else None
+
+    def _save(self, image: Preimage) -> Preimage:
+        """Write a pre-image and the contents of its files; what cannot be read is `skipped`."""
+        entries, skipped = [], list(image.skipped)
         with _saving():
-            entries: list[FileSnapshot] = []
-            for entry in found:
+            for entry in image.entries:
                 try:
                     data = read_regular(Path(entry.path)) if entry.kind == "file" else None
                 except OSError:
                     skipped.append(entry.path)
                     continue
                 entries.append(entry if data is None else self._with_content(entry, data))
-            if not entries and not skipped:
-                return None
-            image = Preimage(action, session, time.time(), what, tuple(entries), tuple(skipped))
+            image = replace(image, entries=tuple(entries), skipped=tuple(skipped))
             self._write(image)
         return image
 
@@ -344,10 +301,7 @@ class PreimageStore:
 
     def images(self, session: str) -> tuple[Preimage, ...]:
         """Return the pre-images of `session`, the newest first."""
-        folder = self._folder / session
-        if not folder.is_dir():
-            return ()
-        images = [_read(file) for file in folder.glob("*.json")]
+        images = [_read(file) for file in (self._folder / session).glob("*.json")]
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
     def way_back(self, images: Iterable[Preimage], *, everything: bool = False) -> WayBack:
@@ -359,7 +313,7 @@ class PreimageStore:
         way = _Way(self, everything=everything)
         images = tuple(images)
         for image in images:
-            way.take(way.possible(way.steps(image), image))
+            way.then |= way.possible(way.steps(image), image)
         way.keep_large(self._max_bytes, self._max_entries)
         steps = tuple((way.now[path], then) for path, then in way.differing())
         return WayBack(images, tuple(way.changes(way.foreign)), tuple(grouped(way.kept)), steps)
@@ -374,7 +328,7 @@ class PreimageStore:
             way.now = way.now | way.then
             way.then.clear()
             for image in group:
-                way.take(way.steps(image))
+                way.then |= way.steps(image)
             found.append(tuple(way.changes(())))
         return found
 
@@ -385,45 +339,40 @@ class PreimageStore:
         copy cannot be written: nothing was changed then; or when something could not be put back,
         also because it changed meanwhile: everything else was then, and it can be tried again.
         """
-        session, redo = way.images[0].session, None
-        with _saving():
-            entries = tuple(
-                self._with_content(now, read_regular(Path(now.path))) if now.kind == "file" else now
-                for now, _then in way.steps
-            )
-            if entries:
-                name = f"undo-{time.time_ns()}"
-                redo = Preimage(
-                    name, session, time.time(), UNDO_OF + (what or way.images[0].what), entries
-                )
-                self._write(redo)
+        first, files = way.images[0], tuple(now for now, _ in way.steps)
+        name, what = f"undo-{time.time_ns()}", f"{UNDO_OF}{what or first.what}"
+        redo = Preimage(name, first.session, time.time(), what, files)
+        redo = self._save(redo) if files else redo
         folders = [step for step in way.steps if step[1].kind == "folder"]
         gone = [step for step in way.steps if step[1].kind == "absent"]
-        others = [step for step in way.steps if step not in (*folders, *gone)]
+        others = [step for step in way.steps if step[1].kind in ("file", "link")]
+        modes = [(None, then) for _now, then in reversed(folders)]
+        failed: list[tuple[str, OSError]] = []
         # Folders before what lies in them, and their modes, which may forbid to write there, last.
-        failed = _each([
-            *((now, then, self._put_back) for now, then in (*folders, *reversed(gone), *others)),
-            *((None, then, set_mode) for _, then in reversed(folders)),
-        ])  # fmt: skip
+        for now, then in (*folders, *reversed(gone), *others, *modes):
+            try:
+                if now is None:
+                    set_mode(then)
+                elif now.path not in redo.skipped and look_at(Path(now.path)) == now:
+                    put_back(then, self._folder / "contents" / then.digest)
+                else:
+                    raise OSError(errno.ESTALE, _CHANGED)
+            except OSError as error:
+                failed.append((then.path, error))
+        time.sleep(TICK)
         with _saving():
-            if redo is not None:
-                time.sleep(TICK)
+            if files:
                 self._write(replace(redo, after=self._stamps(redo, below=False)))
-            if failed is None:
-                for image in way.images:
-                    self._write(replace(image, undone=True))
-        if failed is not None:
-            path, error, done = failed
+            for image in way.images if not failed else ():
+                self._write(replace(image, undone=True))
+        for path, reason in failed:
             raise StorageError(
                 "{path} could not be restored: {why}. Other files restored: {count}.",
                 path=path,
-                why=why(error),
-                count=done,
-            ) from error
+                why=why(reason),
+                count=len(files) - len(failed),
+            ) from reason
         return tuple(change.path for change in way.changes)
-
-    def _put_back(self, entry: FileSnapshot) -> None:
-        put_back(entry, self._folder / "contents" / entry.digest)
 
     def forget(self, session: str) -> None:
         """Remove the pre-images of a session, and contents nobody needs any more."""
@@ -463,7 +412,7 @@ class PreimageStore:
         entries: list[FileSnapshot] = []
         skipped: list[str] = []
         room = self._max_bytes
-        for path in grouped(str(_settled(path)) for path in paths):
+        for path in grouped(str(settled(path)) for path in paths):
             found, unreadable = below(Path(path), room, self._max_entries)
             if found is None:
                 skipped.append(path)
@@ -476,12 +425,10 @@ class PreimageStore:
     def _stamps(self, image: Preimage, *, below: bool = True) -> dict[str, str]:
         """Return the stamps of the paths of an image, and of what lies `below` them."""
         paths = [entry.path for entry in image.entries]
-        items = (
-            item for top in (grouped(paths) if below else paths)
-            for item in islice(walk(Path(top), []), None if below else 1)
-        )  # fmt: skip
-        found = islice(items, 2 * self._max_entries if below else None)
-        return {str(path): entry.stamp for path, entry in found if entry and entry.stamp}
+        walks = (walk(Path(top), []) for top in (grouped(paths) if below else paths))
+        each = chain.from_iterable(walks if below else (islice(one, 1) for one in walks))
+        found = islice(each, 2 * self._max_entries if below else None)
+        return {path: entry.stamp for path, entry in found if entry is not None and entry.stamp}
 
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
@@ -514,7 +461,6 @@ class _Way:
         self.then: dict[str, FileSnapshot] = {}
         self.foreign: set[str] = set()
         self.kept: dict[str, None] = {}
-        self._inside: defaultdict[str, set[str]] = defaultdict(set)
 
     def at(self, path: str) -> FileSnapshot:
         """Return a path as it is once everything newer has been taken back."""
@@ -523,16 +469,9 @@ class _Way:
         if path not in self.now:
             try:
                 self.now[path] = look_at(Path(path))
-            except (OSError, ValueError):  # a link where a folder was, or one that is closed now
+            except OSError:  # a link where a folder was, or one that is closed now
                 self.now[path] = FileSnapshot(path, "absent")
         return self.now[path]
-
-    def take(self, steps: Mapping[str, FileSnapshot]) -> None:
-        """Take steps back."""
-        for path, was in steps.items():
-            self.at(path)
-            self.then[path] = was
-            self._inside[path.rpartition("/")[0]].add(path)
 
     def steps(self, image: Preimage) -> dict[str, FileSnapshot]:
         """Return what an action changed, as it was: what is its own, and what is `foreign`."""
@@ -545,12 +484,11 @@ class _Way:
             own = image.after is not None and there.stamp == image.after.get(path, "")
             # Where something was not saved, what the action made may be that, moved.
             own = own and not (was.kind == "absent" and image.skipped)
-            if was.kind == "other" or not (own or self._everything):
+            if own or self._everything:
+                steps[path] = was
+                self.foreign |= set() if own else {path}
+            else:
                 self.kept[path] = None
-                continue
-            if not own:
-                self.foreign.add(path)
-            steps[path] = was
         return steps
 
     def possible(self, steps: dict[str, FileSnapshot], image: Preimage) -> dict[str, FileSnapshot]:
@@ -574,10 +512,11 @@ class _Way:
                     self.foreign.add(entry.path)
         ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
         for path in sorted(ending, reverse=True):
-            inside = set(self._inside[path])
-            with contextlib.suppress(OSError):  # it could not be removed then
-                if self.at(path) is self.now.get(path):
-                    inside |= {f"{path}/{name}" for name in _names(Path(path))}
+            inside = {one for one in self.then if one.rpartition("/")[0] == path}
+            if self.at(path) is self.now.get(path):
+                # One that cannot be listed could not be removed either.
+                with contextlib.suppress(OSError), listable(Path(path)) as listed:
+                    inside |= {f"{path}/{name}" for name in os.listdir(listed)}  # noqa: PTH208
             others = [one for one in inside if (steps.get(one) or self.at(one)).kind != "absent"]
             if others:
                 del steps[path]
@@ -585,15 +524,12 @@ class _Way:
         return steps
 
     def keep_large(self, room: int, most: int) -> None:
-        """Keep what there is no room for a copy of, or what may not be read, each tree whole."""
+        """Keep what cannot be copied, or is too large for that, each tree whole."""
         for top, paths in grouped(path for path, _ in self.differing()).items():
             there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
             size = sum(one.size for one in there)
-            closed = any(
-                one.kind == "other" or (one.kind == "file" and not _may_read(Path(one.path)))
-                for one in there
-            )
-            if closed or size > room or len(there) > most:
+            other = any(one.kind == "other" for one in there)
+            if other or size > room or len(there) > most:
                 self.kept[top] = None
                 for path in paths:
                     del self.then[path]
@@ -628,7 +564,13 @@ class _Way:
 
 
 def _digest(entry: FileSnapshot) -> str:
-    return entry.digest or (digest_of(Path(entry.path)) if entry.kind == "file" else "")
+    """Return the digest of a file, or a link's target; empty for what may not be read."""
+    if entry.digest or entry.kind != "file":
+        return entry.digest
+    try:
+        return hashlib.sha256(read_regular(Path(entry.path))).hexdigest()
+    except OSError:
+        return ""
 
 
 def _read(file: Path) -> Preimage:
@@ -657,33 +599,13 @@ def _lies_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in folders)
 
 
-def _settled(path: Path) -> Path:
+def settled(path: Path) -> Path:
     """Return `path` with the links above it resolved; a link that is itself named stays one."""
     path = Path(os.path.normpath(path.absolute()))
     try:
         return resolved(path.parent) / path.name
     except (OSError, ValueError):  # it is told of when it is looked at
         return path
-
-
-def _each(
-    steps: Iterable[tuple[FileSnapshot | None, FileSnapshot, Callable[[FileSnapshot], None]]],
-) -> tuple[str, OSError, int] | None:
-    """Take every step whose path is still as given, though others fail.
-
-    Returns the path of the first failure, the failure and the number of steps done, or None.
-    """
-    failed: tuple[str, OSError] | None = None
-    done = 0
-    for now, then, step in steps:
-        try:
-            if now is not None and look_at(Path(now.path)).stamp != now.stamp:
-                raise OSError(errno.ESTALE, _CHANGED)
-            step(then)
-            done += now is not None
-        except OSError as error:
-            failed = failed or (then.path, error)
-    return (*failed, done) if failed is not None else None
 
 
 @contextlib.contextmanager

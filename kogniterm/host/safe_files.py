@@ -17,7 +17,6 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from kogniterm.types import Phrase
 
@@ -124,40 +123,24 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
         return file.read() if most is None else file.read(most)
 
 
-def write_regular(path: Path, data: bytes) -> None:
+def write_regular(path: Path, data: bytes, like: tuple[int, int, int] | None = None) -> None:
     """Write `data` beside the resolved `path` and rename it over: never a half-written file.
 
-    Missing folders are made. Mode, owner and group are kept. Where only the file may be written, or
-    its owner is another one, it is written in place and stays that owner's. Raises `OSError`.
+    Missing folders are made. Mode, owner and group are kept, or `like` those. Where only the file
+    may be written, or its owner is another one, it is written in place and stays that owner's.
+    Raises `OSError`.
     """
     with parent(path, make=True) as (descriptor, name):
         before = status_in(descriptor, name)
         if before is not None and stat.S_ISLNK(before.st_mode):
             raise LinkMetError(path)
+        kept = (stat.S_IMODE(before.st_mode), before.st_uid, before.st_gid) if before else None
         try:
-            _replace(descriptor, name, data, before)
+            _replace(descriptor, name, data, like or kept)
         except PermissionError:
             if before is None:
                 raise
-            _overwrite(descriptor, name, data)
-
-
-@contextmanager
-def replacing(descriptor: int, name: str) -> Iterator[tuple[BinaryIO, str]]:
-    """Open a new file in an open folder, which in the end takes the place of `name` in one step.
-
-    Yields it, empty and for the user alone, with the name that it has until then. When something
-    is raised meanwhile it is removed, and `name` stays what it is.
-    """
-    opened, temporary = _new_file(descriptor)
-    try:
-        with os.fdopen(opened, "wb") as file:
-            yield file, temporary
-        os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=descriptor)
-        raise
+            _overwrite(descriptor, name, data, like)
 
 
 def _new_file(descriptor: int) -> tuple[int, str]:
@@ -253,24 +236,32 @@ def _refuse_link(descriptor: int, name: str, path: Path | str) -> None:
         raise LinkMetError(path)
 
 
-def _replace(descriptor: int, name: str, data: bytes, before: os.stat_result | None) -> None:
-    with replacing(descriptor, name) as (file, _):
-        made = os.fstat(file.fileno())
-        if before and (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
-            os.fchown(file.fileno(), before.st_uid, before.st_gid)
-        file.write(data)
-        file.flush()
-        mode = stat.S_IMODE(before.st_mode) if before else 0o666 & ~int(umask() or b"022", 8)
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
+def _replace(descriptor: int, name: str, data: bytes, like: tuple[int, int, int] | None) -> None:
+    opened, temporary = _new_file(descriptor)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            made = os.fstat(opened)
+            if like and like[1:] != (made.st_uid, made.st_gid):
+                os.fchown(opened, *like[1:])
+            file.write(data)
+            file.flush()
+            os.fchmod(opened, like[0] if like else 0o666 & ~int(umask() or b"022", 8))
+            os.fsync(opened)
+        os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=descriptor)
+        raise
 
 
-def _overwrite(descriptor: int, name: str, data: bytes) -> None:
+def _overwrite(descriptor: int, name: str, data: bytes, like: tuple[int, int, int] | None) -> None:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, dir_fd=descriptor), "r+b") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, _NOT_REGULAR, name)
         file.write(data)
         file.truncate()
+        if like is not None:
+            os.fchmod(file.fileno(), like[0])
         file.flush()
         os.fsync(file.fileno())

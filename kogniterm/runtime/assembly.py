@@ -166,7 +166,8 @@ def assemble(
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
-    undo, hosts = _undo(paths, state, executor), _hosts(given, written, policy)
+    undo = UndoService(PreimageStore(paths.data / "undo"), state.session_id, Path(state.folder))
+    hosts = _hosts(given, written, policy)
     known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
@@ -311,11 +312,6 @@ def _hooks(
     )  # fmt: skip
     enabled = given.commands is None
     return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
-
-
-def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
-    preimages, workspace = PreimageStore(paths.data / "undo"), Path(state.folder)
-    return UndoService(preimages, state.session_id, workspace, lambda: executor.cwd)
 
 
 def _answers(given: SessionInputs) -> Path | None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kogniterm.errors import StorageError
 from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
 from tests.support.ordinary import ordinary
+from tests.support.two_writers import TwoWriters
 
 
 @pytest.fixture
@@ -107,6 +108,78 @@ def test_differences_show_text(work: Path, store: PreimageStore) -> None:
     assert (created.change, created.before, created.after) == ("created", None, "n")
 
 
+@pytest.mark.parametrize("theirs", ["echo mine >> made", "rm made; mkdir made", "touch made"])
+def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
+    work: Path, store: PreimageStore, theirs: str
+) -> None:
+    image = kept(store, work / "a.txt", work / "made")
+    (work / "a.txt").write_text("two\n")
+    (work / "made").write_text("new\n")
+    store.note_left("s", "1")
+    subprocess.run(["bash", "-c", theirs], cwd=work, check=True)
+    now = snapshot(work)
+    (image,) = store.images("s")
+    way = store.way_back([image])
+    assert (way.kept, [one.path for one in way.changes]) == (
+        (f"{work}/made",),
+        [f"{work}/a.txt"],
+    )
+    store.restore(way)
+    assert snapshot(work) == {**now, "a.txt": snapshot(work)["a.txt"]}
+    assert (work / "a.txt").read_text() == "one\n"
+    store.restore(store.way_back([image], everything=True))
+    assert not (work / "made").exists()
+    store.restore(store.way_back(store.images("s")[:1]))
+    assert snapshot(work)["made"] == now["made"]
+
+
+def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=10)
+    (work / "big").write_bytes(b"x" * 11)
+    image = kept(store, work / "big", work / "moved", work / "made")
+    (work / "big").rename(work / "moved")
+    (work / "made").mkdir()
+    (work / "made" / "big").write_bytes(b"x" * 11)
+    assert undo(store, image) == ()
+    assert (work / "moved").exists()
+    assert (work / "made" / "big").exists()
+
+
+def test_an_action_whose_end_is_not_known_is_only_asked_about(
+    work: Path, store: PreimageStore
+) -> None:
+    image = kept(store, work / "a.txt", work / "sub")
+    before = snapshot(work)
+    (work / "a.txt").write_text("two\n")
+    (work / "sub" / "new").mkdir()
+    way = store.way_back([image])
+    assert (way.changes, way.kept) == ((), (f"{work}/a.txt", f"{work}/sub/new"))
+    store.restore(store.way_back([image], everything=True))
+    assert snapshot(work) == before
+
+
+def test_what_changes_at_the_question_is_not_replaced(work: Path, store: PreimageStore) -> None:
+    kept(store, work / "a.txt", work / "run.sh")
+    for name in ("a.txt", "run.sh"):
+        (work / name).write_text("two\n")
+    store.note_left("s", "1")
+    way = store.way_back(store.images("s"))
+    (work / "a.txt").write_text("mine\n")
+    with pytest.raises(StorageError, match="could not be restored: changed meanwhile"):
+        store.restore(way)
+    assert (work / "a.txt").read_text() == "mine\n"
+    assert (work / "run.sh").read_text() == "echo hi\n"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_second_writer_only_what_is_an_actions_own_goes_back(
+    tmp_path: Path, seed: int
+) -> None:
+    folder = TwoWriters(tmp_path, seed)
+    for step in range(80):
+        assert folder.step() == [], step
+
+
 def test_what_is_too_large_is_named_and_not_kept(work: Path, tmp_path: Path) -> None:
     store = PreimageStore(tmp_path / "undo", max_bytes=10)
     (work / "big").write_bytes(b"x" * 11)
@@ -123,7 +196,8 @@ def test_pipes_are_passed_over_without_blocking(work: Path, store: PreimageStore
     (work / "sub" / "b.bin").unlink()
     os.mkfifo(work / "new")
     assert undo(store, image) == (f"{work}/sub/b.bin",)
-    assert store.way_back(store.images("s")[1:]).kept == (f"{work}/new", f"{work}/sub/pipe")
+    assert store.way_back(store.images("s")[1:]).kept == (f"{work}/new",)
+    assert image.skipped == (f"{work}/sub/pipe",)
 
 
 def test_the_list_is_newest_first_and_forgetting_leaves_no_content(

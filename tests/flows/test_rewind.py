@@ -125,6 +125,33 @@ async def test_restored_files_can_be_had_again(make_flow: MakeFlow) -> None:
     assert (flow.folder / "build" / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("mkdir out", 5_100), ("mkdir -p out/deep", 0), ("cp -r src out", 0), ("mv src out", 0)],
+)
+async def test_what_others_put_into_a_made_folder_stays(
+    make_flow: MakeFlow, command: str, more: int
+) -> None:
+    flow = make_flow(f"replies: [{{run: {command}}}, {{text: Done.}}]", decisions=[yes])
+    (flow.folder / "src").mkdir()
+    (flow.folder / "src" / "a.py").write_text("print()\n")
+    await flow.run("do it")
+    session = flow.session
+    assert session is not None
+    (flow.folder / "out" / "mine.txt").write_text("precious\n")
+    for number in range(more):
+        (flow.folder / "out" / str(number)).touch()
+    there = {path.name for path in (flow.folder / "out").iterdir() if path.is_file()} - {"a.py"}
+    rewind = way(session, "do it")
+    assert {"out/mine.txt"} <= set(names(flow.folder, rewind.files.kept))
+    assert session.undo.latest().kept == rewind.files.kept
+    go_back(session, rewind, files=True, conversation=True)
+    assert {path.name for path in (flow.folder / "out").iterdir()} == there
+    assert (flow.folder / "out" / "mine.txt").read_text() == "precious\n"
+    assert (flow.folder / "src" / "a.py").read_text() == "print()\n"
+    assert "changes of these files were kept: " in flow.shown[-1]
+
+
 async def test_what_cannot_be_restored_is_named(make_flow: MakeFlow, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     script = f"""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
-from kogniterm.execution.undo import Preimage, PreimageStore, WayBack
-from kogniterm.host.safe_files import resolved
+from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settled
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     CHANGING_KINDS,
@@ -32,7 +31,6 @@ class UndoService:
     store: PreimageStore
     session_id: str
     workspace: Path
-    cwd: Callable[[], str]
 
     def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
         """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
@@ -114,14 +112,6 @@ class UndoService:
         if request.effect == "edit" and "path" in request.arguments:
             found: Iterable[Path] = (Path(str(request.arguments["path"])),)
         else:
-            found = map(_resolved, paths_changed(report, str(self.workspace)))
+            found = map(settled, paths_changed(report, str(self.workspace)))
         inside = os.path.realpath(self.workspace)
         return tuple(path for path in found if path.is_relative_to(inside))
-
-
-def _resolved(path: Path) -> Path:
-    """Return `path` with the links above it followed: the file that a command would change."""
-    try:
-        return resolved(path.parent) / path.name
-    except (OSError, ValueError):  # reported when the file is read
-        return path

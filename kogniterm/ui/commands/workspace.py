@@ -29,8 +29,8 @@ FILE = "AGENTS.md"
 
 def show_changes(repl: Repl, argument: str) -> None:
     """Run /diff."""
-    store = repl.session.undo.store
-    (found,) = store.changes([store.images(repl.session.id)])
+    undo = repl.session.undo
+    (found,) = undo.store.changes([undo.store.images(undo.session_id)])
     if not found:
         raise UsageError(
             "No changes made by this session. Only files saved for /undo are compared."
@@ -43,28 +43,25 @@ async def undo(repl: Repl, argument: str) -> None:
     from kogniterm.runtime.use_cases.rewind_session import tell_restored
     from kogniterm.ui.questions.rewind_list import kept_lines
 
-    store, way, answer = repl.session.undo.store, repl.session.undo.latest(), "all"
-    what, both = way.images[0].what, [True, False]
-    while answer == "all":
+    store, way = repl.session.undo.store, repl.session.undo.latest()
+    more = [Option("undo_all", _("also take back what changed since"), "all")]
+    while True:
         show_differences(repl, way.changes)
-        some = _("restore the files") if way.changes else _("keep these and go further back next")
-        more = Option("undo_all", _("take these back too"), "all")
         answer = await repl.choose(
             _("Restore the files as they were before this action?"),
-            [_described(what), *kept_lines(way.kept, repl.session.folder)],
+            [_described(way.images[0].what), *kept_lines(way.kept, repl.session.folder)],
             [
-                Option("yes", some, "yes"),
-                *([more] if way.kept and both.pop(0) else ()),
+                *([Option("yes", _("restore the files"), "yes")] if way.changes else ()),
+                *(more if way.kept else ()),
                 Option("no", _("keep the current files"), "no"),
             ],
         )
-        if answer == "all":
-            way = store.way_back(way.images, everything=True)
-    if answer != "yes":
+        if answer != "all":
+            break
+        way, more = store.way_back(way.images, everything=True), []
+    restored = store.restore(way) if answer == "yes" or not way.changes else ()
+    if not restored:  # where nothing could be, the next /undo goes further back
         repl.display.say(Phrase("Nothing changed."))
-        return
-    restored = store.restore(way)
-    if not restored:
         return
     tell_restored(repl.session, restored)
     paths = [seen_from(repl.session.folder, path) for path in restored]
