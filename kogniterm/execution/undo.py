@@ -312,6 +312,9 @@ class PreimageStore:
         """
         way = _Way(self, everything=everything)
         images = tuple(images)
+        for image in images if len(images) > 1 else ():
+            way.goal |= {path: FileSnapshot(path, "absent") for path in self.left(image)}
+            way.goal |= {entry.path: entry for entry in image.entries}
         for image in images:
             way.then |= way.possible(way.steps(image), image)
         way.keep_large(self._max_bytes, self._max_entries)
@@ -459,6 +462,7 @@ class _Way:
         self._everything = everything
         self.now: dict[str, FileSnapshot] = {}
         self.then: dict[str, FileSnapshot] = {}
+        self.goal: dict[str, FileSnapshot] = {}
         self.foreign: set[str] = set()
         self.kept: dict[str, None] = {}
 
@@ -481,6 +485,8 @@ class _Way:
             was, there = before.get(path) or FileSnapshot(path, "absent"), self.at(path)
             if _lies_below(path, image.skipped) or self._same(there, was):
                 continue
+            if path in self.goal and self._same(self.now[path], self.goal[path]):
+                continue  # an action that cannot be taken back was, by another undo
             own = image.after is not None and there.stamp == image.after.get(path, "")
             # Where something was not saved, what the action made may be that, moved.
             own = own and not (was.kind == "absent" and image.skipped)
@@ -516,7 +522,8 @@ class _Way:
             if self.at(path) is self.now.get(path):
                 # One that cannot be listed could not be removed either.
                 with contextlib.suppress(OSError), listable(Path(path)) as listed:
-                    inside |= {f"{path}/{name}" for name in os.listdir(listed)}  # noqa: PTH208
+                    names = os.listdir(listed)  # noqa: PTH208 - a descriptor
+                    inside |= {f"{path}/{name}" for name in names}
             others = [one for one in inside if (steps.get(one) or self.at(one)).kind != "absent"]
             if others:
                 del steps[path]

@@ -166,8 +166,7 @@ def assemble(
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
-    undo = UndoService(PreimageStore(paths.data / "undo"), state.session_id, Path(state.folder))
-    hosts = _hosts(given, written, policy)
+    undo, hosts = _undo(paths, state), _hosts(given, written, policy)
     known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
@@ -312,6 +311,10 @@ def _hooks(
     )  # fmt: skip
     enabled = given.commands is None
     return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
+
+
+def _undo(paths: Paths, state: SessionState) -> UndoService:
+    return UndoService(PreimageStore(paths.data / "undo"), state.session_id, Path(state.folder))
 
 
 def _answers(given: SessionInputs) -> Path | None:

@@ -44,6 +44,7 @@ class TwoWriters:
         self.theirs: set[str] = set()
         self.touched: dict[str, int] = {}
         self.changed: dict[str, list[str]] = {}
+        self.recent: list[Path] = []
 
     # --- what is on the disk -----------------------------------------------------------------
 
@@ -63,8 +64,13 @@ class TwoWriters:
         return found
 
     def _any(self, *, there: bool | None = None) -> Path:
-        """Return a path, one that is there more often than not."""
+        """Return a path: one that is there, or that was just changed or is below, or any."""
         known = sorted(self.state())
+        recent = [p for p in self.recent if p.parent.is_dir() and p.parent.resolve() == p.parent]
+        if recent and not there and self.chance.random() < 0.5:
+            path = self.chance.choice(recent)
+            inside = path.is_dir() and not path.is_symlink() and self.chance.random() < 0.6
+            return path / self.chance.choice((*NAMES, "f0", "f1")) if inside else path
         if known and (there or (there is None and self.chance.random() < 0.6)):
             return Path(self.chance.choice(known))
         folders = [self.work, *(Path(p) for p in known if stat.S_ISDIR(os.lstat(p).st_mode))]
@@ -121,6 +127,7 @@ class TwoWriters:
         state = self.state()
         image = self.store.keep("s", name, name, paths)
         change()
+        self.recent = [*self.recent, *paths][-4:]
         # What the second writer made stays the second writer's where it is as it was.
         now = self.state()
         self.theirs = {path for path in self.theirs if now.get(path) == state.get(path)}
@@ -164,7 +171,7 @@ class TwoWriters:
         wrong = self._named(way, now, then)
         if not everything:
             wrong += self._theirs_stay(now, then)
-            wrong += self._is_as_before(way, then)
+            wrong += self._is_as_before(way, now, then)
         if way.steps:
             redo = self.store.images("s")[0]
             self._note(redo.id, now, then)
@@ -193,16 +200,26 @@ class TwoWriters:
             if then.get(path) != now.get(path)
         ]
 
-    def _is_as_before(self, way: WayBack, then: State) -> list[str]:
-        """Compare with the state before the actions: the rest must be named, or the second's."""
+    def _is_as_before(self, way: WayBack, now: State, then: State) -> list[str]:
+        """Compare with the state before the actions: the rest must be named, or the second's.
+
+        No content that was there before the actions and is there now, as of a file that was moved,
+        vanishes with them.
+        """
         names, taken = list(self.before), {image.id for image in way.images}
         since = names.index(way.images[-1].id)
         before = self.before[names[since]]
         others = [path for path, when in self.touched.items() if when > since]
         for name in names[since:]:
             others += self.changed[name] if name not in taken else ()
+        held, left = _contents(now), _contents(then)
+        lost = [
+            f"lost: {path!r}, as it was before"
+            for path, (kind, _mode, content) in before.items()
+            if kind == stat.S_IFREG and content in held - left and not _near(path, others)
+        ]
         kept = [*way.kept, *(p for image in way.images for p in image.skipped)]
-        return [
+        return lost + [
             f"not as before: {path!r}, kept {way.kept!r}"
             for path in _differing(before, then)
             if not _near(path, kept) and not _near(path, others)
@@ -223,6 +240,10 @@ class TwoWriters:
                 shutil.rmtree(self.work)
                 self.work.mkdir()
         return []
+
+
+def _contents(state: State) -> set[object]:
+    return {content for kind, _mode, content in state.values() if kind == stat.S_IFREG}
 
 
 def _differing(one: State, other: State) -> list[str]:

@@ -508,13 +508,13 @@ async def test_undo_names_what_stays_and_asks_for_it_apart(keys: PipeInput, tmp_
     await live.until("[y] restore the files  [n]")
     await live.ready()
     live.press("y")
-    await live.until("Restored: ")
+    await live.until("Restored:")
     assert not made.exists()
     live.press("/undo\r")
     await live.until("undo of: mkdir out")
     await live.ready()
     live.press("y")
-    await live.until(lambda: live.terminal.text.count("Restored: ") == 2)
+    await live.until(lambda: live.terminal.text.count("Restored:") == 2)
     assert (made / "mine.txt").read_text() == "precious\n"
     await live.leave()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 
 from kogniterm.errors import StorageError, UsageError
@@ -31,18 +32,21 @@ class UndoService:
     store: PreimageStore
     session_id: str
     workspace: Path
+    running: set[str] = field(default_factory=set)
 
     def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
         """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
         paths = self._paths(request, report)
         if not paths or request.effect == "hosts":
             return None
+        self.running.add(request.id)
         return self.store.keep(self.session_id, request.id, request.command, paths)
 
     def note_left(self, request_id: str) -> None:
         """Note what an action that has ended left: only that is taken back unasked."""
-        with suppress(StorageError):
-            self.store.note_left(self.session_id, request_id)
+        if request_id in self.running:
+            with suppress(StorageError):
+                self.store.note_left(self.session_id, request_id)
 
     def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Phrase, ...]:
         """Return what the request would do to this disk, and whether that can be undone."""

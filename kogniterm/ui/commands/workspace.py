@@ -168,13 +168,13 @@ def _read(path: Path) -> str:
 
 
 def _write(repl: Repl, path: Path, text: str) -> None:
-    undo, name = repl.session.undo, repl.session.journal.new_id()
-    undo.store.keep(repl.session.id, name, f"/init {path.name}", [path])
+    session, store, name = repl.session.id, repl.session.undo.store, repl.session.journal.new_id()
+    store.keep(session, name, f"/init {path.name}", [path])
     try:
         write_regular(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
-    undo.note_left(name)
+    store.note_left(session, name)
 
 
 def _described(what: str) -> str:
