@@ -72,26 +72,6 @@ class FileSnapshot:
     stamp: str = ""
 
 
-def below(
-    path: Path, room: int, most: int = MAX_ENTRIES
-) -> tuple[list[FileSnapshot] | None, list[str]]:
-    """Return `path` and all below it as they are, and the paths that cannot be copied.
-
-    None, and nothing, when it is more than `room` bytes or `most` paths.
-    """
-    entries: list[FileSnapshot] = []
-    closed: list[str] = []
-    for item, entry in walk(path, closed):
-        if entry is None or entry.kind == "other":
-            closed.append(item)
-            continue
-        room -= entry.size
-        if room < 0 or len(entries) >= most:
-            return None, []
-        entries.append(entry)
-    return entries, closed
-
-
 def walk(path: Path, closed: list[str]) -> Iterator[tuple[str, FileSnapshot | None]]:
     """Yield `path` and all below it as they are, folders first; None for what cannot be looked at.
 
@@ -253,8 +233,8 @@ class PreimageStore:
         self, folder: Path, *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES
     ) -> None:
         self._folder = folder
-        self._max_bytes = max_bytes
-        self._max_entries = max_entries
+        self.max_bytes = max_bytes
+        self.max_entries = max_entries
 
     def keep(self, session: str, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
@@ -317,7 +297,7 @@ class PreimageStore:
             way.goal |= {entry.path: entry for entry in image.entries}
         for image in images:
             way.then |= way.possible(way.steps(image), image)
-        way.keep_large(self._max_bytes, self._max_entries)
+        way.keep_large()
         steps = tuple((way.now[path], then) for path, then in way.differing())
         return WayBack(images, tuple(way.changes(way.foreign)), tuple(grouped(way.kept)), steps)
 
@@ -414,15 +394,21 @@ class PreimageStore:
         """Return what to keep of `paths`, contents still unread, and the paths to pass over."""
         entries: list[FileSnapshot] = []
         skipped: list[str] = []
-        room = self._max_bytes
-        for path in grouped(str(settled(path)) for path in paths):
-            found, unreadable = below(Path(path), room, self._max_entries)
-            if found is None:
-                skipped.append(path)
-                continue
-            entries += found
-            skipped += unreadable
-            room -= sum(entry.size for entry in found)
+        room = self.max_bytes
+        for top in grouped(str(settled(path)) for path in paths):
+            found: list[FileSnapshot] = []
+            closed: list[str] = []
+            left = room
+            for item, entry in walk(Path(top), closed):
+                if entry is None or entry.kind == "other":
+                    closed.append(item)
+                    continue
+                found.append(entry)
+                left -= entry.size
+                if left < 0 or len(found) > self.max_entries:
+                    found, closed, left = [], [top], room
+                    break
+            entries, skipped, room = entries + found, skipped + closed, left
         return entries, skipped
 
     def _stamps(self, image: Preimage, *, below: bool = True) -> dict[str, str]:
@@ -430,7 +416,7 @@ class PreimageStore:
         paths = [entry.path for entry in image.entries]
         walks = (walk(Path(top), []) for top in (grouped(paths) if below else paths))
         each = chain.from_iterable(walks if below else (islice(one, 1) for one in walks))
-        found = islice(each, 2 * self._max_entries if below else None)
+        found = islice(each, 2 * self.max_entries if below else None)
         return {path: entry.stamp for path, entry in found if entry is not None and entry.stamp}
 
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
@@ -442,11 +428,15 @@ class PreimageStore:
         return replace(entry, digest=digest, size=len(data))
 
     def text(self, entry: FileSnapshot) -> str | None:
-        """Return the content of a kept file, or of one on the disk, as text, if it is text."""
+        """Return a kept file, or one on the disk, as text; None when it is no text or not small."""
         if entry.kind != "file":
             return None
         kept = (self._folder / "contents").resolve() / entry.digest
-        return _text(kept if entry.digest else Path(entry.path))
+        try:
+            data = read_regular(kept if entry.digest else Path(entry.path), MAX_TEXT + 1)
+            return data.decode() if len(data) <= MAX_TEXT else None
+        except (OSError, UnicodeDecodeError):
+            return None
 
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
@@ -512,10 +502,10 @@ class _Way:
                 self.kept[path] = None
         ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
         for top in grouped(ending) if self._everything else ():
-            for entry in below(Path(top), MAX_BYTES)[0] or ():
-                if entry.path not in steps and self.at(entry.path).kind != "absent":
-                    steps[entry.path] = FileSnapshot(entry.path, "absent")
-                    self.foreign.add(entry.path)
+            for path, _ in islice(walk(Path(top), []), self._store.max_entries):
+                if path not in steps and self.at(path).kind != "absent":
+                    steps[path] = FileSnapshot(path, "absent")
+                    self.foreign.add(path)
         ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
         for path in sorted(ending, reverse=True):
             inside = {one for one in self.then if one.rpartition("/")[0] == path}
@@ -530,8 +520,9 @@ class _Way:
                 self.kept |= dict.fromkeys(sorted(set(others) - self.then.keys() - steps.keys()))
         return steps
 
-    def keep_large(self, room: int, most: int) -> None:
+    def keep_large(self) -> None:
         """Keep what cannot be copied, or is too large for that, each tree whole."""
+        room, most = self._store.max_bytes, self._store.max_entries
         for top, paths in grouped(path for path, _ in self.differing()).items():
             there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
             size = sum(one.size for one in there)
@@ -624,12 +615,3 @@ def _saving() -> Iterator[None]:
         raise StorageError(
             "The files to be changed could not be saved for /undo: {why}.", why=why(error)
         ) from error
-
-
-def _text(path: Path) -> str | None:
-    """Return the content as text; None when it is no text or not small."""
-    try:
-        data = read_regular(path, MAX_TEXT + 1)
-        return data.decode("utf-8") if len(data) <= MAX_TEXT else None
-    except (OSError, UnicodeDecodeError):
-        return None

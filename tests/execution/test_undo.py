@@ -133,6 +133,16 @@ def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
     assert snapshot(work)["made"] == now["made"]
 
 
+def test_a_folder_that_was_made_anew_stays(work: Path, store: PreimageStore) -> None:
+    kept(store, work / "made")
+    (work / "made").mkdir()
+    store.note_left("s", "1")
+    (work / "made").rmdir()
+    (work / "made").mkdir()  # of the same inode on some file systems
+    store.restore(store.way_back(store.images("s")))
+    assert (work / "made").is_dir()
+
+
 def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
     store = PreimageStore(tmp_path / "undo", max_bytes=10)
     (work / "big").write_bytes(b"x" * 11)

@@ -67,15 +67,9 @@ class UndoService:
             return Phrase("Can be undone with /undo.")
         if report.label == "safe_readonly":
             return None
-        outside = [e.target for e in changed if e.outside]
-        if outside:
-            return Phrase("Cannot be undone: {target}", {"target": outside[0]})
-        unknown = [e.target for e in changed if "…" in e.target]
-        if unknown:
-            return Phrase(
-                "Cannot be undone: {target}",
-                {"target": unknown[0]},
-            )
+        never = [e.target for e in changed if e.outside or "…" in e.target]
+        if never:
+            return Phrase("Cannot be undone: {target}", {"target": never[0]})
         unkept = self.store.unkept(self._paths(request, report)) if not beyond else None
         if changed and unkept is not None:
             return Phrase(
