@@ -167,7 +167,7 @@ def set_mode(entry: FileSnapshot) -> None:
         os.chmod(f"/proc/self/fd/{descriptor}", entry.mode)  # noqa: PTH101 - a descriptor's name
 
 
-Change = Literal["modified", "deleted", "created", "unchanged"]
+Change = Literal["modified", "deleted", "created"]
 MAX_TEXT = 512 * 1024
 """The most text that a difference shows."""
 MAX_BYTES = 64 * 1024 * 1024
@@ -367,11 +367,8 @@ class PreimageStore:
 
         Their actions cannot be undone any more.
         """
-        named = [
-            file
-            for file in self._folder.glob("*/*.json")
-            if any(names(path) for path in _paths(_read(file)))
-        ]
+        files = self._folder.glob("*/*.json")
+        named = [file for file in files if any(map(names, _paths(_read(file))))]
         for file in named:
             file.unlink()
         if named:
@@ -491,10 +488,10 @@ class _Way:
         """Return the steps without those that something stands in the way of, which is kept."""
         known = {entry.path for entry in image.entries} | self._store.left(image).keys()
         for path in sorted(path for path, was in steps.items() if was.kind != "absent"):
-            upper, missing = path.rpartition("/")[0], []
+            upper, missing = path.rpartition("/")[0] or "/", []
             while upper not in known and self.at(upper).kind == "absent":
                 missing.append(upper)
-                upper = upper.rpartition("/")[0]
+                upper = upper.rpartition("/")[0] or "/"
             if (steps.get(upper) or self.at(upper)).kind == "folder":
                 steps |= {one: FileSnapshot(one, "folder", 0o755) for one in missing}
             else:

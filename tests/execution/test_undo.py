@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.errors import StorageError
-from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
+from kogniterm.execution.undo import FileDifference, FileSnapshot, Preimage, PreimageStore
 from tests.support.ordinary import ordinary
 from tests.support.two_writers import TwoWriters
 
@@ -131,6 +131,13 @@ def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
     assert not (work / "made").exists()
     store.restore(store.way_back(store.images("s")[:1]))
     assert snapshot(work)["made"] == now["made"]
+
+
+def test_files_at_the_top_of_everything_have_a_way_back(store: PreimageStore) -> None:
+    image = Preimage(
+        "1", "s", 0.0, "rm", (FileSnapshot("/no-such-file", "file", 0o644, "0"),), (), after={}
+    )
+    assert [one.change for one in store.way_back([image]).changes] == ["deleted"]
 
 
 def test_a_folder_that_was_made_anew_stays(work: Path, store: PreimageStore) -> None:

@@ -174,38 +174,32 @@ def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
 
 
 def _files(changes: Sequence[FileDifference], folder: str) -> list[str]:
-    if not changes:
-        return [_("Files: no saved file has changed since then.")]
-    lines = [_("Files to restore:")]
-    lines += [f"  {_name(change, folder)}  {_effect(change)}" for change in changes[:NAMED]]
-    return lines + _more(len(changes))
+    lines = [f"  {_name(change, folder)}  {_effect(change)}" for change in changes]
+    nothing = _("Files: no saved file has changed since then.")
+    return _listed(_("Files to restore:"), lines) or [nothing]
 
 
 def kept_lines(kept: Sequence[str], folder: str) -> list[str]:
     """Return what going back leaves alone."""
-    if not kept:
-        return []
     reasons = _("Stays as it is (changed since, made by something else, or too large for a copy):")
-    lines = [f"  {render_line(seen_from(folder, path))}" for path in kept[:NAMED]]
-    return [reasons, *lines, *_more(len(kept))]
+    return _listed(reasons, [f"  {render_line(seen_from(folder, path))}" for path in kept])
 
 
 def _lost(lost: Sequence[Lost]) -> list[str]:
     """Return what is not restored with the files."""
-    if not lost:
-        return []
-    lines = [_("Cannot be restored:")]
-    for one in lost[:NAMED]:
+    lines = []
+    for one in lost:
         told = [effect_text(effect) for effect in one.effects]
         told += [_("{file} was not saved").format(file=render_line(name)) for name in one.files]
         reason = ", ".join(told) or _("may have changed other files")
         lines.append(f"  {render_line(one.command)} — {reason}")
-    return lines + _more(len(lost))
+    return _listed(_("Cannot be restored:"), lines)
 
 
-def _more(count: int) -> list[str]:
-    left = count - NAMED
-    return ["  " + plural("{count} more", "{count} more", left)] if left > 0 else []
+def _listed(head: str, lines: Sequence[str]) -> list[str]:
+    left = len(lines) - NAMED
+    more = ["  " + plural("{count} more", "{count} more", left)] if left > 0 else []
+    return [head, *lines[:NAMED], *more] if lines else []
 
 
 def _name(change: FileDifference, folder: str) -> str:
