@@ -292,12 +292,13 @@ class PreimageStore:
         """
         way = _Way(self, everything=everything)
         images = tuple(images)
-        for image in images if len(images) > 1 else ():
+        for image in images:
             way.goal |= {path: FileSnapshot(path, "absent") for path in self.left(image)}
             way.goal |= {entry.path: entry for entry in image.entries}
         for image in images:
             way.then |= way.possible(way.steps(image), image)
-        way.keep_large()
+        while way.keep_more():
+            pass
         steps = tuple((way.now[path], then) for path, then in way.differing())
         return WayBack(images, tuple(way.changes(way.foreign)), tuple(grouped(way.kept)), steps)
 
@@ -472,7 +473,8 @@ class _Way:
             was, there = before.get(path) or FileSnapshot(path, "absent"), self.at(path)
             if _lies_below(path, image.skipped) or self._same(there, was):
                 continue
-            if path in self.goal and self._same(self.now[path], self.goal[path]):
+            goal = self.goal.get(path, was)
+            if goal is not was and self._same(self.now[path], goal):
                 continue  # an action that cannot be taken back was, by another undo
             own = image.after is not None and there.stamp == image.after.get(path, "")
             # Where something was not saved, what the action made may be that, moved.
@@ -517,19 +519,32 @@ class _Way:
                 self.kept |= dict.fromkeys(sorted(set(others) - self.then.keys() - steps.keys()))
         return steps
 
-    def keep_large(self) -> None:
-        """Keep what cannot be copied, or is too large for that, each tree whole."""
-        room, most = self._store.max_bytes, self._store.max_entries
+    def keep_more(self) -> bool:
+        """Keep what cannot be copied, or is too large for that, each tree whole.
+
+        So is a file that was moved, and whose old place is kept. Returns whether anything is.
+        """
+        stays = {
+            was.stamp.split()[2]: path
+            for path, was in self.goal.items()
+            if was.kind == "file" and was.stamp and not self._same(self.at(path), was)
+        }
+        room, most, before = self._store.max_bytes, self._store.max_entries, len(self.then)
         for top, paths in grouped(path for path, _ in self.differing()).items():
             there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
             size = sum(one.size for one in there)
-            other = any(one.kind == "other" for one in there)
-            if other or size > room or len(there) > most:
+            fixed = any(
+                one.kind == "other"
+                or (one.kind == "file" and stays.get(one.stamp.split()[2], one.path) != one.path)
+                for one in there
+            )
+            if fixed or size > room or len(there) > most:
                 self.kept[top] = None
                 for path in paths:
                     del self.then[path]
             else:
                 room, most = room - size, most - len(there)
+        return len(self.then) < before
 
     def differing(self) -> Iterator[tuple[str, FileSnapshot]]:
         """Yield each path that will be another than now, as it will be; folders first."""

@@ -140,6 +140,21 @@ def test_files_at_the_top_of_everything_have_a_way_back(store: PreimageStore) ->
     assert [one.change for one in store.way_back([image]).changes] == ["deleted"]
 
 
+@pytest.mark.parametrize("theirs", ["echo mine > a.txt", "mkfifo a.txt"])
+def test_what_was_moved_stays_where_its_old_place_is_taken(
+    work: Path, store: PreimageStore, theirs: str
+) -> None:
+    kept(store, work / "a.txt", work / "moved")
+    (work / "moved").mkdir()
+    (work / "a.txt").rename(work / "moved" / "a.txt")
+    store.note_left("s", "1")
+    subprocess.run(["bash", "-c", theirs], cwd=work, check=True)
+    way = store.way_back(store.images("s"))
+    assert (way.changes, set(way.kept)) == ((), {f"{work}/a.txt", f"{work}/moved"})
+    store.restore(way)
+    assert (work / "moved" / "a.txt").read_text() == "one\n"
+
+
 def test_a_folder_that_was_made_anew_stays(work: Path, store: PreimageStore) -> None:
     kept(store, work / "made")
     (work / "made").mkdir()
