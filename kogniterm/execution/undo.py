@@ -522,20 +522,20 @@ class _Way:
     def keep_more(self) -> bool:
         """Keep what cannot be copied, or is too large for that, each tree whole.
 
-        So is a file that was moved, and whose old place is kept. Returns whether anything is.
+        So is a content whose place before the actions is kept, as of a file that was moved. Returns
+        whether anything is.
         """
-        stays = {
-            was.stamp.split()[2]: path
+        lost = {
+            was.digest: was.size
             for path, was in self.goal.items()
-            if was.kind == "file" and was.stamp and not self._same(self.at(path), was)
+            if was.kind == "file" and was.size and not self._same(self.at(path), was)
         }
         room, most, before = self._store.max_bytes, self._store.max_entries, len(self.then)
         for top, paths in grouped(path for path, _ in self.differing()).items():
             there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
             size = sum(one.size for one in there)
             fixed = any(
-                one.kind == "other"
-                or (one.kind == "file" and stays.get(one.stamp.split()[2], one.path) != one.path)
+                one.kind == "other" or (one.size in lost.values() and _digest(one) in lost)
                 for one in there
             )
             if fixed or size > room or len(there) > most:
