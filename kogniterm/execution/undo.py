@@ -473,9 +473,6 @@ class _Way:
             was, there = before.get(path) or FileSnapshot(path, "absent"), self.at(path)
             if _lies_below(path, image.skipped) or self._same(there, was):
                 continue
-            goal = self.goal.get(path, was)
-            if goal is not was and self._same(self.now[path], goal):
-                continue  # an action that cannot be taken back was, by another undo
             own = image.after is not None and there.stamp == image.after.get(path, "")
             # Where something was not saved, what the action made may be that, moved.
             own = own and not (was.kind == "absent" and image.skipped)
