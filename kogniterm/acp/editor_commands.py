@@ -62,13 +62,14 @@ async def _undo(room: CommandRoom, argument: str) -> None:
 
     del argument
     session = room.session
-    image, differences = session.undo.latest()
-    changes = "\n".join(f"{one.change}: {one.path}" for one in differences)
+    way = session.undo.latest()
+    lines = [f"{one.change}: {one.path}" for one in way.changes]
+    lines += [f"kept: {path}" for path in way.kept]
     title = room.say(Phrase("Restore the files as they were before this action?"))
-    if not await room.questions.agree(title, f"{image.what}\n\n{changes}", _RESTORE):
+    if not await room.questions.agree(title, "\n".join((way.images[0].what, "", *lines)), _RESTORE):
         room.updates.tell(room.say(_UNCHANGED))
         return
-    restored = session.undo.restore(image)
+    restored = session.undo.store.restore(way)
     tell_restored(session, restored)
     paths = ", ".join(seen_from(session.folder, path) for path in restored)
     room.updates.tell(room.say(Phrase("Restored: {paths}", {"paths": paths})))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from kogniterm.execution.undo import settled, walk
 from kogniterm.host.safe_git import GitTooSlowError, host_git
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
@@ -340,24 +341,13 @@ def _files(paths: Iterable[Path]) -> Iterator[int | None]:
 
     Links count as themselves.
     """
-    closed: list[OSError] = []
+    closed: list[str] = []
     for path in paths:
-        try:
-            info = path.lstat()
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name no file can have
-            continue
-        except OSError:
-            yield None
-            continue
-        if not stat.S_ISDIR(info.st_mode):
-            yield info.st_size
-            continue
-        for folder, _, names in os.walk(path, onerror=closed.append):
-            for name in names:
-                try:
-                    yield (Path(folder) / name).lstat().st_size
-                except OSError:
-                    yield None
+        for _, entry in walk(settled(path), closed):
+            if entry is None:
+                yield None
+            elif entry.kind not in ("folder", "absent"):
+                yield entry.size
     if closed:
         yield None
 

@@ -1,7 +1,11 @@
-"""Pre-images: what a command or an edit would overwrite or delete, kept so that it can be undone.
+"""Going back: what an action overwrites or deletes is kept, and what it left is noted.
 
 Works on files whatever git thinks of them: untracked and ignored ones too. What is too large
 or may not be read is not kept, and that is said before the action is approved, not after.
+
+Others work in the same folders. Going back therefore changes only what is still as an action left
+it, told by the status of each path, and only where a copy can be kept. Everything else stays.
+Folders are removed when they are empty; nothing here removes a folder with what is in it.
 
 Paths are resolved ones, and every step goes through `safe_files`: a command may have put a link
 where a folder was, and what is kept or brought back must not lead through it.
@@ -10,35 +14,41 @@ where a folder was, and what is kept or brought back must not lead through it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import StorageError, why
 from kogniterm.host.safe_files import (
+    birth_time,
     folder,
     listable,
-    look,
     parent,
     read_regular,
-    replacing,
     resolved,
     status_in,
+    write_regular,
 )
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 from kogniterm.text.file_text import changed, unified
 from kogniterm.text.session_ids import SessionId
+from kogniterm.types import Phrase
 
-Kind = Literal["file", "folder", "link", "absent"]
+Kind = Literal["file", "folder", "link", "other", "absent"]
 MAX_ENTRIES = 5_000
+TICK = 0.01
+"""Seconds within which a file system may give two changes the same time."""
+_CHANGED = str(Phrase("changed meanwhile"))
 
 UNDO_OF = "undo of: "
 """The beginning of the stored description of what an undo replaced."""
@@ -48,7 +58,9 @@ UNDO_OF = "undo of: "
 class FileSnapshot:
     """One path as it was: `digest` names the kept content, or the target of a link.
 
-    `owner` and `group` are -1 where they were not noted.
+    Of kind "other" is what cannot be copied: sockets, devices, pipes, unreadable files. `owner` and
+    `group` are -1 where they were not noted. `stamp` differs after every change by anybody, of a
+    folder only when it is another folder or its mode is; it is empty for no file.
     """
 
     path: str
@@ -58,178 +70,105 @@ class FileSnapshot:
     size: int = 0
     owner: int = -1
     group: int = -1
+    stamp: str = ""
 
 
-def below(path: Path, room: int) -> tuple[list[FileSnapshot] | None, list[str]]:
-    """Return `path` and all below it as they are, and the paths that may not be read.
+def walk(path: Path, closed: list[str]) -> Iterator[tuple[str, FileSnapshot | None]]:
+    """Yield `path` and all below it as they are, folders first; None for what cannot be looked at.
 
-    None, and nothing, when it is more than `room` bytes or `MAX_ENTRIES` paths.
+    Folders that cannot be listed are added to `closed`.
     """
-    entries: list[FileSnapshot] = []
-    unreadable: list[str] = []
-    size = 0
-    for item in _walk(path, unreadable):
-        try:
-            entry = look_at(item)
-            closed = entry is not None and entry.kind == "file" and not _may_read(item)
-        except (OSError, ValueError):  # of a name that no file can have
-            entry, closed = None, True
-        if closed:
-            unreadable.append(str(item))
-        if entry is None or closed:
-            continue
-        size += entry.size
-        if size > room or len(entries) >= MAX_ENTRIES:
-            return None, []
-        entries.append(entry)
-    return entries, unreadable
-
-
-def _walk(path: Path, unreadable: list[str]) -> Iterator[Path]:
-    """Yield `path` and all below it; folders that cannot be listed are added to `unreadable`."""
-    waiting = [path]
+    first = None
+    with contextlib.suppress(OSError):
+        first = look_at(path)
+    yield str(path), first
+    waiting = [str(path)] if first is not None and first.kind == "folder" else []
     while waiting:
         found = waiting.pop()
-        yield found
         try:
-            if not stat.S_ISDIR(look(found).st_mode):
-                continue
-        except (OSError, ValueError):
-            continue
-        try:
-            with listable(found) as listed:
-                names = os.listdir(listed)  # noqa: PTH208 - a descriptor
+            with listable(Path(found)) as listed:
+                for name in sorted(os.listdir(listed)):  # noqa: PTH208 - a descriptor
+                    inner, entry = f"{found.rstrip('/')}/{name}", None
+                    with contextlib.suppress(OSError):
+                        entry = _look_in(listed, name, inner)
+                    if entry is not None and entry.kind == "folder":
+                        waiting.append(inner)
+                    yield inner, entry
         except OSError:
-            unreadable.append(str(found))
-            continue
-        waiting += [found / name for name in sorted(names, reverse=True)]
+            closed.append(found)
 
 
-def _may_read(path: Path) -> bool:
-    with parent(path) as (descriptor, name):
-        return os.access(
-            name, os.R_OK, dir_fd=descriptor, effective_ids=True, follow_symlinks=False
-        )
+def look_at(path: Path) -> FileSnapshot:
+    """Return `path` as it is now.
 
-
-def look_at(path: Path) -> FileSnapshot | None:
-    """Return `path` as it is now; None for sockets, devices and pipes, which cannot be kept.
-
-    Raises `OSError` where that may not be known, and `ValueError` for no possible name.
+    Raises `OSError` where that may not be known.
     """
     try:
         with parent(path) as (descriptor, name):
-            info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            entry = FileSnapshot(
-                str(path), "file", stat.S_IMODE(info.st_mode), owner=info.st_uid, group=info.st_gid
-            )
-            if stat.S_ISLNK(info.st_mode):
-                target = os.readlink(name, dir_fd=descriptor)
-                return replace(entry, kind="link", digest=target)
-    except (FileNotFoundError, NotADirectoryError):
+            return _look_in(descriptor, name, str(path))
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # or a name that no file can have
         return FileSnapshot(str(path), "absent")
+
+
+def _look_in(descriptor: int, name: str, path: str) -> FileSnapshot:
+    info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    kind: Kind = "other"
+    target, size = "", info.st_size if stat.S_ISREG(info.st_mode) else 0
+    # Not the device, whose number may be another after a restart.
+    state = f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
     if stat.S_ISDIR(info.st_mode):
-        return replace(entry, kind="folder")
-    if stat.S_ISREG(info.st_mode):
-        return replace(entry, size=info.st_size)
-    return None
-
-
-def digest_of(path: Path) -> str:
-    """Return the digest of a file as it is now; empty when it may not be read."""
-    try:
-        return hashlib.sha256(read_regular(path)).hexdigest()
-    except OSError:
-        return ""
-
-
-def set_mode(entry: FileSnapshot) -> None:
-    """Give a folder the mode it had. Raises `OSError`."""
-    with folder(Path(entry.path)) as descriptor:
-        _set_mode(descriptor, entry.mode)
-
-
-def _set_mode(descriptor: int, mode: int) -> None:
-    """Change the mode of what was opened by its path only, for which there is no `fchmod`."""
-    os.chmod(f"/proc/self/fd/{descriptor}", mode)  # noqa: PTH101 - a descriptor's own name
+        kind, state = "folder", birth_time(name, descriptor)
+    elif stat.S_ISLNK(info.st_mode):
+        kind, target = "link", os.readlink(name, dir_fd=descriptor)
+    elif stat.S_ISREG(info.st_mode) and os.access(
+        name, os.R_OK, dir_fd=descriptor, effective_ids=True, follow_symlinks=False
+    ):
+        kind = "file"
+    mode = stat.S_IMODE(info.st_mode)
+    stamp = f"{kind} {mode:o} {info.st_ino} {state}"
+    return FileSnapshot(path, kind, mode, target, size, info.st_uid, info.st_gid, stamp)
 
 
 def put_back(entry: FileSnapshot, kept: Path) -> None:
     """Make a path again what it was; `kept` is the content of a file. Raises `OSError`.
 
-    A folder can be written afterwards, for what lies in it; `set_mode` ends that.
+    A folder that gives way has to be empty. One that comes back can be written, for what lies in
+    it; `set_mode` ends that.
     """
-    path = Path(entry.path)
-    with parent(path, make=True) as (descriptor, name):
+    path, kind = Path(entry.path), entry.kind
+    with parent(path) as (descriptor, name):
         there = status_in(descriptor, name)
-        if entry.kind == "folder":
-            if there is not None and not stat.S_ISDIR(there.st_mode):
-                os.unlink(name, dir_fd=descriptor)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            if kind != "folder":
+                os.rmdir(name, dir_fd=descriptor)
+        elif there is not None and not (kind == "file" and stat.S_ISREG(there.st_mode)):
+            os.unlink(name, dir_fd=descriptor)
+        if kind == "folder":
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=descriptor)
-        else:
-            if there is not None and stat.S_ISDIR(there.st_mode):
-                shutil.rmtree(name, dir_fd=descriptor)
-            _put_file_back(descriptor, name, entry, kept)
-    if entry.kind == "folder":
-        with folder(path) as descriptor:
-            _set_mode(descriptor, entry.mode | 0o700)
-            _give(descriptor, ".", entry)
+        elif kind == "link":
+            os.symlink(entry.digest, name, dir_fd=descriptor)
+        elif kind == "file":
+            data = kept.read_bytes()
+            try:
+                write_regular(path, data, (entry.mode, entry.owner, entry.group))
+            except PermissionError:  # to give it to its owner
+                write_regular(path, data, (entry.mode, -1, -1))
+        if kind in ("folder", "link"):
+            with contextlib.suppress(PermissionError):
+                os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
+    if kind == "folder":
+        set_mode(replace(entry, mode=entry.mode | 0o700))
 
 
-def _put_file_back(descriptor: int, name: str, entry: FileSnapshot, kept: Path) -> None:
-    try:
-        _put_beside(descriptor, name, entry, kept)
-    except PermissionError:
-        # The folder may not be written; the file itself, if it is still there, may be.
-        there = status_in(descriptor, name)
-        if entry.kind == "link" or there is None or not stat.S_ISREG(there.st_mode):
-            raise
-        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(name, flags, dir_fd=descriptor), "wb") as file:
-            file.write(kept.read_bytes())
-            file.truncate()
-            os.fchmod(file.fileno(), entry.mode)
+def set_mode(entry: FileSnapshot) -> None:
+    """Give a folder the mode it had. Raises `OSError`."""
+    with folder(Path(entry.path)) as descriptor:
+        # It was opened by its path only, for which there is no `fchmod`.
+        os.chmod(f"/proc/self/fd/{descriptor}", entry.mode)  # noqa: PTH101 - a descriptor's name
 
 
-def _put_beside(descriptor: int, name: str, entry: FileSnapshot, kept: Path) -> None:
-    """Put a link, or the file whose content is `kept`, where it was, in one step."""
-    with replacing(descriptor, name) as (file, temporary):
-        if entry.kind == "link":
-            os.unlink(temporary, dir_fd=descriptor)
-            os.symlink(entry.digest, temporary, dir_fd=descriptor)
-        else:
-            with kept.open("rb") as content:
-                shutil.copyfileobj(content, file)
-        _give(descriptor, temporary, entry)
-        if entry.kind == "file":
-            os.fchmod(file.fileno(), entry.mode)
-
-
-def _give(descriptor: int, name: str, entry: FileSnapshot) -> None:
-    """Give what is in an open folder back to its owner, if that is permitted."""
-    info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-    if entry.owner >= 0 and (info.st_uid, info.st_gid) != (entry.owner, entry.group):
-        with contextlib.suppress(PermissionError):
-            os.chown(name, entry.owner, entry.group, dir_fd=descriptor, follow_symlinks=False)
-
-
-def remove(path: Path) -> None:
-    """Remove what is at `path`, whatever it is. Raises `OSError`."""
-    try:
-        with parent(path) as (descriptor, name):
-            there = status_in(descriptor, name)
-            if there is None:
-                return
-            if stat.S_ISDIR(there.st_mode):
-                shutil.rmtree(name, dir_fd=descriptor)
-            else:
-                os.unlink(name, dir_fd=descriptor)
-    except (FileNotFoundError, NotADirectoryError):
-        return  # with a folder above it
-
-
-Change = Literal["modified", "deleted", "created", "unchanged"]
+Change = Literal["modified", "deleted", "created"]
 MAX_TEXT = 512 * 1024
 """The most text that a difference shows."""
 MAX_BYTES = 64 * 1024 * 1024
@@ -238,7 +177,11 @@ MAX_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Preimage:
-    """Copies kept for one action. `skipped` are the paths that were too much, or unreadable."""
+    """Copies kept for one action. `skipped` are the paths that were too much, or unreadable.
+
+    `after` has the stamp of each path that was there when the action had ended; None as long as
+    that is not known, as after a crash.
+    """
 
     id: str
     session: SessionId
@@ -247,6 +190,7 @@ class Preimage:
     entries: tuple[FileSnapshot, ...]
     skipped: tuple[str, ...] = ()
     undone: bool = False
+    after: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +211,30 @@ class FileDifference:
         return changed(unified("", self.before, self.after))
 
 
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The way back to before `images`, the newest first: what changes, and what stays as it is.
+
+    `steps` are the paths as they are and as they will be. Of `changes`, what goes with a folder is
+    not listed; `kept` are paths that changed since or that no action made, and what is too large
+    for a copy.
+    """
+
+    images: tuple[Preimage, ...]
+    changes: tuple[FileDifference, ...] = ()
+    kept: tuple[str, ...] = ()
+    steps: tuple[tuple[FileSnapshot, FileSnapshot], ...] = ()
+
+
 class PreimageStore:
     """Pre-images in a folder: contents by digest, one manifest an action, newest listed first."""
 
-    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, folder: Path, *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES
+    ) -> None:
         self._folder = folder
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        self.max_entries = max_entries
 
     def keep(
         self, session: SessionId, action: str, what: str, paths: Iterable[Path]
@@ -283,25 +245,37 @@ class PreimageStore:
         believing that it can be undone.
         """
         found, skipped = self._survey(paths)
-        entries: list[FileSnapshot] = []
-        try:
-            for entry in found:
+        image = Preimage(action, session, time.time(), what, tuple(found), tuple(skipped))
+        return self._save(image) if found or skipped else None
+
+    def _save(self, image: Preimage) -> Preimage:
+        """Write a pre-image and the contents of its files; what cannot be read is `skipped`."""
+        entries, skipped = [], list(image.skipped)
+        with _saving():
+            for entry in image.entries:
                 try:
                     data = read_regular(Path(entry.path)) if entry.kind == "file" else None
                 except OSError:
                     skipped.append(entry.path)
                     continue
                 entries.append(entry if data is None else self._with_content(entry, data))
-            if not entries and not skipped:
-                return None
-            image = Preimage(action, session, time.time(), what, tuple(entries), tuple(skipped))
+            image = replace(image, entries=tuple(entries), skipped=tuple(skipped))
             self._write(image)
-        except OSError as error:
-            raise StorageError(
-                "The files to be changed could not be saved for /undo: {why}.",
-                why=why(error),
-            ) from error
         return image
+
+    def note_left(self, session: str, action: str) -> None:
+        """Note what the action left, which has ended: only that is removed or replaced later."""
+        file = self._folder / session / f"{action}.json"
+        if not file.exists():
+            return
+        time.sleep(TICK)  # so that every later change has a later time
+        with _saving():
+            image = _read(file)
+            self._write(replace(image, after=self._stamps(image)))
+
+    def left(self, image: Preimage) -> Mapping[str, str]:
+        """Return the stamps of what an action left, as they are now where its end is not known."""
+        return self._stamps(image) if image.after is None else image.after
 
     def unkept(self, paths: Iterable[Path]) -> str | None:
         """Return the first path that `keep` would pass over, which then cannot be undone."""
@@ -309,64 +283,82 @@ class PreimageStore:
 
     def images(self, session: SessionId) -> tuple[Preimage, ...]:
         """Return the pre-images of `session`, the newest first."""
-        folder = self._folder / session
-        if not folder.is_dir():
-            return ()
-        images = [_read(file) for file in folder.glob("*.json")]
+        images = [_read(file) for file in (self._folder / session).glob("*.json")]
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
-    def differences(self, image: Preimage) -> tuple[FileDifference, ...]:
-        """Return how each path differs from what it was, without those that do not."""
-        return tuple(
-            difference
-            for entry in image.entries
-            if (difference := self._difference(entry)).change != "unchanged"
-        )
+    def way_back(self, images: Iterable[Preimage], *, everything: bool = False) -> WayBack:
+        """Return the way back to before `images`, which are given newest first.
 
-    def change(self, before: FileSnapshot, after: FileSnapshot | None) -> FileDifference:
-        """Return how a path differed between two kept moments; None for the second means now."""
-        if after is None:
-            return self._difference(before)
-        texts = self._kept_text(before), self._kept_text(after)
-        if (before.kind, before.mode, before.digest) == (after.kind, after.mode, after.digest):
-            return FileDifference(before.path, "unchanged")
-        if before.kind == "absent":
-            return FileDifference(before.path, "created", None, texts[1])
-        return FileDifference(
-            before.path, "deleted" if after.kind == "absent" else "modified", *texts
-        )
-
-    def restore(self, image: Preimage) -> tuple[Preimage | None, tuple[str, ...]]:
-        """Put everything back; (pre-image of the state before, which undoes this, paths put back).
-
-        Contents are written beside their place and renamed over it. Raises `StorageError` when
-        something could not be put back; everything else was then, and it can be tried again.
+        With `everything` it also takes back what is not known to be an action's own, except what is
+        too large for a copy.
         """
-        changed = [Path(d.path) for d in self.differences(image)]
-        what = UNDO_OF + image.what
-        redo = self.keep(image.session, f"{image.id}.undo", what, changed)
-        differing = [entry for entry in image.entries if Path(entry.path) in changed]
-        there = [entry for entry in differing if entry.kind != "absent"]
-        absent = [entry for entry in differing if entry.kind == "absent"]
-        folders = [entry for entry in there if entry.kind == "folder"]
-        # Folders before what lies in them, their modes, which may forbid to write there, after
-        # it; what was created is removed last. Deepest first in both.
-        contents = self._folder / "contents"
-        restored, failed = _each(
-            [(entry, lambda entry: put_back(entry, contents / entry.digest)) for entry in there]
-            + [(entry, set_mode) for entry in reversed(folders)]
-            + [(entry, lambda entry: remove(Path(entry.path))) for entry in reversed(absent)]
-        )
-        if failed is not None:
-            path, error = failed
+        way = _Way(self, everything=everything)
+        images = tuple(images)
+        for image in images:
+            way.goal |= {path: FileSnapshot(path, "absent") for path in self.left(image)}
+            way.goal |= {entry.path: entry for entry in image.entries}
+        for image in images:
+            way.then |= way.possible(way.steps(image), image)
+        while way.keep_more():
+            pass
+        steps = tuple((way.now[path], then) for path, then in way.differing())
+        return WayBack(images, tuple(way.changes(way.foreign)), tuple(grouped(way.kept)), steps)
+
+    def changes(self, groups: Iterable[Iterable[Preimage]]) -> list[tuple[FileDifference, ...]]:
+        """Return how the files changed with each group of images and since; newest groups first.
+
+        A change is one to the next group, or to now, whoever made it.
+        """
+        way, found = _Way(self, everything=True), []
+        for group in groups:
+            way.now = way.now | way.then
+            way.then.clear()
+            for image in group:
+                way.then |= way.steps(image)
+            found.append(tuple(way.changes(())))
+        return found
+
+    def restore(self, way: WayBack, what: str = "") -> tuple[str, ...]:
+        """Go back; returns the paths of its changes. A pre-image that undoes this is kept first.
+
+        Contents are written beside their place and renamed over it. Raises `StorageError` when a
+        copy cannot be written: nothing was changed then; or when something could not be put back,
+        also because it changed meanwhile: everything else was then, and it can be tried again.
+        """
+        first, files = way.images[0], tuple(now for now, _ in way.steps)
+        name, what = f"undo-{time.time_ns()}", f"{UNDO_OF}{what or first.what}"
+        redo = Preimage(name, first.session, time.time(), what, files)
+        redo = self._save(redo) if files else redo
+        folders = [step for step in way.steps if step[1].kind == "folder"]
+        gone = [step for step in way.steps if step[1].kind == "absent"]
+        others = [step for step in way.steps if step[1].kind in ("file", "link")]
+        modes = [(None, then) for _now, then in reversed(folders)]
+        failed: list[tuple[str, OSError]] = []
+        # Folders before what lies in them, and their modes, which may forbid to write there, last.
+        for now, then in (*folders, *reversed(gone), *others, *modes):
+            try:
+                if now is None:
+                    set_mode(then)
+                elif now.path not in redo.skipped and look_at(Path(now.path)) == now:
+                    put_back(then, self._folder / "contents" / then.digest)
+                else:
+                    raise OSError(errno.ESTALE, _CHANGED)
+            except OSError as error:
+                failed.append((then.path, error))
+        time.sleep(TICK)
+        with _saving():
+            if files:
+                self._write(replace(redo, after=self._stamps(redo, below=False)))
+            for image in way.images if not failed else ():
+                self._write(replace(image, undone=True))
+        for path, reason in failed:
             raise StorageError(
                 "{path} could not be restored: {why}. Other files restored: {count}.",
                 path=path,
-                why=why(error),
-                count=len(restored),
-            ) from error
-        self._write(replace(image, undone=True))
-        return redo, tuple(restored)
+                why=why(reason),
+                count=len(files) - len(failed),
+            ) from reason
+        return tuple(change.path for change in way.changes)
 
     def forget(self, session: SessionId) -> None:
         """Remove the pre-images of a session, and contents nobody needs any more."""
@@ -378,11 +370,8 @@ class PreimageStore:
 
         Their actions cannot be undone any more.
         """
-        named = [
-            file
-            for file in self._folder.glob("*/*.json")
-            if any(names(path) for path in _paths(_read(file)))
-        ]
+        files = self._folder.glob("*/*.json")
+        named = [file for file in files if any(map(names, _paths(_read(file))))]
         for file in named:
             file.unlink()
         if named:
@@ -405,16 +394,30 @@ class PreimageStore:
         """Return what to keep of `paths`, contents still unread, and the paths to pass over."""
         entries: list[FileSnapshot] = []
         skipped: list[str] = []
-        room = self._max_bytes
-        for path in _outermost(paths):
-            found, unreadable = below(path, room)
-            if found is None:
-                skipped.append(str(path))
-                continue
-            entries += found
-            skipped += unreadable
-            room -= sum(entry.size for entry in found)
+        room = self.max_bytes
+        for top in grouped(str(settled(path)) for path in paths):
+            found: list[FileSnapshot] = []
+            closed: list[str] = []
+            left = room
+            for item, entry in walk(Path(top), closed):
+                if entry is None or entry.kind == "other":
+                    closed.append(item)
+                    continue
+                found.append(entry)
+                left -= entry.size
+                if left < 0 or len(found) > self.max_entries:
+                    found, closed, left = [], [top], room
+                    break
+            entries, skipped, room = entries + found, skipped + closed, left
         return entries, skipped
+
+    def _stamps(self, image: Preimage, *, below: bool = True) -> dict[str, str]:
+        """Return the stamps of the paths of an image, and of what lies `below` them."""
+        paths = [entry.path for entry in image.entries]
+        walks = (walk(Path(top), []) for top in (grouped(paths) if below else paths))
+        each = chain.from_iterable(walks if below else (islice(one, 1) for one in walks))
+        found = islice(each, 2 * self.max_entries if below else None)
+        return {path: entry.stamp for path, entry in found if entry is not None and entry.stamp}
 
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
@@ -424,29 +427,16 @@ class PreimageStore:
             write_private(blob, data)
         return replace(entry, digest=digest, size=len(data))
 
-    def _difference(self, entry: FileSnapshot) -> FileDifference:
-        path = Path(entry.path)
-        try:
-            now = look_at(path)
-        except OSError:  # a link where a folder was, or one that may not be entered any more
-            return FileDifference(entry.path, "deleted", self._kept_text(entry), None)
-        there = now is None or now.kind != "absent"
-        if entry.kind == "absent":
-            if not there:
-                return FileDifference(entry.path, "unchanged")
-            return FileDifference(entry.path, "created", None, _text(path))
-        if not there:
-            return FileDifference(entry.path, "deleted", self._kept_text(entry), None)
-        if now is not None and (now.kind, now.mode) == (entry.kind, entry.mode):
-            digest = digest_of(path) if entry.kind == "file" else now.digest
-            if digest == entry.digest:
-                return FileDifference(entry.path, "unchanged")
-        return FileDifference(entry.path, "modified", self._kept_text(entry), _text(path))
-
-    def _kept_text(self, entry: FileSnapshot) -> bytes | None:
+    def text(self, entry: FileSnapshot) -> bytes | None:
+        """Return a kept file, or one on the disk; None for a binary, or one that is not small."""
         if entry.kind != "file":
             return None
-        return _text((self._folder / "contents").resolve() / entry.digest)
+        kept = (self._folder / "contents").resolve() / entry.digest
+        try:
+            data = read_regular(kept if entry.digest else Path(entry.path), MAX_TEXT + 1)
+        except OSError:
+            return None
+        return data if len(data) <= MAX_TEXT and b"\0" not in data else None
 
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
@@ -454,16 +444,142 @@ class PreimageStore:
         write_private(self._folder / image.session / f"{image.id}.json", data)
 
 
-def merged(images: Iterable[Preimage]) -> dict[str, FileSnapshot]:
-    """Return each path as it was before the first of `images`, which are given oldest first."""
-    found: dict[str, FileSnapshot] = {}
-    for image in images:
-        # What lies below a path that was not there yet goes with it.
-        absent = {path for path, entry in found.items() if entry.kind == "absent"}
-        for entry in image.entries:
-            if not any(str(folder) in absent for folder in Path(entry.path).parents):
-                found.setdefault(entry.path, entry)
-    return found
+class _Way:
+    """Going back over pre-images, the newest first: each path `now`, and as it will be `then`."""
+
+    def __init__(self, store: PreimageStore, *, everything: bool) -> None:
+        self._store = store
+        self._everything = everything
+        self.now: dict[str, FileSnapshot] = {}
+        self.then: dict[str, FileSnapshot] = {}
+        self.goal: dict[str, FileSnapshot] = {}
+        self.foreign: set[str] = set()
+        self.kept: dict[str, None] = {}
+
+    def at(self, path: str) -> FileSnapshot:
+        """Return a path as it is once everything newer has been taken back."""
+        if path in self.then:
+            return self.then[path]
+        if path not in self.now:
+            try:
+                self.now[path] = look_at(Path(path))
+            except OSError:  # a link where a folder was, or one that is closed now
+                self.now[path] = FileSnapshot(path, "absent")
+        return self.now[path]
+
+    def steps(self, image: Preimage) -> dict[str, FileSnapshot]:
+        """Return what an action changed, as it was: what is its own, and what is `foreign`."""
+        before = {entry.path: entry for entry in image.entries}
+        steps: dict[str, FileSnapshot] = {}
+        for path in sorted(before.keys() | self._store.left(image)):
+            was, there = before.get(path) or FileSnapshot(path, "absent"), self.at(path)
+            if _lies_below(path, image.skipped) or self._same(there, was):
+                continue
+            own = image.after is not None and there.stamp == image.after.get(path, "")
+            # Where something was not saved, what the action made may be that, moved.
+            own = own and not (was.kind == "absent" and image.skipped)
+            if own or self._everything:
+                steps[path] = was
+                self.foreign |= set() if own else {path}
+            else:
+                self.kept[path] = None
+        return steps
+
+    def possible(self, steps: dict[str, FileSnapshot], image: Preimage) -> dict[str, FileSnapshot]:
+        """Return the steps without those that something stands in the way of, which is kept."""
+        known = {entry.path for entry in image.entries} | self._store.left(image).keys()
+        for path in sorted(path for path, was in steps.items() if was.kind != "absent"):
+            upper, missing = path.rpartition("/")[0] or "/", []
+            while upper not in known and self.at(upper).kind == "absent":
+                missing.append(upper)
+                upper = upper.rpartition("/")[0] or "/"
+            if (steps.get(upper) or self.at(upper)).kind == "folder":
+                steps |= {one: FileSnapshot(one, "folder", 0o755) for one in missing}
+            else:
+                del steps[path]
+                self.kept[path] = None
+        ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
+        for top in grouped(ending) if self._everything else ():
+            for path, _ in islice(walk(Path(top), []), self._store.max_entries):
+                if path not in steps and self.at(path).kind != "absent":
+                    steps[path] = FileSnapshot(path, "absent")
+                    self.foreign.add(path)
+        ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
+        for path in sorted(ending, reverse=True):
+            inside = {one for one in self.then if one.rpartition("/")[0] == path}
+            if self.at(path) is self.now.get(path):
+                # One that cannot be listed could not be removed either.
+                with contextlib.suppress(OSError), listable(Path(path)) as listed:
+                    names = os.listdir(listed)  # noqa: PTH208 - a descriptor
+                    inside |= {f"{path}/{name}" for name in names}
+            others = [one for one in inside if (steps.get(one) or self.at(one)).kind != "absent"]
+            if others:
+                del steps[path]
+                self.kept |= dict.fromkeys(sorted(set(others) - self.then.keys() - steps.keys()))
+        return steps
+
+    def keep_more(self) -> bool:
+        """Keep what cannot be copied, or is too large for that, each tree whole.
+
+        So is a content whose place before the actions is kept, as of a file that was moved. Returns
+        whether anything is.
+        """
+        lost = {
+            was.digest: was.size
+            for path, was in self.goal.items()
+            if was.kind == "file" and was.size and not self._same(self.at(path), was)
+        }
+        room, most, before = self._store.max_bytes, self._store.max_entries, len(self.then)
+        for top, paths in grouped(path for path, _ in self.differing()).items():
+            there = [self.now[path] for path in paths if self.now[path].kind != "absent"]
+            size = sum(one.size for one in there)
+            fixed = any(
+                one.kind == "other" or (one.size in lost.values() and _digest(one) in lost)
+                for one in there
+            )
+            if fixed or size > room or len(there) > most:
+                self.kept[top] = None
+                for path in paths:
+                    del self.then[path]
+            else:
+                room, most = room - size, most - len(there)
+        return len(self.then) < before
+
+    def differing(self) -> Iterator[tuple[str, FileSnapshot]]:
+        """Yield each path that will be another than now, as it will be; folders first."""
+        for path in sorted(self.then):
+            if not self._same(self.now[path], self.then[path]):
+                yield path, self.then[path]
+
+    def changes(self, listed: Iterable[str]) -> Iterator[FileDifference]:
+        """Yield the differences; what goes with its folder only if it is `listed`."""
+        ending: set[str] = set()
+        for path, then in self.differing():
+            now = self.now[path]
+            if now.kind == "folder" != then.kind:
+                ending.add(path)
+            if path.rpartition("/")[0] in ending and path not in listed:
+                continue
+            change: Change = "modified" if now.kind != "absent" else "deleted"
+            change = change if then.kind != "absent" else "created"
+            yield FileDifference(path, change, self._store.text(then), self._store.text(now))
+
+    def _same(self, one: FileSnapshot, other: FileSnapshot) -> bool:
+        if one.kind == "absent" or (one.stamp and one.stamp == other.stamp):
+            return one.kind == other.kind
+        if (one.kind, one.mode) != (other.kind, other.mode) or one.kind == "other":
+            return False
+        return _digest(one) == _digest(other)
+
+
+def _digest(entry: FileSnapshot) -> str:
+    """Return the digest of a file, or a link's target; empty for what may not be read."""
+    if entry.digest or entry.kind != "file":
+        return entry.digest
+    try:
+        return hashlib.sha256(read_regular(Path(entry.path))).hexdigest()
+    except OSError:
+        return ""
 
 
 def _read(file: Path) -> Preimage:
@@ -474,23 +590,26 @@ def _read(file: Path) -> Preimage:
 
 def _paths(image: Preimage) -> tuple[str, ...]:
     links = (entry.digest for entry in image.entries if entry.kind == "link")
-    return (*(entry.path for entry in image.entries), *image.skipped, *links)
+    return (*(entry.path for entry in image.entries), *image.skipped, *(image.after or ()), *links)
 
 
-def _outermost(paths: Iterable[Path]) -> list[Path]:
-    """Return `paths` without those that lie below another one, in order.
-
-    Links above them are resolved, once; a link that is itself named stays one.
-    """
-    unique = sorted({_settled(path) for path in paths})
-    kept: list[Path] = []
-    for path in unique:
-        if not any(path.is_relative_to(other) for other in kept):
-            kept.append(path)
-    return kept
+def grouped(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return `paths` in order, each with those that lie below an earlier one under that one."""
+    groups: dict[str, list[str]] = {}
+    top = ""
+    for path in sorted(set(paths), key=lambda path: path.split("/")):
+        top = top if top and _lies_below(path, (top,)) else path
+        groups.setdefault(top, []).append(path)
+    return groups
 
 
-def _settled(path: Path) -> Path:
+def _lies_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether `path` is one of `folders` or lies below it."""
+    return any(path == one or path.startswith(f"{one}/") for one in folders)
+
+
+def settled(path: Path) -> Path:
+    """Return `path` with the links above it resolved; a link that is itself named stays one."""
     path = Path(os.path.normpath(path.absolute()))
     try:
         return resolved(path.parent) / path.name
@@ -498,25 +617,12 @@ def _settled(path: Path) -> Path:
         return path
 
 
-def _each(
-    steps: Sequence[tuple[FileSnapshot, Callable[[FileSnapshot], None]]],
-) -> tuple[list[str], tuple[str, OSError] | None]:
-    """Take every step, though others fail; returns the paths done, and the first failure."""
-    done: dict[str, None] = {}
-    failed: tuple[str, OSError] | None = None
-    for entry, step in steps:
-        try:
-            step(entry)
-            done[entry.path] = None
-        except OSError as error:
-            failed = failed or (entry.path, error)
-    return list(done), failed
-
-
-def _text(path: Path) -> bytes | None:
-    """Return the content of a text file in any encoding; None for a binary or a large one."""
+@contextlib.contextmanager
+def _saving() -> Iterator[None]:
+    """Report a failure to save copies. Raises `StorageError`."""
     try:
-        data = read_regular(path, MAX_TEXT + 1)
-    except OSError:
-        return None
-    return data if len(data) <= MAX_TEXT and b"\0" not in data else None
+        yield
+    except OSError as error:
+        raise StorageError(
+            "The files to be changed could not be saved for /undo: {why}.", why=why(error)
+        ) from error

@@ -13,10 +13,10 @@ import contextlib
 import errno
 import os
 import stat
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from kogniterm.storage.folders import regular
 
@@ -119,40 +119,24 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
         return file.read() if most is None else file.read(most)
 
 
-def write_regular(path: Path, data: bytes) -> None:
+def write_regular(path: Path, data: bytes, like: tuple[int, int, int] | None = None) -> None:
     """Write `data` beside the resolved `path` and rename it over: never a half-written file.
 
-    Missing folders are made. Mode, owner and group are kept. Where only the file may be written, or
-    its owner is another one, it is written in place and stays that owner's. Raises `OSError`.
+    Missing folders are made. Mode, owner and group are kept, or `like` those. Where only the file
+    may be written, or its owner is another one, it is written in place and stays that owner's.
+    Raises `OSError`.
     """
     with parent(path, make=True) as (descriptor, name):
         before = status_in(descriptor, name)
         if before is not None and stat.S_ISLNK(before.st_mode):
             raise LinkMetError(path)
+        kept = (stat.S_IMODE(before.st_mode), before.st_uid, before.st_gid) if before else None
         try:
-            _replace(descriptor, name, data, before)
+            _replace(descriptor, name, data, like or kept)
         except PermissionError:
             if before is None:
                 raise
-            _overwrite(descriptor, name, data)
-
-
-@contextmanager
-def replacing(descriptor: int, name: str) -> Iterator[tuple[BinaryIO, str]]:
-    """Open a new file in an open folder, which in the end takes the place of `name` in one step.
-
-    Yields it, empty and for the user alone, with the name that it has until then. When something
-    is raised meanwhile it is removed, and `name` stays what it is.
-    """
-    opened, temporary = _new_file(descriptor)
-    try:
-        with os.fdopen(opened, "wb") as file:
-            yield file, temporary
-        os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=descriptor)
-        raise
+            _overwrite(descriptor, name, data, like)
 
 
 def _new_file(descriptor: int) -> tuple[int, str]:
@@ -179,6 +163,34 @@ def umask() -> bytes:
             if line.startswith(b"Umask:"):
                 return line.split()[1]
     return b""
+
+
+_AT_FDCWD = -100
+_AT_SYMLINK_NOFOLLOW = 0x100
+_STATX_BTIME = 0x800
+_STATX_SIZE = 256
+_BIRTH_AT = 80
+
+
+def birth_time(name: str, descriptor: int = _AT_FDCWD) -> str:
+    """Return the time a file was made, which `os.stat` does not report here; "" if unknown.
+
+    It tells a file from a later one of the same inode. A link counts as itself; `descriptor` is the
+    folder that `name` is in.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "statx"):
+        return ""
+    found = ctypes.create_string_buffer(_STATX_SIZE)
+    path = os.fsencode(name)
+    failed = libc.statx(descriptor, path, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, found)
+    (known,) = struct.unpack_from("=I", found)
+    if failed or not known & _STATX_BTIME:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BIRTH_AT)
+    return f"{seconds}.{nanoseconds:09}"
 
 
 def status_in(descriptor: int, name: str) -> os.stat_result | None:
@@ -220,22 +232,30 @@ def _refuse_link(descriptor: int, name: str, path: Path | str) -> None:
         raise LinkMetError(path)
 
 
-def _replace(descriptor: int, name: str, data: bytes, before: os.stat_result | None) -> None:
-    with replacing(descriptor, name) as (file, _):
-        made = os.fstat(file.fileno())
-        if before and (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
-            os.fchown(file.fileno(), before.st_uid, before.st_gid)
-        file.write(data)
-        file.flush()
-        mode = stat.S_IMODE(before.st_mode) if before else 0o666 & ~int(umask() or b"022", 8)
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
+def _replace(descriptor: int, name: str, data: bytes, like: tuple[int, int, int] | None) -> None:
+    opened, temporary = _new_file(descriptor)
+    try:
+        with os.fdopen(opened, "wb") as file:
+            made = os.fstat(opened)
+            if like and like[1:] != (made.st_uid, made.st_gid):
+                os.fchown(opened, *like[1:])
+            file.write(data)
+            file.flush()
+            os.fchmod(opened, like[0] if like else 0o666 & ~int(umask() or b"022", 8))
+            os.fsync(opened)
+        os.replace(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=descriptor)
+        raise
 
 
-def _overwrite(descriptor: int, name: str, data: bytes) -> None:
+def _overwrite(descriptor: int, name: str, data: bytes, like: tuple[int, int, int] | None) -> None:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with regular(os.open(name, flags, dir_fd=descriptor), Path(name), "r+b") as file:
         file.write(data)
         file.truncate()
+        if like is not None:
+            os.fchmod(file.fileno(), like[0])
         file.flush()
         os.fsync(file.fileno())

@@ -167,7 +167,7 @@ def assemble(
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
-    undo, hosts = _undo(paths, state, executor), _hosts(given, written, policy)
+    undo, hosts = _undo(paths, state), _hosts(given, written, policy)
     known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
@@ -178,7 +178,7 @@ def assemble(
         gate=Gate(written, policy, modes, executor, environment, hooks, executor.prepare),
         runner=Runner(
             written, policy, modes, executor, tools.runnable, budget, hooks,
-            keep_preimages=undo.keep, answered_from=_answers(given),
+            keep_preimages=undo.keep, note_left=undo.note_left, answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
             of_skill=skills.runs_from, hosts=hosts,
         ),
@@ -314,9 +314,10 @@ def _hooks(
     return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
 
 
-def _undo(paths: Paths, state: SessionState, executor: CommandExecutor) -> UndoService:
-    preimages, workspace = PreimageStore(paths.data / "undo"), Path(state.folder)
-    return UndoService(preimages, SessionId(state.session_id), workspace, lambda: executor.cwd)
+def _undo(paths: Paths, state: SessionState) -> UndoService:
+    return UndoService(
+        PreimageStore(paths.data / "undo"), SessionId(state.session_id), Path(state.folder)
+    )
 
 
 def _answers(given: SessionInputs) -> Path | None:

@@ -102,8 +102,8 @@ class ToolEnd:
 class Runner:
     """Runs the approved requests of one session.
 
-    `keep_preimages` copies what a request will overwrite or delete, and `command_timeout` is in
-    seconds, None for no limit.
+    `keep_preimages` copies what a request will overwrite or delete, `note_left` notes what it left,
+    and `command_timeout` is in seconds, None for no limit.
     """
 
     journal: TurnJournal
@@ -115,6 +115,7 @@ class Runner:
     budget: Budget
     hooks: Hooks = field(default_factory=Hooks)
     keep_preimages: Callable[[ActionRequest, RiskReport], object] = lambda request, report: None
+    note_left: Callable[[str], object] = lambda request_id: None
     hosts: HostCommands | None = None
     """Runs commands on other machines; None in a replay, whose tools tell what was recorded."""
     command_timeout: float | None = None
@@ -274,7 +275,9 @@ class Runner:
         if not ended or not self.hooks.follows(subject_of(request)):
             return AfterTool(self.hooks.told(request))
         self.note_end(request, result)
-        return await self.hooks.after_tool(request, command_response(result), io.sink)
+        heard = await self.hooks.after_tool(request, command_response(result), io.sink)
+        self.note_left(request.id)  # a hook that formats a file belongs to the action
+        return heard
 
     def note_end(self, request: ActionRequest, result: CommandResult) -> None:
         """Note on disk that a command has ended whose outcome has to wait for its turn."""
@@ -344,6 +347,7 @@ class Runner:
             # In place of the output, the screens show why there is none.
             io.sink(events.CommandOutput(run.request.id, f"{error}\n".encode("utf-8", "replace")))
         watcher.flush()
+        self.note_left(run.request.id)
         return with_exit_facts(command, result)
 
     def _tell_that_nothing_ran(self, result: CommandResult, sink: EventSink) -> None:
@@ -379,6 +383,8 @@ class Runner:
             return ToolEnd(str(error), failed=True)
         except OSError as error:  # what it worked on was replaced meanwhile
             return ToolEnd(f"{request.tool} failed: {why(error)}.", failed=True)
+        finally:
+            self.note_left(request.id)
         text, images = observed_images(found, self.modes.model.info)
         return ToolEnd(text, images, found.usage)
 
@@ -401,6 +407,7 @@ class Runner:
                 # What was done is on disk before a hook runs, which may be cut by a crash.
                 self.journal.record(tool_ended_note(request.id, observation), durable=True)
             heard = await self.hooks.after_tool(request, response, io.sink)
+            self.note_left(request.id)
         text = "\n".join(filter(None, (observation, heard.note)))
         message = messages.action_message(
             request, text, failed=failure, images=end.images, masked=end.masked

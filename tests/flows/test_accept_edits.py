@@ -50,8 +50,7 @@ async def test_an_edit_of_the_workspace_runs_and_can_be_undone(
     assert (asked(flow), answer.exit_code) == ([], 0)
     assert (flow.folder / path).read_text() == "new\n"
     assert flow.session is not None
-    image, _differences = flow.session.undo.latest()
-    flow.session.undo.restore(image)
+    flow.session.undo.store.restore(flow.session.undo.latest())
     assert (flow.folder / path).exists() == before
     assert (flow.folder / "old.py").read_text() == "old\n"
 

@@ -800,3 +800,15 @@ async def test_a_notifier_of_claude_code_runs_unchanged(make_flow: MakeFlow) -> 
     await flow.run()
     await appears(flow.folder / "notes.log")
     assert "finished" in (flow.folder / "notes.log").read_text()
+
+
+async def test_what_a_hook_changes_after_an_action_goes_back_with_it(make_flow: MakeFlow) -> None:
+    flow = make_flow(script("echo one > a.txt"), decisions=[yes])
+    own(flow, {"PostToolUse": [hook("echo formatted > a.txt")]})
+    await flow.run()
+    assert flow.session is not None
+    assert (flow.folder / "a.txt").read_text() == "formatted\n"
+    way = flow.session.undo.latest()
+    assert way.kept == ()
+    flow.session.undo.store.restore(way)
+    assert not (flow.folder / "a.txt").exists()

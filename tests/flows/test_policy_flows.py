@@ -22,7 +22,7 @@ async def test_what_can_be_undone_is_named_as_it_ran(make_flow: MakeFlow) -> Non
     flow = make_flow("replies: [{run: touch a}, {text: Done.}]", [change_to("touch b"), yes])
     session = flow.open()
     await flow.run()
-    assert session.undo.latest()[0].what == "touch b"
+    assert session.undo.latest().images[0].what == "touch b"
 
 
 async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
@@ -36,9 +36,9 @@ async def test_a_deleted_file_comes_back(make_flow: MakeFlow) -> None:
         "Changes in the workspace can be undone with /undo."
     )
     assert not (flow.folder / "src").exists()
-    image, differences = session.undo.latest()
-    assert {Path(d.path).name for d in differences} >= {"src", "notes.txt"}
-    session.undo.restore(image)
+    way = session.undo.latest()
+    assert {Path(d.path).name for d in way.changes} >= {"src", "notes.txt"}
+    session.undo.store.restore(way)
     assert (flow.folder / "src" / "a.py").read_text() == "print()\n"
     assert (flow.folder / "notes.txt").read_text() == "mine\n"
 
@@ -67,7 +67,7 @@ async def test_what_was_created_is_gone_after_undo(make_flow: MakeFlow, command:
     ]
     assert {"kind": "create"} in [{"kind": effect.kind} for effect in report.effects]
     assert there() != before
-    session.undo.restore(session.undo.latest()[0])
+    session.undo.store.restore(session.undo.latest())
     assert there() == before
     assert (flow.folder / "notes.txt").read_text() == "mine\n"
 

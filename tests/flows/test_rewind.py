@@ -74,7 +74,8 @@ async def test_conversation_and_files_go_back_together(make_flow: MakeFlow) -> N
     system = session.context.system
     first = [message.text for message in session.state.messages][:4]
     rewind = way(session, "change")
-    assert [c.change for c in rewind.changes] == ["modified", "deleted", "created"]
+    changes = {names(flow.folder, [c.path])[0]: c.change for c in rewind.files.changes}
+    assert changes == {"build": "created", "notes.txt": "modified", "old.txt": "deleted"}
     restored = go_back(session, rewind, files=True, conversation=True)
     assert set(names(flow.folder, restored)) == {"notes.txt", "old.txt", "build"}
     assert (flow.folder / "notes.txt").read_text() == "one\ntwo\n"
@@ -116,12 +117,39 @@ async def test_the_conversation_goes_back_alone_and_the_model_is_told_what_stays
 async def test_restored_files_can_be_had_again(make_flow: MakeFlow) -> None:
     flow, session = await three_turns(make_flow)
     go_back(session, way(session, "write"), files=True, conversation=True)
-    image, _differences = session.undo.latest()
-    assert "/rewind write the notes" in image.what
-    session.undo.restore(image)
+    again = session.undo.latest()
+    assert "/rewind write the notes" in again.images[0].what
+    session.undo.store.restore(again)
     assert (flow.folder / "notes.txt").read_text() == "one\nthree\n"
     assert not (flow.folder / "old.txt").exists()
     assert (flow.folder / "build" / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("mkdir out", 5_100), ("mkdir -p out/deep", 0), ("cp -r src out", 0), ("mv src out", 0)],
+)
+async def test_what_others_put_into_a_made_folder_stays(
+    make_flow: MakeFlow, command: str, more: int
+) -> None:
+    flow = make_flow(f"replies: [{{run: {command}}}, {{text: Done.}}]", decisions=[yes])
+    (flow.folder / "src").mkdir()
+    (flow.folder / "src" / "a.py").write_text("print()\n")
+    await flow.run("do it")
+    session = flow.session
+    assert session is not None
+    (flow.folder / "out" / "mine.txt").write_text("precious\n")
+    for number in range(more):
+        (flow.folder / "out" / str(number)).touch()
+    there = {path.name for path in (flow.folder / "out").iterdir() if path.is_file()} - {"a.py"}
+    rewind = way(session, "do it")
+    assert {"out/mine.txt"} <= set(names(flow.folder, rewind.files.kept))
+    assert session.undo.latest().kept == rewind.files.kept
+    go_back(session, rewind, files=True, conversation=True)
+    assert {path.name for path in (flow.folder / "out").iterdir()} == there
+    assert (flow.folder / "out" / "mine.txt").read_text() == "precious\n"
+    assert (flow.folder / "src" / "a.py").read_text() == "print()\n"
+    assert "changes of these files were kept: " in flow.shown[-1]
 
 
 async def test_what_cannot_be_restored_is_named(make_flow: MakeFlow, tmp_path: Path) -> None:

@@ -130,9 +130,9 @@ async def test_files_written_apart_are_written_at_once_and_undone_one_by_one(
     assert (flow.folder / "a").read_text() == "met 0\n"
     session = flow.session
     assert session is not None
-    images = {image.what: image for image in session.undo.images()}
+    store, images = session.undo.store, {image.what: image for image in session.undo.images()}
     for name, other, command in (("a", "b", "cat p > a"), ("b", "", "cat q > b")):
-        session.undo.restore(images[command])
+        store.restore(store.way_back([images[command]]))
         assert (flow.folder / name).read_text() == f"before {name}"
         assert not other or (flow.folder / other).read_text() == "met 1\n"
 

@@ -252,8 +252,7 @@ async def test_an_edit_of_it_can_be_undone(make_flow: MakeFlow) -> None:
     assert path.read_text() == "stamped"
     ((_request, report, _verdict),) = flow.user.asked  # type: ignore[union-attr]
     assert "letter" in [effect.target for effect in report.effects]
-    image, _ = session.undo.latest()
-    session.undo.restore(image)
+    session.undo.store.restore(session.undo.latest())
     assert path.read_text() == "dear\n"
 
 

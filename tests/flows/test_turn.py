@@ -335,8 +335,7 @@ replies:
     assert report.label == "workspace_write"
     assert (flow.folder / "a.txt").read_text() == "two\n"
     assert flow.session is not None
-    image, _ = flow.session.undo.latest()
-    flow.session.undo.restore(image)
+    flow.session.undo.store.restore(flow.session.undo.latest())
     assert (flow.folder / "a.txt").read_text() == "one\n"
 
 

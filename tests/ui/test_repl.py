@@ -458,9 +458,10 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     file.parent.mkdir()
     file.write_text("old words\n")
     store = PreimageStore(tmp_path / "kept")
-    desk = UndoService(store, "s", file.parent, lambda: str(file.parent))
+    desk = UndoService(store, "s", file.parent)
     store.keep("s", "1", "sed -i s/old/new/ a.txt", [file])
     file.write_text("new words\n")
+    store.note_left("s", "1")
     live, session = live_repl(keys, say_hello)
     session.undo = desk
     await live.until("· ask ·")
@@ -479,6 +480,42 @@ async def test_undo_shows_the_difference_and_asks(keys: PipeInput, tmp_path: Pat
     assert file.read_text() == "old words\n"
     live.press("/diff\r")
     await live.until("No changes made by this session.")
+    await live.leave()
+
+
+async def test_undo_names_what_stays_and_asks_for_it_apart(keys: PipeInput, tmp_path: Path) -> None:
+    from kogniterm.execution.undo import PreimageStore
+    from kogniterm.runtime.services.undo_service import UndoService
+
+    made = tmp_path / "w" / "out"
+    made.parent.mkdir()
+    store = PreimageStore(tmp_path / "kept")
+    store.keep("s", "1", "mkdir out", [made])
+    made.mkdir()
+    store.note_left("s", "1")
+    (made / "mine.txt").write_text("precious\n")
+    live, session = live_repl(keys, say_hello)
+    session.undo = UndoService(store, "s", made.parent)
+    await live.until("· ask ·")
+    live.press("/undo\r")
+    await live.until("Stays as it is")
+    await live.until("[a] also take back what changed since  [n]")
+    assert "out/mine.txt" in live.terminal.text
+    assert "+precious" not in live.terminal.text
+    await live.ready()
+    live.press("a")
+    await live.until("+precious")
+    await live.until("[y] restore the files  [n]")
+    await live.ready()
+    live.press("y")
+    await live.until("Restored:")
+    assert not made.exists()
+    live.press("/undo\r")
+    await live.until("undo of: mkdir out")
+    await live.ready()
+    live.press("y")
+    await live.until(lambda: live.terminal.text.count("Restored:") == 2)
+    assert (made / "mine.txt").read_text() == "precious\n"
     await live.leave()
 
 

@@ -7,11 +7,9 @@ belongs to the folder it was granted for, not to its name: a new folder of that 
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import json
 import os
-import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
@@ -21,6 +19,7 @@ from pathlib import Path
 from kogniterm.approval import Lease
 from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
 from kogniterm.errors import KognitermError, UsageError, why
+from kogniterm.host.safe_files import birth_time
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder, read_file, write_private
 
@@ -157,12 +156,6 @@ def not_found(permission_id: str) -> UsageError:
     return UsageError("Permission {id} not found; list them with /permissions.", id=permission_id)
 
 
-_AT_FDCWD = -100
-_STATX_BTIME = 0x800
-_STATX_SIZE = 256
-_BIRTH_AT = 80
-
-
 def folder_id(folder: str) -> str:
     """Return what tells a folder from a later one of the same name; empty if there is none.
 
@@ -173,18 +166,4 @@ def folder_id(folder: str) -> str:
         inode = os.stat(folder).st_ino  # noqa: PTH116 - a name that no path can have raises, too
     except (OSError, ValueError):
         return ""
-    return f"{inode}:{_birth(folder)}"
-
-
-def _birth(folder: str) -> str:
-    """Return the time a folder was made, which `os.stat` does not report here; "" if unknown."""
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "statx"):
-        return ""
-    found = ctypes.create_string_buffer(_STATX_SIZE)
-    failed = libc.statx(_AT_FDCWD, os.fsencode(folder), 0, _STATX_BTIME, found)
-    (known,) = struct.unpack_from("=I", found)
-    if failed or not known & _STATX_BTIME:
-        return ""
-    seconds, nanoseconds = struct.unpack_from("=qI", found, _BIRTH_AT)
-    return f"{seconds}.{nanoseconds:09}"
+    return f"{inode}:{birth_time(os.path.realpath(folder))}"

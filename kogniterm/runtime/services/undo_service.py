@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 
-from kogniterm.errors import UsageError
+from kogniterm.errors import StorageError, UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
-from kogniterm.execution.undo import FileDifference, Preimage, PreimageStore
-from kogniterm.host.safe_files import resolved
+from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settled
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
@@ -32,14 +33,21 @@ class UndoService:
     store: PreimageStore
     session_id: SessionId
     workspace: Path
-    cwd: Callable[[], str]
+    running: set[str] = field(default_factory=set)
 
     def keep(self, request: ActionRequest, report: RiskReport) -> Preimage | None:
         """Keep what `request` will overwrite, delete or create. Raises `StorageError`."""
         paths = self._paths(request, report)
         if not paths or request.effect == "hosts":
             return None
+        self.running.add(request.id)
         return self.store.keep(self.session_id, request.id, request.command, paths)
+
+    def note_left(self, request_id: str) -> None:
+        """Note what an action that has ended left: only that is taken back unasked."""
+        if request_id in self.running:
+            with suppress(StorageError):
+                self.store.note_left(self.session_id, request_id)
 
     def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Phrase, ...]:
         """Return what the request would do to this disk, and whether that can be undone."""
@@ -60,15 +68,9 @@ class UndoService:
             return Phrase("Can be undone with /undo.")
         if report.label == "safe_readonly":
             return None
-        outside = [e.target for e in changed if e.outside]
-        if outside:
-            return Phrase("Cannot be undone: {target}", {"target": outside[0]})
-        unknown = [e.target for e in changed if "…" in e.target]
-        if unknown:
-            return Phrase(
-                "Cannot be undone: {target}",
-                {"target": unknown[0]},
-            )
+        never = [e.target for e in changed if e.outside or "…" in e.target]
+        if never:
+            return Phrase("Cannot be undone: {target}", {"target": never[0]})
         unkept = self.store.unkept(self._paths(request, report)) if not beyond else None
         if changed and unkept is not None:
             return Phrase(
@@ -94,30 +96,21 @@ class UndoService:
         """Return what can be undone, the newest first."""
         return tuple(image for image in self.store.images(self.session_id) if not image.undone)
 
-    def latest(self) -> tuple[Preimage, tuple[FileDifference, ...]]:
-        """Return the newest action that left differences, with them. Raises `UsageError`."""
-        for image in self.images():
-            differences = self.store.differences(image)
-            if differences:
-                return image, differences
-        raise UsageError("Nothing to undo: no saved file has changed.")
+    def latest(self) -> WayBack:
+        """Return the way back to before the newest action that left differences.
 
-    def restore(self, image: Preimage) -> tuple[str, ...]:
-        """Restore `image`; return the restored paths. The undo can be undone too."""
-        return self.store.restore(image)[1]
+        Raises `UsageError`.
+        """
+        for image in self.images():
+            way = self.store.way_back([image])
+            if way.changes or way.kept:
+                return way
+        raise UsageError("Nothing to undo: no saved file has changed.")
 
     def _paths(self, request: ActionRequest, report: RiskReport) -> tuple[Path, ...]:
         if request.effect == "edit" and "path" in request.arguments:
             found: Iterable[Path] = (Path(str(request.arguments["path"])),)
         else:
-            found = map(_resolved, paths_changed(report, str(self.workspace)))
+            found = map(settled, paths_changed(report, str(self.workspace)))
         inside = os.path.realpath(self.workspace)
         return tuple(path for path in found if path.is_relative_to(inside))
-
-
-def _resolved(path: Path) -> Path:
-    """Return `path` with the links above it followed: the file that a command would change."""
-    try:
-        return resolved(path.parent) / path.name
-    except (OSError, ValueError):  # reported when the file is read
-        return path

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kogniterm.agent.messages import files_kept, files_restored, note
 from kogniterm.approval import classify
 from kogniterm.errors import UsageError
-from kogniterm.execution.undo import FileDifference, FileSnapshot, Preimage, merged
+from kogniterm.execution.undo import FileDifference, Preimage, WayBack
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.fold import title_of
 from kogniterm.sessions.records import NodeRan
@@ -48,28 +47,21 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """The way back to a point: files that differ now, and what is not restored with them."""
+    """The way back to a point: in the files, and what is not restored with them."""
 
     point: Point
-    image: Preimage
-    changes: tuple[FileDifference, ...]
+    files: WayBack
     lost: tuple[Lost, ...]
 
 
 def rewind_points(session: LiveSession) -> tuple[RewindPoint, ...]:
     """Return the last points of the conversation, the newest first."""
     found = _points(session)
-    images = _images(session, found)
-    store = session.undo.store
-    listed: list[RewindPoint] = []
-    later: dict[str, FileSnapshot] = {}
-    for index in range(len(found) - 1, -1, -1):
-        before = merged(images[index])
-        changes = (store.change(entry, later.get(path)) for path, entry in before.items())
-        differing = tuple(change for change in changes if change.change != "unchanged")
-        listed.append(RewindPoint(found[index], differing, len(found[index].actions)))
-        later |= before
-    return tuple(listed)
+    changes = session.undo.store.changes(reversed(_images(session, found)))
+    return tuple(
+        RewindPoint(point, differing, len(point.actions))
+        for point, differing in zip(reversed(found), changes, strict=True)
+    )
 
 
 def way_back(session: LiveSession, seq: int) -> Rewind:
@@ -78,19 +70,11 @@ def way_back(session: LiveSession, seq: int) -> Rewind:
     index = next((i for i, point in enumerate(found) if point.seq == seq), None)
     if index is None:
         raise UsageError("This point is no longer part of the conversation.")
-    images = [image for group in _images(session, found)[index:] for image in group]
-    point = found[index]
-    image = Preimage(
-        f"{session.journal.new_id()}-rewind",
-        session.id,
-        time.time(),
-        f"/rewind {title_of(point.input.typed)}",
-        tuple(merged(images).values()),
-    )
+    images = [image for group in reversed(_images(session, found)[index:]) for image in group]
     kept = {image.id: image for image in images}
     since = [action for one in found[index:] for action in one.actions]
     lost = tuple(filter(None, (_lost(session, action, kept) for action in since)))
-    return Rewind(point, image, session.undo.store.differences(image), lost)
+    return Rewind(found[index], session.undo.store.way_back(images), lost)
 
 
 def go_back(
@@ -101,10 +85,11 @@ def go_back(
     The model is told of files that are not as the conversation says. Raises `StorageError` when a
     file cannot be restored; the conversation is then unchanged.
     """
-    restored = session.undo.restore(rewind.image) if files and rewind.changes else ()
+    way, what = rewind.files, f"/rewind {title_of(rewind.point.input.typed)}"
+    restored = session.undo.store.restore(way, what) if files and way.changes else ()
     if conversation:
         session.context.begin_anew(step_back(session.journal.journal, rewind.point))
-        left = [change.path for change in rewind.changes if change.path not in restored]
+        left = [*(() if restored else (change.path for change in way.changes)), *way.kept]
         if left:
             _tell(session.journal, files_kept(_inside(session, left)))
     elif restored:
@@ -132,9 +117,9 @@ def _points(session: LiveSession) -> list[Point]:
 
 
 def _images(session: LiveSession, found: Sequence[Point]) -> list[list[Preimage]]:
-    """Return the saved copies of the session for each point, oldest first."""
+    """Return the saved copies of the session for each point, the newest first."""
     grouped: list[list[Preimage]] = [[] for _ in found]
-    for image in reversed(session.undo.store.images(session.id)):
+    for image in session.undo.store.images(session.id):
         index = point_at(found, image.created)
         if index >= 0:
             grouped[index].append(image)

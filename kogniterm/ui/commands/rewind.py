@@ -46,7 +46,7 @@ async def _ask(repl: Repl, way: Rewind) -> str:
         answer = await repl.front.questions.ask(question)
         if answer != "changes":
             return answer
-        show_differences(repl, way.changes)
+        show_differences(repl, way.files.changes)
 
 
 def _go(repl: Repl, way: Rewind, wanted: str) -> None:

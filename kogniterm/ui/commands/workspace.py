@@ -29,39 +29,40 @@ FILE = "AGENTS.md"
 
 def show_changes(repl: Repl, argument: str) -> None:
     """Run /diff."""
-    undo_service = repl.session.undo
-    found: dict[str, FileDifference] = {}
-    # Oldest last, undone or not: what a file was before the session first touched it wins.
-    for image in undo_service.store.images(undo_service.session_id):
-        for entry in image.entries:
-            found.pop(entry.path, None)
-        for difference in undo_service.store.differences(image):
-            found[difference.path] = difference
+    undo = repl.session.undo
+    (found,) = undo.store.changes([undo.store.images(undo.session_id)])
     if not found:
         raise UsageError(
             "No changes made by this session. Only files saved for /undo are compared."
         )
-    show_differences(repl, list(found.values()))
+    show_differences(repl, found)
 
 
 async def undo(repl: Repl, argument: str) -> None:
     """Run /undo."""
     from kogniterm.runtime.use_cases.rewind_session import tell_restored
+    from kogniterm.ui.questions.rewind_list import kept_lines
 
-    image, differences = repl.session.undo.latest()
-    show_differences(repl, differences)
-    answer = await repl.choose(
-        _("Restore the files as they were before this action?"),
-        [_described(image.what)],
-        [
-            Option("yes", _("restore the files"), "yes"),
-            Option("no", _("keep the current files"), "no"),
-        ],
-    )
-    if answer != "yes":
+    store, way = repl.session.undo.store, repl.session.undo.latest()
+    more = [Option("undo_all", _("also take back what changed since"), "all")]
+    while True:
+        show_differences(repl, way.changes)
+        answer = await repl.choose(
+            _("Restore the files as they were before this action?"),
+            [_described(way.images[0].what), *kept_lines(way.kept, repl.session.folder)],
+            [
+                *([Option("yes", _("restore the files"), "yes")] if way.changes else ()),
+                *(more if way.kept else ()),
+                Option("no", _("keep the current files"), "no"),
+            ],
+        )
+        if answer != "all":
+            break
+        way, more = store.way_back(way.images, everything=True), []
+    restored = store.restore(way) if answer == "yes" or not way.changes else ()
+    if not restored:  # where nothing could be, the next /undo goes further back
         repl.display.say(Phrase("Nothing changed."))
         return
-    restored = repl.session.undo.restore(image)
     tell_restored(repl.session, restored)
     paths = [seen_from(repl.session.folder, path) for path in restored]
     repl.display.say(Phrase("Restored: {paths}", {"paths": ", ".join(paths)}))
@@ -153,12 +154,13 @@ def _read(path: Path) -> str:
 
 
 def _write(repl: Repl, path: Path, text: str) -> None:
-    session = repl.session
-    session.undo.store.keep(session.id, session.journal.new_id(), f"/init {path.name}", [path])
+    session, store, name = repl.session.id, repl.session.undo.store, repl.session.journal.new_id()
+    store.keep(session, name, f"/init {path.name}", [path])
     try:
         write_regular(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
+    store.note_left(session, name)
 
 
 def _described(what: str) -> str:

@@ -108,6 +108,7 @@ KEYS = (
     Key("choice", "back_conversation", "c", Phrase("go back in the conversation only")),
     Key("choice", "back_files", "f", Phrase("restore the files only"), spanish="a"),
     Key("choice", "back_changes", "d", Phrase("show the changes of the files"), spanish="v"),
+    Key("choice", "undo_all", "a", Phrase("also take back what changed since"), spanish="t"),
     Key("choice", "mend", "e", FIX),
     Key("choice", "give_up", "g", DISCARD, spanish="d"),
     Key("answer", "answer", "enter", Phrase("send the answer"), shown="Enter"),

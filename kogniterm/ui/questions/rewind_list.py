@@ -156,8 +156,8 @@ class WayBackQuestion(ChoiceQuestion):
 
 def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
     """Return the question what goes back to a point, after what is restored and what is not."""
-    files = bool(rewind.changes)
-    body = [*_files(rewind.changes, folder), *_lost(rewind.lost)]
+    files, kept = bool(rewind.files.changes), kept_lines(rewind.files.kept, folder)
+    body = [*_files(rewind.files.changes, folder), *kept, *_lost(rewind.lost)]
     options = [
         Option("back_both", _("conversation and files"), "both") if files else None,
         Option("back_conversation", _("conversation"), "conversation"),
@@ -174,29 +174,32 @@ def way_back_question(rewind: Rewind, folder: str) -> WayBackQuestion:
 
 
 def _files(changes: Sequence[FileDifference], folder: str) -> list[str]:
-    if not changes:
-        return [_("Files: no saved file has changed since then.")]
-    lines = [_("Files to restore:")]
-    lines += [f"  {_name(change, folder)}  {_effect(change)}" for change in changes[:NAMED]]
-    return lines + _more(len(changes))
+    lines = [f"  {_name(change, folder)}  {_effect(change)}" for change in changes]
+    nothing = _("Files: no saved file has changed since then.")
+    return _listed(_("Files to restore:"), lines) or [nothing]
+
+
+def kept_lines(kept: Sequence[str], folder: str) -> list[str]:
+    """Return what going back leaves alone."""
+    reasons = _("Stays as it is (changed since, made by something else, or too large for a copy):")
+    return _listed(reasons, [f"  {render_line(seen_from(folder, path))}" for path in kept])
 
 
 def _lost(lost: Sequence[Lost]) -> list[str]:
     """Return what is not restored with the files."""
-    if not lost:
-        return []
-    lines = [_("Cannot be restored:")]
-    for one in lost[:NAMED]:
+    lines = []
+    for one in lost:
         told = [effect_text(effect) for effect in one.effects]
         told += [_("{file} was not saved").format(file=render_line(name)) for name in one.files]
         reason = ", ".join(told) or _("may have changed other files")
         lines.append(f"  {render_line(one.command)} — {reason}")
-    return lines + _more(len(lost))
+    return _listed(_("Cannot be restored:"), lines)
 
 
-def _more(count: int) -> list[str]:
-    left = count - NAMED
-    return ["  " + plural("{count} more", "{count} more", left)] if left > 0 else []
+def _listed(head: str, lines: Sequence[str]) -> list[str]:
+    left = len(lines) - NAMED
+    more = ["  " + plural("{count} more", "{count} more", left)] if left > 0 else []
+    return [head, *lines[:NAMED], *more] if lines else []
 
 
 def _name(change: FileDifference, folder: str) -> str:

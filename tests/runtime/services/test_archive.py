@@ -60,12 +60,17 @@ def test_an_undo_never_puts_a_file_under_a_name_with_a_hole(tmp_path: Path) -> N
     store.keep("s", "1", "rm", [named])
     kept = store.keep("s", "2", f"edit {TERM}", [other])
     assert kept is not None
+    made = tmp_path / "made"
+    store.keep("s", "3", "mkdir", [made])
+    made.mkdir()
+    (made / TERM).touch()
+    store.note_left("s", "3")
     UndoPurge(tmp_path / "undo").purge([TERM])
     (image,) = store.images("s")
     assert image.id == "2"
     assert scan([tmp_path / "undo"], Marks(Matcher([TERM])))[2] == ()
     other.write_text("changed\n")
-    store.restore(image)
+    store.restore(store.way_back([image], everything=True))
     assert other.read_text() == "the [forgotten]      \n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from kogniterm.execution.undo import FileDifference, Preimage
+from kogniterm.execution.undo import FileDifference, WayBack
 from kogniterm.runtime.use_cases.rewind_session import Lost, Rewind, RewindPoint
 from kogniterm.sessions.rewind_points import Point
 from kogniterm.types import Effect, UserInput
@@ -40,8 +40,12 @@ POINTS = (
 QUESTION = RewindQuestion(rewind_rows(POINTS), folder="/w")
 
 
-def rewind(changes: tuple[FileDifference, ...] = CHANGES, lost: tuple[Lost, ...] = LOST) -> Rewind:
-    return Rewind(POINTS[1].point, Preimage("r", "s", 0.0, "", ()), changes, lost)
+def rewind(
+    changes: tuple[FileDifference, ...] = CHANGES,
+    lost: tuple[Lost, ...] = LOST,
+    kept: tuple[str, ...] = ("/w/out/mine\x1b.txt",),
+) -> Rewind:
+    return Rewind(POINTS[1].point, WayBack((), changes, kept), lost)
 
 
 @pytest.mark.parametrize("columns", [30, 60, 80, 120, 160])
@@ -100,6 +104,8 @@ def test_what_goes_back_and_what_does_not_is_shown_first(columns: int) -> None:
         "app/prices.py  changed since: +2 -1",
         "created since; will be removed",
         "picture.png  deleted since; comes back",
+        "Stays as it is (changed since, made by something else, or too large for a copy):",
+        "  out/mine",
         "git push origin main — uses the network: github.com",
         "rm -r data — data was not saved",
         "python3 -c 'import os' — may have changed other files",
@@ -111,7 +117,7 @@ def test_what_goes_back_and_what_does_not_is_shown_first(columns: int) -> None:
 def test_only_what_can_go_back_is_offered() -> None:
     keys = [option.key for option in way_back_question(rewind(), "/w").choices]
     assert keys == ["b", "c", "f", "d", "n"]
-    without = way_back_question(rewind(changes=(), lost=()), "/w")
+    without = way_back_question(rewind(changes=(), lost=(), kept=()), "/w")
     assert [option.value for option in without.choices] == ["conversation", "no"]
     assert "no saved file has changed" in without.document(PAINTER, 80, 24).lines[2]
     assert without.back() == Answered("no")
@@ -123,14 +129,14 @@ def test_only_what_can_go_back_is_offered() -> None:
 
 def test_many_files_are_counted() -> None:
     many = tuple(FileDifference(f"/w/{number}", "deleted") for number in range(20))
-    shown = way_back_question(rewind(many, ()), "/w").document(PAINTER, 80, 24).lines
+    shown = way_back_question(rewind(many, (), ()), "/w").document(PAINTER, 80, 24).lines
     assert sum("comes back" in line for line in shown) == 8
     assert any("12 more" in line for line in shown)
 
 
 def test_a_message_of_many_lines_cannot_draw_on_the_question() -> None:
     typed = point(3, "first\nsecond \x1b[2J\u202ethird")
-    question = way_back_question(Rewind(typed.point, Preimage("r", "s", 0.0, "", ()), (), ()), "/w")
+    question = way_back_question(Rewind(typed.point, WayBack(()), ()), "/w")
     assert "\n" not in question.message
     assert "\x1b" not in question.message
     assert "\u202e" not in question.message
