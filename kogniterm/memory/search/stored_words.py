@@ -204,18 +204,18 @@ def remove(sql: MemoryDatabase, fact: Fact) -> None:
     )
     if not rows:
         return
-    project = rows[0][1]
     ((length,),) = sql.execute(
         "SELECT length FROM fact_words "
         "WHERE user_id = ? AND term = ? AND project_id = ? AND fact_id = ?",
         (sql.user, *rows[0], fact.id),
     )
+    # By the whole key: for the user and the fact alone, SQLite 3.46 would read all of the user's.
+    sql.run(
+        "DELETE FROM fact_words WHERE user_id = ? AND fact_id = ? AND (term, project_id) IN "
+        "(SELECT term, project_id FROM fact_words WHERE user_id = ? AND fact_id = ?)",
+        (*mine, *mine),
+    )
     for some, marks in in_pieces([term for term, _ in rows]):
-        sql.run(
-            f"DELETE FROM fact_words WHERE user_id = ? AND term IN ({marks}) "
-            "AND project_id = ? AND fact_id = ?",
-            (sql.user, *some, project, fact.id),
-        )
         sql.run(
             f"DELETE FROM fact_terms WHERE user_id = ? AND term IN ({marks}) AND NOT EXISTS "
             "(SELECT 1 FROM fact_words AS other WHERE other.user_id = fact_terms.user_id "
@@ -225,5 +225,5 @@ def remove(sql: MemoryDatabase, fact: Fact) -> None:
     sql.run(
         "UPDATE fact_index SET facts = facts - 1, words = words - ? "
         "WHERE user_id = ? AND project_id = ?",
-        (length, sql.user, project),
+        (length, sql.user, rows[0][1]),
     )

@@ -110,3 +110,15 @@ def test_what_is_looked_up_by_its_id_is_not_searched_for_among_all(tmp_path: Pat
         for statement, values in by_id:
             for *_, step in memory.sql.execute(f"EXPLAIN QUERY PLAN {statement}", values):
                 assert not re.search(r"\(user_id=\?\)|^SCAN", str(step)), (step, statement)
+
+
+def test_words_of_an_index_that_is_out_of_date_are_forgotten_too(tmp_path: Path) -> None:
+    with open_memory(tmp_path, user="ana", project="shop") as memory:
+        label = memory.add("The axolotl sleeps on the third floor")
+        memory.search("anything", 1)
+        memory.sql.run(
+            "INSERT INTO fact_words SELECT user_id, term, 'moved', fact_id, weight, length "
+            "FROM fact_words"
+        )
+        memory.forget(label)
+        assert memory.sql.execute("SELECT term FROM fact_words") == []

@@ -15,9 +15,7 @@ from kogniterm.ui.screen_preferences import choose_theme
 PAINTER = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 FOLDER = "/w\n\x1b[2J"
 LINES = (Phrase("Which branch?"),)
-QUESTION = ParkedQuestion(
-    "d" * 64, "question", "Which branch?", "build-1", "/w\n\x1b[2J", lines=LINES
-)
+QUESTION = ParkedQuestion("d" * 64, "question", "Which branch?", "build-1", FOLDER, lines=LINES)
 
 
 @pytest.mark.parametrize(("title", "shown"), [("Release 4\n\x1b[2J", "Release 4"), ("", "s1")])
