@@ -260,13 +260,6 @@ def test_what_cannot_be_a_key_is_refused(user: Typist) -> None:
     assert list(user.config.iterdir()) == []
 
 
-def test_recordings_of_an_earlier_version_are_named(user: Typist) -> None:
-    (user.project / "old.jsonl").write_text('{"version": 1, "model": {"name": "m"}}\n')
-    for words in (("replay", "old.jsonl"), ("run", "--model", "replay:old.jsonl", "hello")):
-        assert user.type(*words) == 2
-        assert "a model recording of an earlier version" in user.flat
-
-
 def test_a_dangerous_command_in_the_text_of_a_command_is_stopped(user: Typist) -> None:
     kept = user.project / "keep" / "me.txt"
     kept.parent.mkdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import UsageError
-from kogniterm.host.safe_files import open_file
+from kogniterm.host.safe_files import read_regular
 from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 from kogniterm.runtime.services.archive import forgettables
 from kogniterm.runtime.session import LiveSession
@@ -212,11 +212,11 @@ async def test_opening_a_session_reads_each_file_of_a_trusted_folder_once(
     trust(flow.open(), walk(flow.folder).files)
     opened: list[Path] = []
 
-    def noted(path: Path) -> int:
+    def noted(path: Path, most: int) -> bytes:
         opened.append(path)
-        return open_file(path)
+        return read_regular(path, most)
 
-    monkeypatch.setattr(project_places, "open_file", noted)
+    monkeypatch.setattr(project_places, "read_regular", noted)
     flow.close()
     session = flow.open()
     assert [one.name for one in custom_commands_of(session, ())[0]] == ["look"]

@@ -201,7 +201,7 @@ replies:
   - {{text: Done.}}
 """
     flow = make_flow(script)
-    (flow.folder / "a.txt").write_text("one\ntwo\nthree")
+    (flow.folder / "a.txt").write_text("one\ntwo\nthree\n")
     await flow.run()
     assert flow.shown[2] == "2: two\n3: three"
     assert flow.shown[4] == "1: one\n[more from line 2]"

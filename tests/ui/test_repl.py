@@ -500,7 +500,7 @@ async def test_undo_names_what_stays_and_asks_for_it_apart(keys: PipeInput, tmp_
     live.press("/undo\r")
     await live.until("Stays as it is")
     await live.until("[a] also take back what changed since  [n]")
-    assert "out/mine.txt" in live.terminal.text
+    assert "mine.txt" in live.terminal.text
     assert "+precious" not in live.terminal.text
     await live.ready()
     live.press("a")

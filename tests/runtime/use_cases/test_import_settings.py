@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import KognitermError, UsageError
-from kogniterm.host.safe_files import open_file
+from kogniterm.host.safe_files import read_regular
 from kogniterm.paths import resolve
 from kogniterm.runtime.extensions.agent_files import agents_of_folder
 from kogniterm.runtime.extensions.custom_commands import commands_of_folder
@@ -437,11 +437,11 @@ def test_no_file_of_another_agent_is_read_twice(
     (home / ".claude" / "rules" / "style.md").write_text("Write plainly.\n")
     opened: list[Path] = []
 
-    def noted(path: Path) -> int:
+    def noted(path: Path, most: int) -> bytes:
         opened.append(path)
-        return open_file(path)
+        return read_regular(path, most)
 
-    monkeypatch.setattr(source_files, "open_file", noted)
+    monkeypatch.setattr(source_files, "read_regular", noted)
     assert "Write plainly.\n" in [one.text for one in Importer(home, "claude").found.instructions]
     assert len(opened) > 5
     assert sorted(opened) == sorted(set(opened))
