@@ -250,5 +250,5 @@ async def test_only_the_users_own_words_are_remembered(
     assert [one.text for one in memory.context.memory.repository.facts()] == kept
     assert memory.context.memory.preferences.stored() == []
     lines = [str(one) for one in memory.waiting_lines()]
-    assert lines == [f"Saved to memory as m1: “{text}”." for text in kept]
+    assert lines == [f"Saved to memory as m1: “{text}”" for text in kept]
     assert memory.waiting_lines() == []

@@ -137,7 +137,7 @@ class MemoryService:
         saved, self._saved = self._saved, []
         get = self.context.memory.repository.get
         return [
-            Phrase("Saved to memory as {id}: “{text}”.", {"id": one.label, "text": one.text})
+            Phrase("Saved to memory as {id}: “{text}”", {"id": one.label, "text": one.text})
             for one in filter(None, (get(fact.id) for fact in saved))
             if one.source == "explicit" and one.status == "active"
         ]
