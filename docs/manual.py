@@ -91,16 +91,19 @@ You can type while a turn runs: Enter queues the line for after the turn, Ctrl-S
 running turn before its next step, and Ctrl-T stops the turn and sends the queued lines at once.
 """
 APPROVAL_KEYS = """\
-**When a key answers.** A key answers only when it is pressed alone: at least half a second after
-the question was drawn and after the last key, and with no other key in the next half second. During
-that half second the key is highlighted. The keys have brackets while they can answer. A command
-longer than the screen has to be scrolled to its end first. A dangerous command needs the whole word
-(`yes` or `sí`, in every language) on an empty line.
+**When a key answers.** Press the key alone, on an empty line: it answers after 0.35 seconds without
+another key, or at once with Enter. Until then it is highlighted. The keys have brackets while they
+can answer. A key in the first 0.3 seconds of a question is dropped: press it again. A command longer
+than the screen has to be scrolled to its end first. A dangerous command needs the whole word (`yes`
+or `sí`, in every language) on an empty line.
+
+**While you type**, no key answers: not while the line has a text, and not if a key came in the half
+second before the question. The keys answer when the line is empty and half a second has passed.
 
 **Typing at a question.** Any other key starts a text on the input line:
 
 - Enter rejects the command with this text as the reason. A slash command is run instead.
-- Esc sets the text aside until the question is answered.
+- Esc sets the text aside until the question is answered; a single key is deleted.
 - Text never approves. `n` or `no` with Enter rejects.
 
 With `TERM=dumb`, in screen-reader mode and in `kogniterm run`, type the same letters, or their

@@ -145,7 +145,7 @@ class UserScreen:
         """Wait until nobody is typing; what was typed is shown, and answers nothing."""
         with self._still():
             await asyncio.to_thread(await_foreground)
-            typed = await typed_before(self._keys, self._preferences.answer_pause)
+            typed = await typed_before(self._keys, self._preferences.key_times)
         for line in typed.split("\n"):
             if line.strip():
                 self.commit(_("Not an answer: {text}").format(text=one_line(line)) + "\n")

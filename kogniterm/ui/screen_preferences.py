@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kogniterm.host.programs import find_user_program
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
+from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
 
 if TYPE_CHECKING:
     from kogniterm.settings import QuickSettings
@@ -44,8 +44,8 @@ class Preferences:
 
     `color` False is NO_COLOR: bold and underline stay, colours go. `screen_reader` and bare
     terminals get plain lines in order: no redraws, no spinner, no keys that need a raw terminal.
-    `answer_pause` is the quiet, in seconds, before and after a key that answers a question;
-    `narrowing` is what the terminal does to rows that no longer fit a window made narrower.
+    `key_times` decide when a key answers a question; `narrowing` is what the terminal does to rows
+    that no longer fit a window made narrower.
     """
 
     language: str = "en"
@@ -67,7 +67,7 @@ class Preferences:
     progress: bool = False
     fold: int = 16
     thoughts: ThoughtsName = "folded"
-    answer_pause: float = PAUSE_SECONDS
+    key_times: KeyTimes = KEY_TIMES
 
     @property
     def bare(self) -> bool:

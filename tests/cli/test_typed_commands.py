@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kogniterm.cli import tour
+from kogniterm.ui.questions.answer_keys import KeyTimes
 from tests.flows.test_recipe_threads import TALK
 from tests.support.other_agents import HOMES, SECRETS
 from tests.support.typist import Typist, typing_here
@@ -222,7 +223,9 @@ def test_plain_lines_take_the_tour_with_answers(
 ) -> None:
     preferences = tour._Tour._preferences
     monkeypatch.setattr(
-        tour._Tour, "_preferences", lambda self: replace(preferences(self), answer_pause=0.0)
+        tour._Tour,
+        "_preferences",
+        lambda self: replace(preferences(self), key_times=KeyTimes(0.0, 0.0, 0.0)),
     )
     hints = [("Tour 1/5", "y\n"), ("Tour 2/5", "y\n"), ("Tour 3/5", "y\n"), ("Tour 4/5", "y\n")]
     undo = [

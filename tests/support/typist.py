@@ -17,6 +17,7 @@ import pytest
 from kogniterm.cli.main import main
 from kogniterm.ui.locale import use_language
 from kogniterm.ui.prompt import user_terminal
+from kogniterm.ui.questions.answer_keys import KeyTimes
 
 
 class Screen(io.StringIO):
@@ -125,7 +126,7 @@ def typing_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Typist]
     monkeypatch.setattr("kogniterm.cli.streams_and_signals._received", [])
     monkeypatch.setattr("kogniterm.logs.set_up", lambda *_args, **_options: True)
     # Nothing is typed ahead of a question here, so that there is nothing to wait for.
-    monkeypatch.setattr(user_terminal.typed_before, "__defaults__", (0.0,))
+    monkeypatch.setattr(user_terminal.typed_before, "__defaults__", (KeyTimes(0.0, 0.0),))
     typist = Typist(root, monkeypatch)
     try:
         yield typist

@@ -2,8 +2,8 @@
 
     python -P tests/support/warm_server.py RUNTIME_FOLDER ROOM
 
-Questions take a key after a pause of `PAUSE_SECONDS`: what tests wait for is that pause, not the
-user who looks at a question.
+Questions take a key at `KEY_TIMES`: what tests wait for is a pause, not the user who looks at a
+question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kogniterm.cli.warm.process_name import show_without_room
 from kogniterm.cli.warm.warm_place import address, start_key
 from kogniterm.ui.questions import answer_keys
 
-PAUSE_SECONDS = 0.05
+KEY_TIMES = answer_keys.KeyTimes(0.05, 0.05, 0.05, 0.0, 0.05)
 IDLE_SECONDS = 3600.0
 PRELOADED = (
     "kogniterm.cli.json_output",
@@ -30,7 +30,7 @@ PRELOADED = (
 )
 
 if __name__ == "__main__":
-    answer_keys.PAUSE_SECONDS = PAUSE_SECONDS  # before the modules that take it for a default
+    answer_keys.KEY_TIMES = KEY_TIMES  # before the modules that take it for a default
     for name in PRELOADED:
         importlib.import_module(name)
     key = start_key()

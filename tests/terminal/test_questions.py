@@ -13,7 +13,7 @@ from tests.support.real_terminal import RealTerminal, User
 from tests.terminal.conftest import OpenTerminal
 
 WORDS = "why do you want this?"
-QUICK, SLOW = (0.02, 0.06), (0.2, 0.4)
+QUICK, SLOW = (0.04, 0.08), (0.15, 0.3)
 """Seconds between two keys; slow words are short, because only their first keys can answer."""
 ALONE = 1.0
 """Seconds after which a key that was pressed alone has answered."""

@@ -18,6 +18,7 @@ from kogniterm.ui.controls import Controls
 from kogniterm.ui.prompt.prompt import Prompt
 from kogniterm.ui.prompt.terminal_front import TerminalFront
 from kogniterm.ui.prompt.terminal_io import HeldOutput
+from kogniterm.ui.questions.answer_keys import KeyTimes
 from kogniterm.ui.repl import Opened, Repl, Wiring
 from kogniterm.ui.screen_preferences import Preferences
 from tests.support.picture import Picture
@@ -25,8 +26,8 @@ from tests.ui.face import Play, PlayedSession
 
 PATIENCE_SECONDS = 240
 """A guard against hanging, not a measure: every wait ends with what it waits for."""
-ANSWER_PAUSE = 0.05
-"""The pause after which a single key answers: keys sent together come in less than that."""
+FAST = KeyTimes(0.05, 0.05, 0.05, 0.0, 0.05)
+"""Short times of keys: those sent together come in less than that."""
 AT_ONCE = Wiring(clock=lambda: 0.0)
 """A clock that stands still, so that two key presses always count as fast, on any machine."""
 
@@ -131,12 +132,12 @@ def live_repl(
     preferences: Preferences | None = None,
     wiring: Wiring | None = None,
     opened: Callable[[PlayedSession], Opened] | None = None,
-    answer_pause: float = ANSWER_PAUSE,
+    key_times: KeyTimes = FAST,
 ) -> tuple[Live, PlayedSession]:
     """Start a REPL whose session plays `play`."""
     terminal = Terminal(rows, columns)
     session = PlayedSession(play)
-    given = replace(preferences or Preferences(notify="off"), answer_pause=answer_pause)
+    given = replace(preferences or Preferences(notify="off"), key_times=key_times)
 
     async def open_session(_id: str | None) -> Opened:
         return opened(session) if opened else Opened(session)  # type: ignore[arg-type]  # its face

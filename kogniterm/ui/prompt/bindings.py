@@ -186,7 +186,7 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
     @bindings.add("escape", filter=at_keys)
     def _back(event: KeyPressEvent) -> None:
         if prompt.keys.held:
-            prompt.keys.typed()
+            prompt.keys.moved()
             prompt.refresh()
         elif not prompt.back():
             prompt.controls.escape()
@@ -229,6 +229,7 @@ def _entry_bindings(bindings: KeyBindings, prompt: Prompt, at_entry: Filter) -> 
     def _enter(event: KeyPressEvent) -> None:
         text = prompt.entry.text
         prompt.entry.reset()
+        prompt.keys.sent()
         prompt.questions.enter(text)
         prompt.asked_again()
 

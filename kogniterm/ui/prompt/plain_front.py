@@ -127,7 +127,7 @@ class PlainLines(LineSurface):
 
     async def pause(self) -> None:
         """Wait until nobody is typing; an unfinished line is shown, whole ones were sent."""
-        typed = await typed_before(self._fd, self._controls.display.preferences.answer_pause)
+        typed = await typed_before(self._fd, self._controls.display.preferences.key_times)
         *lines, rest = (self._buffer.decode("utf-8", "replace") + typed).split("\n")
         self._buffer = b""
         for line in lines:

@@ -155,8 +155,9 @@ class Prompt:
         self.entry = Buffer(name="entry", multiline=False)
         self.questions = QuestionPanel(self)
         self.clipboard = ClipboardImages()
-        self.keys = AnswerKeys(_loop_time, self.preferences.answer_pause)
+        self.keys = AnswerKeys(_loop_time, self.preferences.key_times)
         self._settling: asyncio.TimerHandle | None = None
+        self._read = 0
 
     def use(self, app: Application[int], parts: Parts) -> None:
         """Use this application."""
@@ -259,7 +260,12 @@ class Prompt:
         if key == "enter" and self.questions.free and self.keys.armed:
             self.questions.words("")
             return
-        text = self.keys.press(key, option=key.lower() in self.questions.options())
+        option = key.lower() in self.questions.options()
+        text = self.keys.press(key, option=option, read=self._read)
+        # What the loop calls next comes before the next read of the terminal.
+        asyncio.get_running_loop().call_soon(self._read_ended)
+        if self.keys.dropped:
+            self.surface.say_below(_("Too early: press the key again."))
         if text:
             self.line.use_insert_mode()
             (self.entry if self.question_entry else self.line.buffer).insert_text(text)
@@ -282,13 +288,15 @@ class Prompt:
 
     def read_on(self) -> None:
         """Take the space bar on the empty line: it reads on, where there is more."""
-        if "space" in self.questions.options():
+        if "space" in self.questions.options() and self.questions.scrolls:
             self.navigate("space")
-        self.keys.typed()
-        self._wait_for_pause()
+        else:
+            self.keys.typed()
+            self._wait_for_pause()
 
     def send(self) -> None:
         """Take Enter on the input line."""
+        self.keys.sent()
         if self.questions.open:
             self._send_words()
         else:
@@ -299,7 +307,10 @@ class Prompt:
         if not self.questions.open:
             self.controls.escape()
         elif not self.back():
-            self.line.set_aside()
+            if self.line.text.strip().lower() in ANSWER_WORDS:
+                self.line.buffer.reset()  # a key that came too early must not come back
+            else:
+                self.line.set_aside()
             self.focus()
 
     def back(self) -> bool:
@@ -352,18 +363,19 @@ class Prompt:
         return line.startswith("!") and not self.questions.free
 
     def _line_changed(self, buffer: Buffer) -> None:
-        self.surface.note = ""
         self.questions.line_changed(buffer.text)
         if self.keys.open:
-            self.keys.typed()
-            self._wait_for_pause()
             self.focus()
 
     def _key_pressed(self, _processor: object) -> None:
-        """Count any key that does not go to the question as typing."""
-        if self.keys.open and not self.question_keys:
+        """End the note below; count any key that does not go to the question as typing."""
+        self.surface.note = ""
+        if not self.question_keys:
             self.keys.typed()
             self._wait_for_pause()
+
+    def _read_ended(self) -> None:
+        self._read += 1
 
     def _wait_for_pause(self) -> None:
         if self._settling is not None:

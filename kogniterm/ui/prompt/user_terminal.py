@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from kogniterm.errors import TurnInterruptedError, UsageError, why
 from kogniterm.host.terminal_owner import run_in_job
 from kogniterm.ui.locale import _
-from kogniterm.ui.questions.answer_keys import PAUSE_SECONDS
+from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
 
 _FALLBACK = (24, 80)
 Value = TypeVar("Value")
@@ -355,16 +355,17 @@ async def _keys_from(fd: int, seconds: float | None) -> str:
         loop.remove_reader(fd)
 
 
-async def typed_before(fd: int, pause: float = PAUSE_SECONDS) -> str:
-    """Wait until no key came for `pause` seconds; return what was typed until then.
+async def typed_before(fd: int, times: KeyTimes = KEY_TIMES) -> str:
+    """Wait until nobody is typing; return what was typed until then.
 
-    To be called once the question is on the screen. Returns at once where `fd` is no terminal.
+    To be called once the question is on the screen, which takes some time to be seen. Returns at
+    once where `fd` is no terminal.
     """
     if not os.isatty(fd):
         return ""
     typed = take_typed(fd)
     while True:
-        await asyncio.sleep(pause)
+        await asyncio.sleep(times.typing if typed else times.early)
         more = take_typed(fd)
         if not more:
             return typed

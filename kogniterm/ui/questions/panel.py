@@ -149,6 +149,11 @@ class QuestionPanel:
         return entry is not None and not entry.listed
 
     @property
+    def scrolls(self) -> bool:
+        """Return whether the question is longer than the screen."""
+        return self._top is not None and self._top.offset + self._top.below > 0
+
+    @property
     def careful(self) -> bool:
         """Return whether the entry line opens only after the pause, because its word acts."""
         entry = self._top.question.entry if self._top is not None else None

@@ -18,6 +18,7 @@ from kogniterm.types import ActionRequest, Decision, Effect, Phrase, RiskReport,
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import language, use_language
 from kogniterm.ui.prompt.key_table import letter
+from kogniterm.ui.questions.answer_keys import KeyTimes
 from kogniterm.ui.questions.approval import ApprovalQuestion, AskingApprover, Subject
 from kogniterm.ui.questions.lines import LineQuestions
 from kogniterm.ui.questions.question import Answered, ChoiceQuestion, Document
@@ -28,6 +29,7 @@ from tests.support.language import in_spanish
 from tests.ui.face import ASK, PlayedSession, PlayedUndo, ask, report, request
 from tests.ui.live import AT_ONCE, Live, keyboard, live_repl
 
+SLOW = KeyTimes(600, 600, 600, 0.0)
 PLAIN = Painter(choose_theme("plain", color=False, background=None), attributes=False)
 
 
@@ -728,7 +730,7 @@ async def test_a_key_held_down_answers_one_question_of_several(keys: PipeInput) 
         await ask(session, approver, sink, "make one")
         await ask(session, approver, sink, "make two")
 
-    live, session = live_repl(keys, play, answer_pause=1.0)
+    live, session = live_repl(keys, play, key_times=KeyTimes(1.0, 1.0, 1.0, 0.0, 3.0))
     live.press("go\r")
     await live.until("[y] approve")
     live.press("y")
@@ -738,13 +740,54 @@ async def test_a_key_held_down_answers_one_question_of_several(keys: PipeInput) 
     await live.until(on_screen(live, "[y] approve"))
     assert len(session.decisions) == 1
     assert live.repl.front.draft() == ""
+    await live.until(lambda: not live.prompt.keys.repeating, "the key is no longer held down")
     live.press("y")
     await live.until(lambda: len(session.decisions) == 2)
     await live.leave()
 
 
+async def test_enter_makes_the_pressed_key_count_at_once(keys: PipeInput) -> None:
+    live, session = asking(keys, "make", key_times=SLOW)
+    await live.until("Run this command?")
+    live.prompt.keys.armed = live.prompt.keys.ready = True
+    live.press("y\r")  # one read: a paste, or a line that was typed ahead
+    await live.until("A typed answer does not count.")
+    live.press("\x1b")
+    await live.until(lambda: not live.prompt.line.buffer.text)
+    live.prompt.keys.ready = True
+    live.press("y")
+    await live.until(lambda: live.prompt.keys.held == "y", "the key is held")
+    live.press("\r")
+    await live.until(lambda: bool(session.decisions))
+    assert [one.kind for one in session.decisions] == ["approve"]
+    await live.until(lambda: not live.prompt.questions.open)
+    assert live.repl.front.draft() == ""
+    await live.leave()
+
+
+async def test_a_key_too_early_is_told_and_returns_neither_here_nor_later(keys: PipeInput) -> None:
+    async def play(session: PlayedSession, _input: Any, approver: Any, sink: Any) -> None:
+        await ask(session, approver, sink, "make one")
+        await ask(session, approver, sink, "make two")
+
+    live, session = live_repl(keys, play, key_times=KeyTimes(0.0, 600.0, 0.05, 0.0, 0.0))
+    live.press("go\r")
+    for number in range(2):
+        await live.until(on_screen(live, ("make one", "make two")[number]))
+        live.press("y")
+        await live.until(lambda: live.prompt.keys.dropped == "y", "the key is dropped")
+        await live.until("Too early: press the key again.")
+        assert live.repl.front.draft() == ""
+        live.prompt.keys.armed = live.prompt.keys.ready = True
+        live.press("y")
+        await live.until(lambda n=number: len(session.decisions) == n + 1)
+    await live.until(lambda: not live.prompt.questions.open)
+    assert live.repl.front.draft() == ""
+    await live.leave()
+
+
 async def test_the_key_that_was_pressed_is_marked_at_once(keys: PipeInput) -> None:
-    live, session = asking(keys, "make", answer_pause=600)
+    live, session = asking(keys, "make", key_times=SLOW)
     await live.until("Run this command?")
     live.prompt.keys.armed = live.prompt.keys.ready = True
     live.press("y")

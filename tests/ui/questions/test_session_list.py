@@ -10,6 +10,7 @@ from prompt_toolkit.input.base import PipeInput
 from rich.cells import cell_len
 
 from kogniterm.sessions.store import Condition
+from kogniterm.ui.questions.answer_keys import KeyTimes
 from kogniterm.ui.questions.question import Answered
 from kogniterm.ui.questions.session_list import SessionQuestion, SessionRow
 from kogniterm.ui.screen.paint import Painter
@@ -114,7 +115,7 @@ async def nothing(*_given: object) -> None:
 
 def picking(keys: PipeInput) -> tuple[Live, PlayedSession]:
     # A pause that never ends: no key of this question waits for one.
-    return live_repl(keys, nothing, answer_pause=3600)
+    return live_repl(keys, nothing, key_times=KeyTimes(3600, 3600, 3600))
 
 
 async def test_what_is_typed_at_once_filters_and_enter_picks(keys: PipeInput) -> None:
