@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.services.sandbox_service import SandboxFindings
 
 FLUSH_SECONDS = 0.03
+STOPPED_BY_USER = "the user stopped this command"
 STOP_AGAIN = 0.1
 MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
@@ -234,6 +235,9 @@ class Runner:
         """
         journal, sink, request = self.journal, io.sink, run.request
         result = self._redact_result(result)
+        if self.stopping.by_user and result.ended == "stopped":
+            notes = (one for one in result.notes if one != STOPPED_BY_USER)  # replayed
+            result = replace(result, notes=(*notes, STOPPED_BY_USER))
         ask = can_ask and request.refusal is None
         after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
         count.add_command(result)
@@ -504,15 +508,18 @@ class CommandStop:
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._requested = asyncio.Event()
+        self.by_user = False
 
-    def request(self) -> None:
+    def request(self, *, by_user: bool = False) -> None:
         """End the running command; does nothing when none runs."""
+        self.by_user = self.by_user or by_user
         self._requested.set()
         self._stop()
 
     def begin(self) -> None:
         """Drop the request: a new command begins."""
         self._requested.clear()
+        self.by_user = False
 
     async def repeat(self) -> None:
         """Repeat the request, once it is made, until cancelled."""
@@ -537,7 +544,7 @@ async def until_done(task: asyncio.Future[Any], stopping: CommandStop) -> bool:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 cancelled = True
-                stopping.request()
+                stopping.request(by_user=True)
     finally:
         stopper.cancel()
     return cancelled

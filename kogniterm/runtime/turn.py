@@ -48,6 +48,7 @@ from kogniterm.runtime.turn_journal import TurnJournal, secrets_told
 from kogniterm.runtime.turn_limits import limit_that_ends
 from kogniterm.runtime.turn_ports import ContextPort, SessionModes, TurnIO, relay
 from kogniterm.sessions.fold import usage_note
+from kogniterm.sessions.recording import STOPPED
 from kogniterm.sessions.records import InputReceived, NodeRan
 from kogniterm.types import ActionRequest, Answer, NodeUpdate, Phrase, PlanMode, UserInput, events
 from kogniterm.types.turn_values import LEFT_OPEN
@@ -121,6 +122,8 @@ async def run_turn(
         if LEFT_OPEN in stopped.args:
             raise
         cancel_open(journal, "the user stopped the turn")
+        told = messages.note(prompts.text("decide_action.user_stopped"))
+        journal.record(NodeRan(NodeUpdate(STOPPED, (told,))))
         _note_cut_calls(services, count)
         answer = interrupted(count)
     except OutcomeNotWrittenError:

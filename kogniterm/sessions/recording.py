@@ -172,7 +172,7 @@ def _difference(old: Any, new: Any, path: str = "") -> tuple[str, object, object
 
 THINKING = ("create_plan", "decide_action")
 STOPPED = "stopped"
-"""The node of messages that answer a sub-agent's open calls from outside."""
+"""The node of what was stopped from outside: open calls of a sub-agent, a turn."""
 
 CHANGED = re.compile(r"\[not run: (?P<file>.+?) changed after the command was (?:checked|judged)\.")
 """The message of `agent.messages` that an approved command was withheld."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Sequence
 
@@ -72,6 +73,27 @@ class Controls:
 
     def interrupt(self) -> None:
         """Take Ctrl-C on an empty line: the running command first, then the turn."""
+        if not self._stop():
+            self.repl.front.say_below(_("Press Ctrl-D to exit."))
+
+    def escape(self) -> None:
+        """Take Esc on an empty line: what Ctrl-C does; while nothing runs, twice to go back."""
+        if self._stop() or self.repl.front.draft():
+            return
+        if not self.repl.opened or not self.repl.session.state.turn:
+            return
+        if self._again("escape"):
+            self.submit("/rewind")
+        else:
+            self._hint(_("Press Esc again to go back to an earlier message."))
+
+    @property
+    def stops(self) -> bool:
+        """Return whether something runs that Esc would stop."""
+        return self._turns.running
+
+    def _stop(self) -> bool:
+        """Stop the running command first, then the turn; return whether something ran."""
         if self._plays_by_itself():
             self.repl.leave(EXIT_INTERRUPTED)
         elif self.display.command_running() and not self._stopped_command():
@@ -79,32 +101,8 @@ class Controls:
         elif self._turns.running:
             self.stop_turn()
         else:
-            self.repl.front.say_below(_("Press Ctrl-D to exit."))
-
-    def escape(self) -> None:
-        """Take Esc: the running command; twice: the turn."""
-        again = self._again("escape")
-        if self._plays_by_itself():
-            self.repl.leave(EXIT_INTERRUPTED)
-            return
-        if not self._turns.running:
-            self._go_back(again=again)
-        elif again:
-            self.stop_turn()
-        elif self.display.command_running():
-            self._stop_command()
-        else:
-            self.repl.front.say_below(_("Press Esc again to stop the turn."))
-
-    def _go_back(self, *, again: bool) -> None:
-        """Take Esc while nothing runs: twice on an empty line, it opens the list of messages."""
-        if self.repl.front.draft() or not self.repl.opened or not self.repl.session.state.turn:
-            return
-        if again:
-            self.repl.front.say_below("")
-            self.submit("/rewind")
-        else:
-            self.repl.front.say_below(_("Press Esc again to go back to an earlier message."))
+            return False
+        return True
 
     def leave(self) -> None:
         """Take Ctrl-D on an empty line: leave; while something runs the first one asks."""
@@ -113,7 +111,7 @@ class Controls:
             # The keyboard is the command's own: this was typed ahead of its end, as to a shell.
             self.repl.leave_when_done()
         elif self._turns.running and not self._again("leave"):
-            self.repl.front.say_below(_("A turn is in progress; Ctrl-D again stops it and exits."))
+            self._hint(_("A turn is in progress; Ctrl-D again stops it and exits."))
         else:
             self.repl.leave()
 
@@ -129,7 +127,8 @@ class Controls:
         """End the running command; the turn goes on."""
         self._stopped_command_of = self._turns.current
         self.repl.stop_command()
-        self.repl.front.say_below(_("Stopping the command. Press again to stop the turn."))
+        hint = _("Stopping the command. Press again to stop the turn.")
+        self.repl.front.say_below(hint, self.display.command_running)
 
     def _stopped_command(self) -> bool:
         """Return whether a command of this turn was stopped before."""
@@ -141,6 +140,18 @@ class Controls:
         return guide is not None and guide.plays
 
     def _again(self, key: str) -> bool:
-        now = self.repl.wiring.clock()
-        before, self._pressed = self._pressed, (key, now)
-        return before[0] == key and now - before[1] <= AGAIN_SECONDS
+        again = self._counts(key)
+        self._pressed = ("", 0.0) if again else (key, self.repl.wiring.clock())
+        return again
+
+    def _counts(self, key: str) -> bool:
+        """Return whether pressing the key again means the stronger thing."""
+        return self._pressed[0] == key and (
+            self.repl.wiring.clock() - self._pressed[1] <= AGAIN_SECONDS
+        )
+
+    def _hint(self, hint: str) -> None:
+        """Show what pressing the same key again does, as long as it does so."""
+        front, key = self.repl.front, self._pressed[0]
+        front.say_below(hint, lambda: self._counts(key))
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, front.surface.refresh)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,8 +37,8 @@ class Front(Protocol):
     def exit(self, status: int) -> None:
         """Leave."""
 
-    def say_below(self, note: str) -> None:
-        """Show a short note."""
+    def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
+        """Show a short note until the next key, or as long as it `holds`."""
 
     def restore(self, text: str) -> None:
         """Give text back to the input line."""

@@ -315,7 +315,7 @@ class Repl:
     def stop_command(self) -> None:
         """Stop the running command."""
         if self._session is not None:
-            self._session.runner.stopping.request()
+            self._session.runner.stopping.request(by_user=True)
 
     async def _work(self, work: Work) -> None:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""

@@ -198,6 +198,8 @@ async def test_stopping_the_turn_stops_the_command_and_keeps_its_output(
     assert (answer.stop, answer.exit_code) == ("interrupted", 130)
     assert flow.results[0].ended == "stopped"
     assert flow.shown[2].startswith("begun\n[stopped")
+    assert flow.shown[2].endswith("[the user stopped this command]")
+    assert flow.shown[3].startswith("(The user stopped the turn here.")
     assert not (flow.folder / "made").exists()
     assert (await flow.run("go on")).text == "Next."
 
@@ -207,10 +209,22 @@ async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow
     task = asyncio.ensure_future(flow.run())
     await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
     assert flow.session is not None
-    flow.session.runner.stopping.request()
+    flow.session.runner.stopping.request(by_user=True)
     answer = await task
     assert (answer.text, answer.exit_code) == ("Next.", 0)
-    assert "[stopped" in flow.shown[2]
+    assert flow.shown[2].endswith("[the user stopped this command]")
+
+
+async def test_the_model_is_told_that_the_user_stopped_it_while_it_thought(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("delays: true\nreplies: [{text: Late., delay: 600}, {text: Next.}]", [])
+    task = asyncio.ensure_future(flow.run())
+    await flow.until(lambda e: isinstance(e, events.ModelCalled))
+    task.cancel()
+    assert (await task).stop == "interrupted"
+    assert flow.shown[-1].startswith("(The user stopped the turn here.")
+    assert (await flow.run("go on")).text == "Next."
 
 
 async def test_stopping_while_a_user_is_asked_leaves_a_valid_history(

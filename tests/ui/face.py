@@ -77,7 +77,7 @@ class PlayedModes:
 class PlayedStop:
     requested: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def request(self) -> None:
+    def request(self, *, by_user: bool = False) -> None:
         self.requested.set()
 
 

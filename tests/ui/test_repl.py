@@ -126,13 +126,10 @@ async def test_steering_that_was_not_heard_comes_back_when_the_turn_is_stopped(
     await live.leave()
 
 
-async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeInput) -> None:
+async def test_one_escape_stops_the_turn_and_gives_the_words_back(keys: PipeInput) -> None:
     live, session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("a long task\r")
     await live.until("On my way.")
-    live.press("\x1b")
-    await live.until("Press Esc again to stop the turn.")
-    assert session.stopped == 0
     live.press("\x1b")
     await live.until(lambda: session.stopped == 1)
     await live.until("The turn was stopped.")
@@ -142,17 +139,27 @@ async def test_escape_twice_stops_the_turn_and_gives_the_words_back(keys: PipeIn
     assert await live.leave() == 0
 
 
-async def test_stopping_gives_the_queue_back_before_the_draft(keys: PipeInput) -> None:
+@pytest.mark.parametrize("key", ["escape", "ctrl-c"])
+async def test_a_draft_goes_first_and_stopping_gives_the_queue_back(
+    keys: PipeInput, key: str
+) -> None:
     live, session = live_repl(keys, wait_for_ever, wiring=AT_ONCE)
     live.press("first\r")
     await live.until("On my way.")
     live.press("second\rdraft")
     await live.until("queued: second")
-    live.press("\x1b")
-    await live.until("Esc again")
+    live.press("\x03" if key == "ctrl-c" else "\x1b")
+    await live.until(lambda: live.prompt.line.buffer.text == "")
+    assert session.stopped == 0
+    if key == "escape":
+        await live.until("The line was cleared; Up brings it back.")
+        live.press("\x1b[A")
+        await live.until(lambda: live.prompt.line.buffer.text == "draft")
+        live.press("\x1b")
+        await live.until(lambda: live.prompt.line.buffer.text == "")
     live.press("\x1b")
     await live.until(lambda: session.stopped == 1)
-    await live.until(lambda: live.prompt.line.buffer.text == "second\ndraft")
+    await live.until(lambda: live.prompt.line.buffer.text == "second")
     assert len(session.inputs) == 1
     live.press("\x03")
     await live.leave()

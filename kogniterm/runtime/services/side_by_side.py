@@ -240,7 +240,7 @@ class _Group:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 self.cancelled = True
-                stopping.request()
+                stopping.request(by_user=True)
 
     async def leave(self) -> None:
         """Leave nothing running behind an error: its end would have nowhere to go."""

@@ -229,7 +229,6 @@ def _entry_bindings(bindings: KeyBindings, prompt: Prompt, at_entry: Filter) -> 
     def _enter(event: KeyPressEvent) -> None:
         text = prompt.entry.text
         prompt.entry.reset()
-        prompt.keys.sent()
         prompt.questions.enter(text)
         prompt.asked_again()
 

@@ -150,6 +150,11 @@ class InputLine:
             self.pastes.clear()
         return text
 
+    def put_away(self) -> None:
+        """Empty the line; its text stays in the history."""
+        self.buffer.append_to_history()
+        self.buffer.reset()
+
     def set_aside(self) -> None:
         """Empty the line; its text comes back with `bring_back`."""
         self._set_aside.append(self.buffer.text)

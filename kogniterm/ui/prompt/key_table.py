@@ -46,7 +46,7 @@ KEYS = (
         Phrase("clear the line; if empty, stop the command, then the turn"),
         shown="Ctrl-C"),
     Key("prompt", "escape", "escape",
-        Phrase("stop the command; twice: stop the turn, or go back to an earlier message"),
+        Phrase("stop the command, then the turn; twice at rest: go back to an earlier message"),
         shown="Esc"),
     Key("prompt", "leave", "c-d", Phrase("exit, on an empty line"), shown="Ctrl-D"),
     Key("prompt", "send_now", "c-t",

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -258,7 +258,7 @@ class PlainFront:
         """Return nothing: only the terminal knows what was pasted."""
         return (), ()
 
-    def say_below(self, note: str) -> None:
+    def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
         """Write a line of its own."""
         if note:
             self.surface.commit(note + "\n")

@@ -44,7 +44,7 @@ class PromptSurface:
 
     def __init__(self, theme: Theme) -> None:
         self.style = Style.from_dict(prompt_style(theme))
-        self.note = ""
+        self._note: tuple[str, Callable[[], bool] | None] = ("", None)
         self.after_blank = False
         self.live: LiveRegion | None = None
         self._pending: list[str] = []
@@ -94,10 +94,16 @@ class PromptSurface:
         self.style = Style.from_dict(prompt_style(theme))
         self.refresh()
 
-    def say_below(self, note: str) -> None:
-        """Show a short note in the toolbar's place until the next key."""
-        self.note = note
+    def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
+        """Show a short note in the toolbar's place until the next key, or as long as it `holds`."""
+        self._note = note, holds
         self.refresh()
+
+    @property
+    def note(self) -> str:
+        """The note that is shown now."""
+        note, holds = self._note
+        return note if holds is None or holds() else ""
 
     def frame_begins(self) -> None:
         """Write what is finished above the prompt, as part of the frame that follows."""
@@ -189,6 +195,7 @@ class Prompt:
     def question_closed(self, transcript: str) -> None:
         """Keep what the question showed and give the line the keyboard back."""
         self.entry.reset()
+        self.keys.sent()
         self.surface.commit(transcript)
         if self.questions.open:
             self.asked_again()
@@ -296,15 +303,18 @@ class Prompt:
 
     def send(self) -> None:
         """Take Enter on the input line."""
-        self.keys.sent()
         if self.questions.open:
             self._send_words()
         else:
+            self.keys.sent()
             self.controls.submit(self.take_line())
 
     def escape(self) -> None:
         """Take Esc on the input line; words on it make room for a question, and come back."""
-        if not self.questions.open:
+        if not self.questions.open and self.controls.stops and self.line.buffer.text:
+            self.line.put_away()
+            self.surface.say_below(_("The line was cleared; Up brings it back."))
+        elif not self.questions.open:
             self.controls.escape()
         elif not self.back():
             if self.line.text.strip().lower() in ANSWER_WORDS:
@@ -369,7 +379,7 @@ class Prompt:
 
     def _key_pressed(self, _processor: object) -> None:
         """End the note below; count any key that does not go to the question as typing."""
-        self.surface.note = ""
+        self.surface.say_below("")
         if not self.question_keys:
             self.keys.typed()
             self._wait_for_pause()

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -140,9 +140,9 @@ class TerminalFront:
         shown = painter.paint(sent(text, painter), self.surface.size()[1])
         self.surface.commit(shown if self.surface.after_blank else f"\n{shown}")
 
-    def say_below(self, note: str) -> None:
-        """Show a short note until the next key."""
-        self.surface.say_below(note)
+    def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
+        """Show a short note until the next key, or as long as it `holds`."""
+        self.surface.say_below(note, holds)
 
     def restore(self, text: str) -> None:
         """Put `text` back on the input line."""

@@ -84,7 +84,7 @@ class AnswerKeys:
         self._wait(self._ready_at, self._typed + self.times.typing)
 
     def sent(self) -> None:
-        """Note that the last key was the Enter that sent the line, which is not typing."""
+        """Note that the last key sent the line or answered, which is not typing."""
         self._typed = self._typed_before
 
     def moved(self) -> None:
