@@ -59,11 +59,13 @@ class Gate:
     env_hash: str = ""
     hooks: Hooks = field(default_factory=Hooks)
     prepare: Callable[[], None] = lambda: None
+    _io: TurnIO | None = field(default=None, init=False)
 
     async def judge(self, request: ActionRequest, io: TurnIO) -> Judgement:
         """Arrow 8: return the facts about the request, and policy's verdict on it."""
         if request.effect == "command":
             self.prepare()
+        self._io = io
         judged = self._by_policy(request, io)
         if judged.verdict.kind != "deny" or self.hooks.replays:
             judged = await self._heard(judged, io)
@@ -73,6 +75,18 @@ class Gate:
         shown = self.journal.record(Requested(request, cwd, self.env_hash, states)).request
         told = self.journal.record(Judged(request.id, report, verdict))
         io.sink(events.ActionProposed(shown, told.report, told.verdict, cwd))
+        return judged
+
+    def judge_again(self, request: ActionRequest, before: Verdict) -> Judgement:
+        """Judge a request that waits by the mode that is used now; what a hook said `before` holds.
+
+        Nothing is recorded: a change of the mode answers no question.
+        """
+        assert self._io is not None
+        judged = self._by_policy(request, self._io)
+        by_hook = bool(before.trace) and before.trace[-1].origin.startswith("hook ")
+        if by_hook and judged.verdict.kind == "allow":
+            return replace(judged, verdict=before)
         return judged
 
     async def _heard(self, judged: Judgement, io: TurnIO) -> Judgement:
@@ -120,6 +134,7 @@ class Gate:
         """Arrow 9: return the decision, and the facts about the request as it was decided on."""
         proposed = request
         while True:
+            mode = self.modes.approval
             if verdict.kind != "ask":
                 decision = _decided(request, verdict)
             else:
@@ -129,6 +144,9 @@ class Gate:
                 with count.waiting():
                     decision = await io.approver.decide(request, report, verdict)
                 decision = replace(decision, reason=self.journal.redact(decision.reason))
+            if decision.kind == "approve" and self.modes.approval != mode:
+                now = self.judge_again(request, verdict).verdict
+                decision = _decided(request, now) if now.kind == "deny" else decision
             if decision.kind != "edit":
                 # What was judged is what runs, whatever an approver shows or returns.
                 decision = replace(decision, command=request.command)

@@ -13,6 +13,8 @@ from kogniterm.ui.locale import _
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.turns import Work
 
+LEAVING = ("exit", "quit")
+"""Lines that leave, as in a shell."""
 AGAIN_SECONDS = 2.0
 """Within which a second Esc or Ctrl-D means the stronger thing."""
 
@@ -35,7 +37,9 @@ class Controls:
         line = text.strip()
         if not line:
             return
-        if is_slash_command(line):
+        if line in LEAVING:
+            self.repl.spawn(self.repl.run_command(f"/{line}"))
+        elif is_slash_command(line):
             self.repl.spawn(self.repl.run_command(line))
         elif line.startswith("!") and line[1:].strip():
             self._turns.add(Work(shell=line[1:].strip()))

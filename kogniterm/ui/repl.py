@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
     from kogniterm.runtime.use_cases.updates import UpdateWatch
     from kogniterm.ui.guide import Guide
+    from kogniterm.ui.questions.approval import AskingApprover
     from kogniterm.ui.questions.session_list import SessionRow
     from kogniterm.ui.set_up import SetUpScreen
 
@@ -129,6 +130,7 @@ class Repl:
         self._is_open = asyncio.Event()
         self._open_session = open_session
         self._approver: Approver | None = None
+        self._asking: AskingApprover | None = None
         self._updates: UpdateWatch | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._leaving = False
@@ -237,7 +239,7 @@ class Repl:
         self._session = session = opened.session
         self._updates = opened.updates
         guide = self.wiring.guide
-        asking = AskingApprover(self.front.questions, session, self.display)
+        asking = self._asking = AskingApprover(self.front.questions, session, self.display)
         self._approver = guide.approver(asking) if guide is not None else asking
         _new, refused = self._read_custom_commands()
         follow_preferences(session, self.display)
@@ -301,9 +303,20 @@ class Repl:
     def switch_mode(self) -> None:
         """Use the next approval mode, and explain it until the next key."""
         if self._session is not None:
-            self._session.use_mode(next_mode(self._session))
+            self.use_mode(next_mode(self._session))
             self.front.say_below(_mode_note(self._session))
             self.front.surface.refresh()
+
+    def use_mode(self, mode: ApprovalMode) -> None:
+        """Change the approval mode; an open question is judged again, and goes on waiting."""
+        self.session.use_mode(mode)
+        if self._asking is not None:
+            self.front.questions.renew(self._asking.judged_again)
+
+    def background(self) -> None:
+        """Let the running command go on as a job."""
+        if self._session is not None and self.display.command_running():
+            self._session.executor.detach()
 
     def switch_thoughts(self) -> None:
         """Show thoughts in full, or fold them again, and say so until the next key."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kogniterm.approval import classify
+from kogniterm.approval.policy.verdict import only_plans
 from kogniterm.sessions.session_transfer import export_lines, fork, import_lines
-from kogniterm.types import ActionRequest, events
+from kogniterm.types import ActionRequest, Decision, Phrase, RuleTrace, Verdict, events
 from tests.flows.conftest import Flow, MakeFlow
 
 ACT = "replies: [{run: touch acted, purpose: Act}, {text: Done.}]"
@@ -131,3 +132,37 @@ async def test_leases_end_with_their_process(make_flow: MakeFlow) -> None:
     answer = await flow.run("act")
     assert answer.exit_code == 3
     assert not flow.of(events.CommandStarted)
+
+
+async def test_an_approval_does_not_get_past_the_mode_that_was_chosen_at_the_question(
+    make_flow: MakeFlow,
+) -> None:
+    def switched(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        flow.session.use_mode("plan")
+        verdict = flow.session.gate.judge_again(request, Verdict("ask")).verdict
+        assert (verdict.kind, only_plans(verdict)) == ("deny", True)
+        return Decision("approve", request.command, "person")
+
+    flow = make_flow(ACT, decisions=[switched])
+    answer = await flow.run("act")
+    assert not (flow.folder / "acted").exists()
+    assert answer.text == "Done."
+    assert "Plan mode only reads" in "".join(flow.shown)
+
+
+async def test_a_mode_that_would_allow_the_action_does_not_answer_its_question(
+    make_flow: MakeFlow,
+) -> None:
+    def switched(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        flow.session.use_mode("auto")
+        verdict = flow.session.gate.judge_again(request, Verdict("ask")).verdict
+        assert verdict.kind == "allow"
+        of_hook = Verdict("ask", (), (RuleTrace("hook strict", "ask", True, Phrase("no")),))
+        assert flow.session.gate.judge_again(request, of_hook).verdict == of_hook
+        return Decision("reject", request.command, "person", "not yet")
+
+    flow = make_flow(ACT, decisions=[switched])
+    await flow.run("act")
+    assert not (flow.folder / "acted").exists()

@@ -5,7 +5,17 @@ from __future__ import annotations
 import signal
 
 from tests.support.real_terminal import RealTerminal, User
-from tests.support.typing_user import anew, answer, leave, open_prompt, put, say, screen, scripted
+from tests.support.typing_user import (
+    anew,
+    answer,
+    is_working,
+    leave,
+    open_prompt,
+    put,
+    say,
+    screen,
+    scripted,
+)
 from tests.terminal.conftest import OpenTerminal
 
 WAITS = "until [ -e {0} ]; do sleep 0.05; done; echo {0} came"
@@ -17,6 +27,7 @@ replies:
   - {{when: {{last_contains: go two}}, run: "{WAITS.format("two")}"}}
   - {{when: {{last_contains: go three}}, run: "{WAITS.format("three")}"}}
   - {{when: {{last_contains: go four}}, run: "{WAITS.format("four")}"}}
+  - {{when: {{last_contains: go five}}, run: "{WAITS.format("five")}"}}
   - {{when: {{last_contains: mind the gap}}, text: "The steering was heard."}}
   - {{when: {{last_contains: mind the door}}, text: "All right. The door."}}
   - {{when: {{last_contains: later}}, text: "The queue was sent.", repeat: 3}}
@@ -89,7 +100,7 @@ def test_keys_at_the_prompt(open_terminal: OpenTerminal, user: User) -> None:
     terminal.send("\x1a")
     assert terminal.status() == 128 + signal.SIGTSTP
     assert terminal.run("echo in the shell")[0] == 0
-    with anew(terminal, " ask: "):
+    with anew(terminal, " · ask"):
         terminal.start("fg")
     say(terminal, "hello", "All right.")
     terminal.send("words")
@@ -136,6 +147,12 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     start("three")
     with anew(terminal, "All right."):
         terminal.send("\x1b")
+    # Ctrl-B leaves it running as a job.
+    start("five")
+    with anew(terminal, "All right."):
+        terminal.send("\x02")
+    put(folder, "five", "")
+    say(terminal, "/jobs", "-e five")
     # Ctrl-T stops the turn and sends the waiting message.
     start("four")
     terminal.send("at once!\r")
@@ -143,7 +160,11 @@ def test_keys_while_a_turn_runs(open_terminal: OpenTerminal, user: User) -> None
     terminal.send("\x14")
     terminal.until("It was sent at once.")
     assert "│ four came" not in terminal.text
-    assert leave(terminal) == 0
+    # `exit` alone leaves, as in a shell; `!exit` is the shell's.
+    say(terminal, "!exit")
+    terminal.until(lambda: not is_working(terminal))
+    terminal.send("exit\r")
+    assert terminal.status() == 0
 
 
 def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
@@ -166,7 +187,7 @@ def test_ctrl_z_holds_a_running_command_and_esc_twice_ends_the_turn(
     on_line(terminal, "go two")
     terminal.send("\x03")
     on_line(terminal, "")
-    # Esc twice ends the turn, and restores the typed text too.
+    # Esc twice ends a command and its turn, and restores the typed text too.
     say(terminal, "think long")
     answer(terminal, "-e thought", "y")
     terminal.until("╭ $ until [ -e thought ]")

@@ -38,6 +38,18 @@ def test_plan_mode_changes_nothing_until_the_plan_is_started(
     terminal.look()
     terminal.send("y")
     terminal.until("The mode is now ask")
+    asked(terminal, "touch acted")
+    # A change of the mode answers no question: it is judged again, and waits.
+    for key in ("accept edits: ", "auto in sandbox: "):
+        terminal.send("\x1b[Z")
+        terminal.until(lambda key=key: key in terminal.shown[-1])
+    terminal.until("would run this without a question")
+    terminal.send("\x1b[Z")
+    terminal.until("The mode you chose does not allow this.")
+    assert "[y] approve" not in "\n".join(terminal.shown)
+    terminal.send("\x1b[Z")
+    terminal.until(" ask: ")
+    assert not (terminal.folder / "acted").exists()
     answer(terminal, "touch acted", "y")
     terminal.until("It is made.")
     assert (terminal.folder / "acted").exists()

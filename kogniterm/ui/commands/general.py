@@ -137,7 +137,7 @@ def mode(repl: Repl, argument: str) -> None:
     session = repl.session
     if argument:
         name = argument if argument in APPROVAL_MODES else one_of(argument, tuple(MODE_NAMES))
-        session.use_mode(approval_mode(name))
+        repl.use_mode(approval_mode(name))
     repl.display.say(mode_line(session))
     if session.modes.approval == "auto" and not session.policy.auto_works:
         repl.display.say(

@@ -51,7 +51,7 @@ def prompt_bindings(prompt: Prompt) -> KeyBindings:
         if len(event.data) == 1 and event.data.isprintable():
             prompt.press(event.data)
 
-    for name in ("suspend", "thoughts"):
+    for name in ("suspend", "thoughts", "mode"):
         for chord in sequences(name):
             bindings.add(*chord, filter=at_keys | at_entry)(actions[name])
     bindings.add(Keys.BracketedPaste, filter=at_line)(_paste(prompt))
@@ -112,6 +112,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
         "take_back": take_back,
         "complete": complete,
         "mode": lambda event: controls.repl.switch_mode(),
+        "background": lambda event: controls.repl.background(),
         "thoughts": lambda event: controls.repl.switch_thoughts(),
         "editor": lambda event: _spawn(prompt, _edit_line(prompt)),
         "paste_image": lambda event: _spawn(prompt, _paste_image(prompt)),
@@ -155,6 +156,8 @@ def _filter(action: str, at_line: Filter, prompt: Prompt) -> Filter:
         return at_line & (~vi_mode | ~vi_insert_mode | empty)
     if action == "mode":
         return at_line & ~has_completions
+    if action == "background":
+        return at_line & Condition(prompt.controls.display.command_running)
     if action in ("submit", "newline"):
         searching = Condition(lambda: prompt.app.layout.is_searching)
         return at_line & ~searching

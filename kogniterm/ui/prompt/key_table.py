@@ -59,8 +59,11 @@ KEYS = (
     Key("prompt", "complete", "tab",
         Phrase("complete a command, its argument or a @file"), shown="Tab"),
     Key("prompt", "mode", "s-tab",
-        Phrase("change the mode: ask, accept edits, auto in sandbox, plan only"),
+        Phrase("change the mode: ask, accept edits, auto in sandbox, plan only; also at "
+               "an approval"),
         shown="Shift-Tab"),
+    Key("prompt", "background", "c-b",
+        Phrase("let the running command go on as a background job"), shown="Ctrl-B"),
     Key("prompt", "thoughts", "c-o",
         Phrase("show or fold the model's thoughts"), shown="Ctrl-O"),
     Key("prompt", "editor", "c-x c-e",

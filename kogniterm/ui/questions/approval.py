@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -138,8 +138,7 @@ class Subject:
             if limit and self._diff.count("\n") >= limit:
                 told = _("[{key}] shows all changed lines.").format(key=letter("explain"))
                 lines += painter.lines(Text(told, "muted"), width)
-        warnings = self._warnings(painter)
-        for text in warnings:
+        for text in (*self._warnings(painter), *self._by_new_mode()):
             lines += painter.lines(text, width)
         must_see = len(lines)
         for fact in self._facts(painter, explained=explained):
@@ -211,6 +210,14 @@ class Subject:
         told = [(text, "bad") for text in warnings(self.request.command)]
         told += [(text, "warn") for text in self.facts.refusal]
         return [Text(f"{painter.symbol('warn')} {translate(text)}", style) for text, style in told]
+
+    def _by_new_mode(self) -> list[Text]:
+        """Return what a mode that was chosen at the question would do, if not ask."""
+        told = {
+            "allow": _("The mode you chose would run this without a question. It still waits."),
+            "deny": _("The mode you chose does not allow this."),
+        }.get(self.verdict.kind)
+        return [Text(told, "warn")] if told else []
 
     def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
         facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
@@ -446,11 +453,13 @@ class ApprovalQuestion(Question[Approval]):
         return replace(self, page="choose", note=note)
 
     def _offered(self, action: str) -> bool:
+        denied = self.subject.verdict.kind == "deny"  # by a mode that was chosen meanwhile
         missing = {
+            "approve": denied,
             "edit": not self.subject.editable,
             "reveal": self.masked is None,
-            "allow_session": not self.subject.offers,
-            "allow_project": not self.subject.lasting,
+            "allow_session": denied or not self.subject.offers,
+            "allow_project": denied or not self.subject.lasting,
         }
         return not missing.get(action, False)
 
@@ -582,6 +591,17 @@ class AskingApprover:
             if answer.decision.kind == "edit":
                 self._edited[request.id] = request.command
             return answer.decision
+
+    def judged_again(self, question: Question[Any]) -> Question[Any]:
+        """Return the open question as the approval mode in use now judges it."""
+        if not isinstance(question, ApprovalQuestion):
+            return question
+        subject = question.subject
+        judged = self._session.gate.judge_again(subject.request, subject.verdict)
+        subject = replace(subject, report=judged.report, verdict=judged.verdict)
+        page = question.page if question.page in ("reason", "edit") else "choose"
+        masked = _masked(subject, self._session.journal)
+        return replace(question, subject=subject, masked=masked, page=page, note="")
 
     def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
         """Grant a permission; the approval holds although it cannot be saved."""

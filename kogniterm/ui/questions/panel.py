@@ -57,6 +57,9 @@ class PanelPlace(Protocol):
     def question_closed(self, transcript: str) -> None:
         """Note that a question was answered, or its turn stopped."""
 
+    def asked_again(self) -> None:
+        """Note that the question shows something else, which has to be seen."""
+
     def question_entry_opened(self, text: str) -> None:
         """Take words for the question, starting from `text`."""
 
@@ -115,7 +118,9 @@ class QuestionPanel:
     def renew(self, change: Callable[[Question[Any]], Question[Any]]) -> None:
         """Let `change` replace the questions that wait, where news came for them."""
         for asked in self._open:
-            asked.question = change(asked.question)
+            before, asked.question = asked.question, change(asked.question)
+            if asked is self._top and asked.question != before:
+                self._place.asked_again()
         self._place.refresh()
 
     @property
