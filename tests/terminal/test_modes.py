@@ -31,7 +31,7 @@ def test_plan_mode_changes_nothing_until_the_plan_is_started(
     say(terminal, "/mode plan", "Mode: plan only")
     say(terminal, "make it")
     terminal.until("Refused in plan mode:")
-    answer(terminal, "cat notes.txt", "y")
+    terminal.until("beware of the dog")  # only reads: not asked about
     terminal.until("[d] drop")
     assert not (terminal.folder / "acted").exists()
     assert "plan only" in terminal.shown[-1]
@@ -83,3 +83,27 @@ def test_auto_mode_asks_about_what_is_dangerous_at_the_prompt(
     terminal.until("Done.")
     assert (terminal.folder / "acted").exists()
     assert leave(terminal) == 0
+
+
+def test_a_key_stops_questions_about_commands_that_only_read(
+    open_terminal: OpenTerminal, user: User
+) -> None:
+    terminal = open_terminal(user=user, columns=100)
+    runs = "{run: ls -la}, {run: ls -l}, {run: touch acted}, {text: Done.}"
+    model = script(terminal, "reads.yaml", f"replies: [{runs}]")
+    open_prompt(terminal, f"kogniterm --model {model}")
+    say(terminal, "look")
+    answer(terminal, "ls -la", "r")
+    terminal.until("never ask again (setting allow_reads)")
+    terminal.until("[y] commands that only read")
+    terminal.send("y")
+    terminal.pause(0.2)
+    terminal.send("\r")
+    asked(terminal, "touch acted")
+    assert "$ ls -l\n" in terminal.text
+    terminal.send("n")
+    terminal.until("Optional reason")
+    terminal.send("\r")
+    terminal.until("Done.")
+    assert leave(terminal) == 0
+    assert terminal.run("cat ~/.config/kogniterm/config.toml")[1].strip() == "allow_reads = true"

@@ -1,11 +1,12 @@
 """Leases: permissions a user granted for a session or a project. Pure data and rules.
 
 A lease covers what its sentence says: exactly one command; one program with the same options; one
-kind of effect on files of a folder or on addresses; edits of a workspace's files by tools; calls of
-one tool that is not KogniTerm's; or, where a skill names them, commands that begin with the same
-words. It never covers an effect or a reason that the command it was granted for did not have, and
-nothing dangerous. Only calls listed in `tables/lease_forms.txt` are covered as a program or an
-effect.
+program with a fixed subcommand, inside a sandbox; one kind of effect on files of a folder or on
+addresses; edits of a workspace's files by tools; calls of one tool that is not KogniTerm's; or,
+where a skill names them, commands that begin with the same words. It never covers an effect or a
+reason that the command it was granted for did not have, and nothing dangerous. Only calls listed in
+`tables/lease_forms.txt` are covered as a program or an effect, and only those of
+`tables/run_forms.txt` by their subcommand.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
 )
 from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
 from kogniterm.approval.policy.rules import MOVES, called, only_reads, paired, uncovered
+from kogniterm.approval.policy.run_forms import run_form
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
 from kogniterm.types import (
@@ -40,7 +42,7 @@ from kogniterm.types import (
     RiskReport,
 )
 
-LeaseKind = Literal["exact", "program", "effect", "edits", "calls", "words"]
+LeaseKind = Literal["exact", "program", "runs", "effect", "edits", "calls", "words"]
 LEASE_KINDS: tuple[LeaseKind, ...] = tuple(kind for kind in get_args(LeaseKind) if kind != "words")
 """The kinds that can be saved; "words" is granted for a session only."""
 
@@ -226,6 +228,9 @@ class Lease:
         )
 
     def _covers_program(self, argv: tuple[str, ...], where: str) -> bool:
+        if self.kind == "runs":
+            run = run_form(argv)
+            return run is not None and run in map(run_form, asking(self.report))
         form = form_of(argv)
         if form is None or any(map(_WILD.match, form.operands)):
             return False
@@ -360,7 +365,9 @@ def offers(report: RiskReport, *, folder: str, workspace: str | None = None) -> 
         below = root if anywhere else folder
         for kind in _kinds(report, below, root):
             lease = Lease("", kind, report, folder, root, anywhere=anywhere)
-            if (kind != "effect" or not anywhere) and not lease.mismatch(report, folder=folder):
+            if anywhere and kind in ("effect", "runs"):
+                continue
+            if not lease.mismatch(report, folder=folder):
                 words = _words(report, kind, below, anywhere=anywhere)
                 found.append(Offer(kind, words, anywhere=anywhere))
     return tuple(found)
@@ -377,8 +384,10 @@ def _kinds(report: RiskReport, folder: str, workspace: str) -> tuple[LeaseKind, 
     """Return the kinds of leases that a command may be granted for, on files below `folder`."""
     if report.label == "dangerous":
         return ()
-    found: list[LeaseKind] = ["exact"]
-    forms = [form_of(argv) for argv in asking(report)]
+    programs = asking(report)
+    runs = len(programs) == 1 and run_form(programs[0]) is not None
+    found: list[LeaseKind] = ["runs", "exact"] if runs else ["exact"]
+    forms = [form_of(argv) for argv in programs]
     changes = [e for e in report.effects if e.kind != "read" or e.outside]
     fixed = all(form is not None and form.varies in ("same", "number") for form in forms)
     plain = all(
@@ -534,6 +543,15 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str, *, anywhere: bool =
         return Phrase("edits of files in {folder}", {"folder": folder})
     if kind == "calls":
         return Phrase("calls of {tool}", {"tool": render(_called_tool(report))})
+    if kind == "runs":
+        run = run_form(asking(report)[0])
+        assert run is not None
+        called_so = {"program": render(run.title), "folder": folder}
+        if not run.free:
+            return Phrase("{program} with other options, in {folder}, in the sandbox", called_so)
+        return Phrase(
+            "{program} with other options and arguments, in {folder}, in the sandbox", called_so
+        )
     forms = [form for form in map(form_of, asking(report)) if form is not None]
     hosts = render(", ".join(e.target for e in report.effects if e.kind == "network"))
     if kind == "effect" and not hosts:

@@ -5,7 +5,7 @@
     id = "p1"
     workspace = "/home/me/project"    # the project
     folder_id = "131:1763953200"      # tells its folder from another one of the same name
-    kind = "exact"                    # exact, program, effect, edits or calls
+    kind = "exact"                    # exact, program, runs, effect, edits, calls
     command = "npm test"              # the command that was approved, if not an edit
     folder = "/home/me/project"       # where the command may run
     anywhere = true                   # or in any folder of the project

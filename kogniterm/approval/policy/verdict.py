@@ -33,7 +33,6 @@ EVERY_COMMAND = Phrase("In ask mode, every action needs approval.")
 ASKED_BY_MODE: Mapping[ApprovalMode, Phrase] = {
     "manual": EVERY_COMMAND,
     "accept-edits": Phrase("In accept-edits mode, only edits of workspace files run unasked."),
-    "plan": Phrase("In plan mode, commands that only read need approval."),
 }
 """The reason to ask, by mode, where no other is known."""
 ONLY_PLANS = Phrase("Plan mode only reads; it changes nothing.")
@@ -166,7 +165,9 @@ def _lease(
 ) -> Lease | None:
     for lease in leases:
         why = lease.mismatch(report, folder=now.folder)
-        if now.guarded:
+        if lease.kind == "runs" and not now.sandboxed:
+            why = Phrase("it applies only in a sandbox")
+        elif now.guarded:
             why = Phrase("it does not cover files that other tools run or read automatically")
         elif why is None and lease.outside:
             why = repository_reason(report)
@@ -205,7 +206,7 @@ def _by_mode(
 
 def _asking(report: RiskReport, now: Circumstances, *, edit: bool) -> tuple[Choice, Phrase]:
     """Return what the modes do that ask before commands."""
-    if report.label == "safe_readonly" and now.safe_unasked:
+    if report.label == "safe_readonly" and (now.safe_unasked or now.mode == "plan"):
         return "allow", Phrase("Only reads.")
     if now.mode == "accept-edits" and edit and not now.small_model and _only_edits(report):
         return "allow", Phrase("Edits a file of the workspace; /undo restores it.")

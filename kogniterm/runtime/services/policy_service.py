@@ -523,7 +523,19 @@ class PolicyService:
             return ()
         outside = self._can_leave(report, refused=self._obstacle(request, cwd) is not None)
         found = approval.offers(report, folder=folder, workspace=workspace)
-        return tuple(replace(offer, outside=outside) for offer in found)
+        inside = self.sandbox.box is not None and not outside
+        usable = (offer for offer in found if offer.kind != "runs" or inside)
+        return tuple(replace(offer, outside=outside) for offer in usable)
+
+    def asks_to_read(self, report: RiskReport, verdict: Verdict) -> bool:
+        """Return whether a command is asked about only because the mode asks about reading."""
+        by_mode = bool(verdict.trace) and verdict.trace[-1].origin.startswith("mode ")
+        reads = report.label == "safe_readonly" and not self.circumstances.safe_unasked
+        return reads and by_mode and verdict.kind == "ask"
+
+    def allow_reads(self) -> None:
+        """Ask no more about commands that only read."""
+        self.circumstances = replace(self.circumstances, safe_unasked=True)
 
     def _can_leave(self, report: RiskReport, *, refused: bool) -> bool:
         """Return whether a permission for such a command has to let it run outside the sandbox."""

@@ -83,6 +83,8 @@ KEYS = (
         Phrase("approve, and do not ask again for this kind in this session")),
     Key("question", "allow_project", "p",
         Phrase("approve, and do not ask again for this kind in this project")),
+    Key("question", "allow_reads", "r",
+        Phrase("approve, and never ask again for commands that only read"), spanish="l"),
     Key("question", "stop", "s", Phrase("stop the turn"), spanish="d"),
     Key("question", "page", "space, pagedown, pageup, up, down",
         Phrase("scroll a question that is longer than the screen"),

@@ -339,6 +339,7 @@ class Prompt:
         """Ask for what the question shows now, which has to be seen before a key answers it."""
         if self.questions.open:
             self.keys.ask(invited=self.questions.invited)
+            self.keys.confirm = self.questions.confirms
         self.focus()
 
     def drawn(self) -> None:
@@ -405,6 +406,7 @@ class Prompt:
         key = self.keys.settle()
         if key:
             self.questions.key(key.lower())
+            self.keys.confirm = self.questions.confirms
         self._wait_for_pause()
         self.focus()
 

@@ -39,13 +39,15 @@ class AnswerKeys:
     `ask` opens a question (or the next menu of one), `drawn` says that it is on the screen,
     `press` takes a key while the input line is empty, `typed` every other key, and `settle` is
     to be called `due` seconds later, once no key is left unread. `dropped` is the key that came
-    too early, until the question takes keys.
+    too early, until the question takes keys. Where the answer grants something, it has to be
+    `confirm`ed: a key counts only with Enter.
     """
 
     def __init__(self, clock: Callable[[], float], times: KeyTimes = KEY_TIMES) -> None:
         self._clock = clock
         self.times = times
         self.open = False
+        self.confirm = False
         self.armed = False
         self.ready = False
         self.held = ""
@@ -113,7 +115,7 @@ class AnswerKeys:
         if before and key == "enter" and apart and not self._entered:
             self._entered = True
             return ""
-        if self.ready and option and not before:
+        if self.ready and option and (not before or self.confirm):
             self.held, self._pressed, self._read = key, now, read
             self._entered = False
             return ""
@@ -130,6 +132,8 @@ class AnswerKeys:
         if not self._seen or (self.ready and not self.held):
             return None
         at = self._ready_at
+        if self.held and self.confirm and not self._entered:
+            return None
         if self.held:
             at = NEVER if self._entered else self._pressed + self.times.alone
         return max(at - self._clock(), 0.0)

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.ui.display import Display
 
-ApprovalPage = Literal["choose", "reason", "edit", "confirm", "allow_session", "allow_project"]
+ApprovalPage = Literal[
+    "choose", "reason", "edit", "confirm", "allow_session", "allow_project", "allow_reads"
+]
 
 DIFF_LINES = 2_000
 """Lines of a diff that are shown at first: drawing many more takes seconds."""
@@ -72,7 +74,8 @@ class Subject:
 
     `preview` tells the effects, where they were looked up on the disk; `offers` are the permissions
     that may be granted for the session, `lasting` those for the project. `original` is the command
-    before the user edited it. Its purpose is left out unless `with_purpose`.
+    before the user edited it. Its purpose is left out unless `with_purpose`. It is asked about
+    only because it `reads`, where the mode asks about that.
     """
 
     request: ActionRequest
@@ -84,6 +87,7 @@ class Subject:
     lasting: Sequence[Offer] = ()
     original: str | None = None
     with_purpose: bool = True
+    reads: bool = False
 
     @property
     def facts(self) -> ActionFacts:
@@ -282,11 +286,15 @@ def _continued(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The answer: a decision, and the permission granted with it, `always` or for the session."""
+    """The answer: a decision, and the permission granted with it, `always` or for the session.
+
+    With `reads`, commands that only read are never asked about again.
+    """
 
     decision: Decision
     offer: Offer | None = None
     always: bool = False
+    reads: bool = False
 
 
 @dataclass(frozen=True)
@@ -340,12 +348,15 @@ class ApprovalQuestion(Question[Approval]):
         if self.page == "confirm":
             return self._confirmation
         if self._granting:
-            session = _("Approve, and do not ask again in this session for:")
-            project = _("Approve, and do not ask again in this project for:")
+            headings = {
+                "allow_session": _("Approve, and do not ask again in this session for:"),
+                "allow_project": _("Approve, and do not ask again in this project for:"),
+                "allow_reads": _("Approve, and never ask again (setting allow_reads) for:"),
+            }
             return Entry(
                 ask=_("Number (Enter for none): "),
-                heading=session if self.page == "allow_session" else project,
-                listed=tuple(translate(offer.label) for offer in self._offers),
+                heading=headings[self.page],
+                listed=self._grants,
             )
         return None
 
@@ -373,12 +384,24 @@ class ApprovalQuestion(Question[Approval]):
     @property
     def _granting(self) -> bool:
         """Return whether the page lists permissions."""
-        return self.page in ("allow_session", "allow_project")
+        return self.page in ("allow_session", "allow_project", "allow_reads")
+
+    @property
+    def confirms(self) -> bool:  # type: ignore[override]  # it depends on the page
+        """What is granted needs Enter."""
+        return self._granting
 
     @property
     def _offers(self) -> Sequence[Offer]:
         """The permissions that the page lists."""
         return self.subject.lasting if self.page == "allow_project" else self.subject.offers
+
+    @property
+    def _grants(self) -> tuple[str, ...]:
+        """What the page grants, in words."""
+        if self.page == "allow_reads":
+            return (_("commands that only read files of this machine, in a read-only sandbox"),)
+        return tuple(translate(offer.label) for offer in self._offers)
 
     # --- single keys ---------------------------------------------------------------------------
 
@@ -398,20 +421,21 @@ class ApprovalQuestion(Question[Approval]):
         """Return the keys of the page."""
         if self.entry is not None:
             listed = zip(self._offer_keys, self.entry.listed, strict=True)
-            return [*(Shown(key, label) for key, label in listed), Shown("Esc", _("back"))]
+            grant = Shown(_("key, Enter"), _("grant"))
+            return [*(Shown(key, label) for key, label in listed), grant, Shown("Esc", _("back"))]
         keys = [Shown(letter(action), words) for action, words, _line in self._answers()]
         return [*keys, Shown(_("space"), _("more"), more=True)]
 
     @property
     def _offer_keys(self) -> list[str]:
         """The key of each permission that the page lists: numbers, or that of yes for only one."""
-        if len(self._offers) == 1:
+        if len(self._grants) == 1:
             return [letter("approve")]
-        return [str(number) for number in range(1, len(self._offers) + 1)]
+        return [str(number) for number in range(1, len(self._grants) + 1)]
 
     def _listed_key(self, said: str) -> str:
         """Return the key of the permission whose number was entered; else what was entered."""
-        numbers = [str(number) for number in range(1, len(self._offers) + 1)]
+        numbers = [str(number) for number in range(1, len(self._grants) + 1)]
         return dict(zip(numbers, self._offer_keys, strict=True)).get(said, said)
 
     def _answers(self) -> list[tuple[str, str, str]]:
@@ -424,6 +448,7 @@ class ApprovalQuestion(Question[Approval]):
             ("reveal", _("show secrets"), _("show the secrets in it")),
             ("allow_session", _("allow this session"), _("allow this session")),
             ("allow_project", _("always in this project"), _("always in this project")),
+            ("allow_reads", _("never ask for read-only"), _("never ask for read-only commands")),
             ("stop", _("stop turn"), _("stop the turn")),
         ]
         return [answer for answer in answers if self._offered(answer[0])]
@@ -438,13 +463,15 @@ class ApprovalQuestion(Question[Approval]):
         """Take a single key; nothing is approved before the command was `seen` to its end."""
         now = replace(self, note="")
         if self._granting:
-            chosen = dict(zip(self._offer_keys, self._offers, strict=True)).get(key)
-            if chosen is None:
+            if key not in self._offer_keys:
                 return now
             if not seen:
                 return now._unseen()
-            always = self.page == "allow_project"
-            return Answered(Approval(self.subject.decision("approve"), chosen, always))
+            approve = self.subject.decision("approve")
+            if self.page == "allow_reads":
+                return Answered(Approval(approve, reads=True))
+            chosen = self._offers[self._offer_keys.index(key)]
+            return Answered(Approval(approve, chosen, self.page == "allow_project"))
         action = actions("question").get(key, "")
         return now._unseen() if action == "approve" and not seen else now._act(action)
 
@@ -460,6 +487,7 @@ class ApprovalQuestion(Question[Approval]):
             "reveal": self.masked is None,
             "allow_session": denied or not self.subject.offers,
             "allow_project": denied or not self.subject.lasting,
+            "allow_reads": denied or not self.subject.reads,
         }
         return not missing.get(action, False)
 
@@ -471,7 +499,9 @@ class ApprovalQuestion(Question[Approval]):
                 return Answered(Approval(self.subject.decision("approve")))
             case "reject":
                 return replace(self, page="reason")
-            case "edit" | "allow_session" | "allow_project" if self._offered(action):
+            case "edit" | "allow_session" | "allow_project" | "allow_reads" if self._offered(
+                action
+            ):
                 return replace(self, page=action)
             case "explain":
                 return replace(self, explained=not self.explained)
@@ -503,7 +533,7 @@ class ApprovalQuestion(Question[Approval]):
                 if decision is not None:
                     return Answered(Approval(decision))
                 return replace(back, note=_("Nothing changed."))
-            case "allow_session" | "allow_project":
+            case "allow_session" | "allow_project" | "allow_reads":
                 step = self.press(self._listed_key(text.strip()))
                 return step if isinstance(step, Answered) else back
         return self
@@ -582,10 +612,13 @@ class AskingApprover:
                 lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
                 original=self._edited.pop(request.id, None),
                 with_purpose=explain is not False,
+                reads=session.policy.asks_to_read(report, verdict),
             )
             masked = _masked(subject, session.journal)
             question = ApprovalQuestion(subject, masked, explained=explain is True)
             answer = await self._asker.ask(question)
+            if answer.reads:
+                self._allow_reads()
             if answer.offer is not None:
                 self._grant(report, answer.offer, always=answer.always)
             if answer.decision.kind == "edit":
@@ -602,6 +635,19 @@ class AskingApprover:
         page = question.page if question.page in ("reason", "edit") else "choose"
         masked = _masked(subject, self._session.journal)
         return replace(question, subject=subject, masked=masked, page=page, note="")
+
+    def _allow_reads(self) -> None:
+        """Ask no more about commands that only read; saved as a setting where that is possible."""
+        from kogniterm.settings.layers import save_setting
+
+        self._session.policy.allow_reads()
+        file = self._session.archive.paths.config_file
+        try:
+            save_setting(file, "allow_reads", True)
+        except KognitermError as error:
+            self._display.say(error.text)
+            return
+        self._display.say(Phrase("Setting allow_reads = true saved in {file}.", {"file": file}))
 
     def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
         """Grant a permission; the approval holds although it cannot be saved."""

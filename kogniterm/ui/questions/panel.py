@@ -154,6 +154,11 @@ class QuestionPanel:
         return entry is not None and not entry.listed
 
     @property
+    def confirms(self) -> bool:
+        """Return whether a key counts only with Enter."""
+        return self._top is not None and self._top.question.confirms
+
+    @property
     def scrolls(self) -> bool:
         """Return whether the question is longer than the screen."""
         return self._top is not None and self._top.offset + self._top.below > 0

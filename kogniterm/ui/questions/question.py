@@ -98,6 +98,8 @@ class Question(ABC, Generic[Value]):
     """True where the user asked for the question, so that its keys need no pause."""
     chords: ClassVar[Collection[str]] = ()
     """Further keys that it takes, also while words stand on the input line."""
+    confirms: ClassVar[bool] = False
+    """True where a key counts only with Enter, because it grants something."""
     reasons: ClassVar[bool] = False
     """True where words on the input line reject, as the reason."""
     reading: ClassVar[Collection[str]] = ()

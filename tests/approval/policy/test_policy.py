@@ -48,7 +48,7 @@ def test_the_modes(command: str, manual: str, auto: str, boxed: str) -> None:
 @pytest.mark.parametrize(
     ("command", "accept_edits", "plan", "at_prompt"),
     [
-        ("ls", "ask", "ask", "allow"), ("touch x", "ask", "deny", "allow"),
+        ("ls", "ask", "allow", "allow"), ("touch x", "ask", "deny", "allow"),
         ("cat .env", "ask", "deny", "ask"), ("make", "ask", "deny", "ask"),
         ("git push -f", "ask", "deny", "ask"), ("rm -rf /", "deny", "deny", "deny"),
     ],

@@ -311,3 +311,16 @@ def test_arrows_need_no_pause_and_take_back_a_key() -> None:
     board.press("y")
     board.let_pass(1.0)
     assert board.answers == ["y"]
+
+
+def test_a_key_that_grants_counts_only_with_enter_and_can_be_changed() -> None:
+    board = asked()
+    board.keys.confirm = True
+    board.press("1")
+    board.let_pass(60.0)
+    assert (board.answers, board.keys.held) == ([], "1")
+    board.press("a")
+    board.let_pass(0.1)
+    board.press("enter")
+    board.let_pass(0.0)
+    assert (board.answers, board.line) == (["a"], "")

@@ -549,6 +549,8 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     live.press("a")
     await live.until("[y] what it changes")
     live.press("y")
+    await live.until(lambda: live.prompt.keys.held == "y", "the key is held")
+    live.press("\r")  # what is granted needs Enter
     await live.until("Read the whole command")
     assert session.granted == []
     await live.ready()
@@ -557,6 +559,8 @@ async def test_a_lease_cannot_be_taken_before_the_end_was_shown(keys: PipeInput)
     live.press("a")
     await live.until(on_screen(live, "[y] what it changes"))
     live.press("y")
+    await live.until(lambda: live.prompt.keys.held == "y", "the key is held")
+    live.press("\r")  # what is granted needs Enter
     await live.until(lambda: bool(session.decisions))
     assert session.granted == [("effect", False)]
     await live.leave()
