@@ -115,6 +115,7 @@ bench: install
 	$(BIN)/python -m benchmarks.bench $(or $(BENCH_ARGS),--write)
 	$(BIN)/python -m benchmarks.delegated_steps
 	$(BIN)/python -m benchmarks.recipes
+	$(BIN)/python -m benchmarks.keyboard
 	$(BIN)/python -m benchmarks.side_by_side
 	$(BIN)/python -m benchmarks.task_queue
 

@@ -13,8 +13,6 @@ from kogniterm.ui.locale import _
 from kogniterm.ui.repl import Repl
 from kogniterm.ui.turns import Work
 
-LEAVING = ("exit", "quit")
-"""Lines that leave, as in a shell."""
 AGAIN_SECONDS = 2.0
 """Within which a second Esc or Ctrl-D means the stronger thing."""
 
@@ -37,7 +35,7 @@ class Controls:
         line = text.strip()
         if not line:
             return
-        if line in LEAVING:
+        if line in ("exit", "quit"):
             self.repl.spawn(self.repl.run_command(f"/{line}"))
         elif is_slash_command(line):
             self.repl.spawn(self.repl.run_command(line))
@@ -91,11 +89,6 @@ class Controls:
         else:
             self._hint(_("Press Esc again to go back to an earlier message."))
 
-    @property
-    def stops(self) -> bool:
-        """Return whether something runs that Esc would stop."""
-        return self._turns.running
-
     def _stop(self) -> bool:
         """Stop the running command first, then the turn; return whether something ran."""
         if self._plays_by_itself():
@@ -130,7 +123,7 @@ class Controls:
     def _stop_command(self) -> None:
         """End the running command; the turn goes on."""
         self._stopped_command_of = self._turns.current
-        self.repl.stop_command()
+        self.repl.session.runner.stopping.request(by_user=True)
         hint = _("Stopping the command. Press again to stop the turn.")
         self.repl.front.say_below(hint, self.display.command_running)
 

@@ -313,22 +313,12 @@ class Repl:
         if self._asking is not None:
             self.front.questions.renew(self._asking.judged_again)
 
-    def background(self) -> None:
-        """Let the running command go on as a job."""
-        if self._session is not None and self.display.command_running():
-            self._session.executor.detach()
-
     def switch_thoughts(self) -> None:
         """Show thoughts in full, or fold them again, and say so until the next key."""
         shown = self.display.preferences.thoughts == "shown"
         self.display.change(thoughts="folded" if shown else "shown")
         self.front.say_below(_("Thoughts are folded.") if shown else _("Thoughts are shown."))
         self.front.surface.refresh()
-
-    def stop_command(self) -> None:
-        """Stop the running command."""
-        if self._session is not None:
-            self._session.runner.stopping.request(by_user=True)
 
     async def _work(self, work: Work) -> None:
         """Do one entry of the queue. This is a border: whatever happens is told, not raised."""

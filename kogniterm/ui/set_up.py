@@ -98,16 +98,42 @@ class SetUp:
                 async with self._screen.lent():
                     await run_program(self._tour)
             elif await self.log_in(BY_NAME[chosen]):
+                await self._choose_way()
                 return True
+
+    async def _choose_way(self) -> None:
+        """Ask how to work, where that was never chosen; Esc asks before everything."""
+        from kogniterm.runtime.services.policy_service import open_sandbox
+        from kogniterm.settings.layers import save_setting
+
+        settings, paths = self._settings, self._paths
+        if settings.model_fields_set & {"allow_reads", "approval_mode"}:
+            return
+        bounds, _why = await asyncio.to_thread(open_sandbox, settings, paths, _folder())
+        reads = _("Read-only without asking (recommended)")
+        auto = _("Automatic in the sandbox")
+        confined = _("commands run confined; what must leave it asks")
+        items = (
+            Item("reads", reads, _("what only reads runs; everything else asks")),
+            *((Item("auto", auto, confined),) if bounds.kind != "none" else ()),
+            Item("ask", _("Ask before everything"), _("each command and edit waits for your key")),
+        )
+        title = _("How should KogniTerm work? /mode changes it")
+        way = await self._screen.questions.ask(ListQuestion(title, items))
+        try:
+            save_setting(paths.config_file, "allow_reads", way != "ask")
+            if way == "auto":
+                save_setting(paths.config_file, "approval_mode", "auto")
+        except KognitermError as error:
+            self._screen.say(error.text, "warning")
 
     def _items(self) -> tuple[Item, ...]:
         from kogniterm.runtime.use_cases import provider_login as login
 
         found = [Item(one.name, one.label, self._about_key(one)) for one in login.KEYED]
         address, models = login.ollama_models(self._settings)
-        if models:
-            about = _("at {address}, no key").format(address=address.partition("//")[2])
-            found.append(Item("ollama", login.OLLAMA.label, about))
+        about = _("at {address}, no key").format(address=address.partition("//")[2])
+        found.append(Item("ollama", login.OLLAMA.label, about if models else _("not running")))
         found.append(Item("local", _("Embedded model"), self._about_local()))
         if self._tour:
             found.append(Item(TOUR, _("Take the tour first"), _("one minute, scripted, no key")))

@@ -69,6 +69,8 @@ def test_a_lease_lets_the_same_run_again_until_it_is_taken_back(
     assert "do not ask again in this session for:" in terminal.text
     terminal.look()
     terminal.send("1")
+    terminal.pause(0.2)
+    terminal.send("\r")
     terminal.until("Done.")
     assert terminal.text.count("╭ $ touch made.txt\n") == 4
     say(terminal, "/permissions", touch)
@@ -89,9 +91,11 @@ def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
     say(terminal, "go")
     answer(terminal, build, "p")
     terminal.until("do not ask again in this project for:")
-    terminal.until("[y] exactly this command")
+    terminal.until("[1] exactly this command")
     terminal.look()
-    terminal.send("y")
+    terminal.send("1")
+    terminal.pause(0.2)
+    terminal.send("\r")
     terminal.until("Permission p1 saved in ")
     terminal.until('command = "bash build.sh"')
     asked(terminal, f"{build} > log")  # the second ran without a question

@@ -142,9 +142,6 @@ class PlayedPolicy:
     def can_be_saved(self, report: RiskReport, offer: Offer, cwd: str) -> bool:
         return self.savable
 
-    def asks_to_read(self, report: RiskReport, verdict: Verdict) -> bool:
-        return report.label == "safe_readonly"
-
 
 @dataclass
 class PlayedPaths:

@@ -146,15 +146,15 @@ async def test_ollama_is_offered_where_it_answers(
 ) -> None:
     user = User("Not now")
     assert not await set_up(user, tmp_path, keyboard).choose()
-    assert user.about("Ollama") is None
+    assert user.about("Ollama") == "not running"
     asked = []
     monkeypatch.setattr(
         "kogniterm.models.providers.langchain.pulled", lambda url: asked.append(url) or ["m"]
     )
-    user = User("Ollama")
+    user = User("Ollama", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard, OLLAMA_HOST="").choose()
     assert asked[-1] == "http://127.0.0.1:11434"
-    assert user.about("Ollama") == "at 127.0.0.1:11434, no key"
+    assert user.shown[0].items[-3].about == "at 127.0.0.1:11434, no key"
     file = tmp_path / ".config" / "kogniterm" / ".env"
     assert file.read_text() == "OLLAMA_HOST=http://127.0.0.1:11434\n"
     environ = {"HOME": str(tmp_path)}
@@ -200,10 +200,10 @@ async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
         return (fill,)
 
     monkeypatch.setattr(sources, "sources_for", slow)
-    user = User("Embedded model", "Embedded model")
+    user = User("Embedded model", "Embedded model", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard).choose()
     assert begun == [0, SIZE // 3]
-    first, second = (question.items[-2].about for question in user.shown)
+    first, second = (question.items[-2].about for question in user.shown[:2])
     assert (first, second) == (
         "3 MB download, no key, small tasks",
         "2 MB left to download, no key, small tasks",
@@ -236,3 +236,34 @@ def test_weights_that_are_there_are_enough(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / weights.CATALOGUE[0].file).write_bytes(b"weights")
     assert not provider_login.needs_set_up(settings.load(environ=given), resolve(given))
+
+
+@pytest.mark.parametrize(
+    ("way", "kept"),
+    [
+        ("Read-only without asking (recommended)", ["allow_reads = true"]),
+        ("Automatic in the sandbox", ["allow_reads = true", 'approval_mode = "auto"']),
+        ("Ask before everything", ["allow_reads = false"]),
+    ],
+)
+async def test_the_way_to_work_is_asked_once_and_kept(
+    tmp_path: Path,
+    keyboard: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    kept: list[str],
+) -> None:
+    async def done(_self: SetUp, _provider: object) -> bool:
+        return True
+
+    monkeypatch.setattr(SetUp, "log_in", done)
+    user = User("OpenAI", way)
+    one = set_up(user, tmp_path, keyboard)
+    assert await one.choose()
+    file = resolve({"HOME": str(tmp_path)}).config_file
+    assert file.read_text().splitlines() == kept
+    # Esc takes the last answer, which is the strictest.
+    assert user.shown[-1].items[-1].value == "ask"
+    again = User("OpenAI")
+    assert await set_up(again, tmp_path, keyboard).choose()
+    assert len(again.shown) == 1

@@ -1,5 +1,7 @@
 """Calls of one program with a fixed subcommand or target, whose other options are listed.
 
+`pytest -q` and `pytest -x tests` have the same form, `pytest -p plugin` has none.
+
 Such programs run code of the project, so a permission for them holds inside a sandbox only. What
 it covers is a table of options (`tables/run_forms.txt`); any other option or word is not covered.
 """

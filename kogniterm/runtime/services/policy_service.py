@@ -527,16 +527,6 @@ class PolicyService:
         usable = (offer for offer in found if offer.kind != "runs" or inside)
         return tuple(replace(offer, outside=outside) for offer in usable)
 
-    def asks_to_read(self, report: RiskReport, verdict: Verdict) -> bool:
-        """Return whether a command is asked about only because the mode asks about reading."""
-        by_mode = bool(verdict.trace) and verdict.trace[-1].origin.startswith("mode ")
-        reads = report.label == "safe_readonly" and not self.circumstances.safe_unasked
-        return reads and by_mode and verdict.kind == "ask"
-
-    def allow_reads(self) -> None:
-        """Ask no more about commands that only read."""
-        self.circumstances = replace(self.circumstances, safe_unasked=True)
-
     def _can_leave(self, report: RiskReport, *, refused: bool) -> bool:
         """Return whether a permission for such a command has to let it run outside the sandbox."""
         if self.sandbox.box is None or self.sandbox.always:

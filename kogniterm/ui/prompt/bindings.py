@@ -79,7 +79,6 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
             controls.interrupt()
 
     def escape(event: KeyPressEvent) -> None:
-        # On an empty line Esc does both: it stops what runs, and leaves vi's insert mode.
         event.app.vi_state.input_mode = InputMode.NAVIGATION if prompt.line.vi else InputMode.INSERT
         prompt.escape()
 
@@ -112,7 +111,7 @@ def prompt_actions(prompt: Prompt) -> dict[str, Handler]:
         "take_back": take_back,
         "complete": complete,
         "mode": lambda event: controls.repl.switch_mode(),
-        "background": lambda event: controls.repl.background(),
+        "background": lambda event: controls.repl.session.executor.detach(),
         "thoughts": lambda event: controls.repl.switch_thoughts(),
         "editor": lambda event: _spawn(prompt, _edit_line(prompt)),
         "paste_image": lambda event: _spawn(prompt, _paste_image(prompt)),
@@ -189,7 +188,7 @@ def _question_bindings(bindings: KeyBindings, prompt: Prompt, at_keys: Filter) -
     @bindings.add("escape", filter=at_keys)
     def _back(event: KeyPressEvent) -> None:
         if prompt.keys.held:
-            prompt.keys.moved()
+            prompt.keys.held = ""
             prompt.refresh()
         elif not prompt.back():
             prompt.controls.escape()

@@ -286,7 +286,7 @@ class Prompt:
 
         None of them needs a pause.
         """
-        self.keys.moved()
+        self.keys.held = ""
         invited = self.questions.invited
         if self.keys.armed and self.questions.key(key) and invited:
             self.line.buffer.reset()  # what filtered a list is no draft
@@ -311,7 +311,7 @@ class Prompt:
 
     def escape(self) -> None:
         """Take Esc on the input line; words on it make room for a question, and come back."""
-        if not self.questions.open and self.controls.stops and self.line.buffer.text:
+        if not self.questions.open and self.controls.repl.turns.running and self.line.buffer.text:
             self.line.put_away()
             self.surface.say_below(_("The line was cleared; Up brings it back."))
         elif not self.questions.open:

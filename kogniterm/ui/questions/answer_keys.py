@@ -89,10 +89,6 @@ class AnswerKeys:
         """Note that the last key sent the line or answered, which is not typing."""
         self._typed = self._typed_before
 
-    def moved(self) -> None:
-        """Note an arrow or a page key, which takes back a key: nobody writes words with them."""
-        self.held = ""
-
     @property
     def repeating(self) -> bool:
         """Return whether the key that answered may still be held down."""

@@ -60,6 +60,10 @@ ApprovalPage = Literal[
 DIFF_LINES = 2_000
 """Lines of a diff that are shown at first: drawing many more takes seconds."""
 
+_BY_NEW_MODE = (
+    ("allow", Phrase("The mode you chose would run this without a question. It still waits.")),
+    ("deny", Phrase("The mode you chose does not allow this.")),
+)
 _LABEL_STYLES = {
     "safe_readonly": "good",
     "workspace_write": "accent",
@@ -74,8 +78,7 @@ class Subject:
 
     `preview` tells the effects, where they were looked up on the disk; `offers` are the permissions
     that may be granted for the session, `lasting` those for the project. `original` is the command
-    before the user edited it. Its purpose is left out unless `with_purpose`. It is asked about
-    only because it `reads`, where the mode asks about that.
+    before the user edited it. Its purpose is left out unless `with_purpose`.
     """
 
     request: ActionRequest
@@ -87,7 +90,6 @@ class Subject:
     lasting: Sequence[Offer] = ()
     original: str | None = None
     with_purpose: bool = True
-    reads: bool = False
 
     @property
     def facts(self) -> ActionFacts:
@@ -98,6 +100,13 @@ class Subject:
     def editable(self) -> bool:
         """Return whether it is a command, which can be edited; arguments of tools are data."""
         return self.request.effect == "command"
+
+    @property
+    def only_reads(self) -> bool:
+        """Return whether it is asked about only because the mode asks about reading."""
+        trace, reads = self.verdict.trace, self.report.label == "safe_readonly"
+        by_mode = bool(trace) and trace[-1].origin.startswith("mode ")
+        return reads and by_mode and self.editable and self.verdict.kind == "ask"
 
     @property
     def on_hosts(self) -> bool:
@@ -142,7 +151,7 @@ class Subject:
             if limit and self._diff.count("\n") >= limit:
                 told = _("[{key}] shows all changed lines.").format(key=letter("explain"))
                 lines += painter.lines(Text(told, "muted"), width)
-        for text in (*self._warnings(painter), *self._by_new_mode()):
+        for text in self._warnings(painter):
             lines += painter.lines(text, width)
         must_see = len(lines)
         for fact in self._facts(painter, explained=explained):
@@ -213,15 +222,8 @@ class Subject:
 
         told = [(text, "bad") for text in warnings(self.request.command)]
         told += [(text, "warn") for text in self.facts.refusal]
+        told += [(text, "warn") for kind, text in _BY_NEW_MODE if kind == self.verdict.kind]
         return [Text(f"{painter.symbol('warn')} {translate(text)}", style) for text, style in told]
-
-    def _by_new_mode(self) -> list[Text]:
-        """Return what a mode that was chosen at the question would do, if not ask."""
-        told = {
-            "allow": _("The mode you chose would run this without a question. It still waits."),
-            "deny": _("The mode you chose does not allow this."),
-        }.get(self.verdict.kind)
-        return [Text(told, "warn")] if told else []
 
     def _facts(self, painter: Painter, *, explained: bool) -> list[RenderableType]:
         facts: list[RenderableType] = [*self._changes()] if self.original is not None else []
@@ -348,16 +350,12 @@ class ApprovalQuestion(Question[Approval]):
         if self.page == "confirm":
             return self._confirmation
         if self._granting:
-            headings = {
+            heading = {
                 "allow_session": _("Approve, and do not ask again in this session for:"),
                 "allow_project": _("Approve, and do not ask again in this project for:"),
-                "allow_reads": _("Approve, and never ask again (setting allow_reads) for:"),
-            }
-            return Entry(
-                ask=_("Number (Enter for none): "),
-                heading=headings[self.page],
-                listed=self._grants,
-            )
+            }.get(self.page, _("Approve, and never ask again (setting allow_reads) for:"))
+            ask = _("Number (Enter for none): ")
+            return Entry(ask=ask, heading=heading, listed=self._grants)
         return None
 
     @property
@@ -388,7 +386,7 @@ class ApprovalQuestion(Question[Approval]):
 
     @property
     def confirms(self) -> bool:  # type: ignore[override]  # it depends on the page
-        """What is granted needs Enter."""
+        """Whether a key needs Enter: it grants something."""
         return self._granting
 
     @property
@@ -398,7 +396,7 @@ class ApprovalQuestion(Question[Approval]):
 
     @property
     def _grants(self) -> tuple[str, ...]:
-        """What the page grants, in words."""
+        """The grants that the page lists, in words."""
         if self.page == "allow_reads":
             return (_("commands that only read files of this machine, in a read-only sandbox"),)
         return tuple(translate(offer.label) for offer in self._offers)
@@ -421,22 +419,15 @@ class ApprovalQuestion(Question[Approval]):
         """Return the keys of the page."""
         if self.entry is not None:
             listed = zip(self._offer_keys, self.entry.listed, strict=True)
-            grant = Shown(_("key, Enter"), _("grant"))
-            return [*(Shown(key, label) for key, label in listed), grant, Shown("Esc", _("back"))]
+            more = (Shown(_("number, Enter"), _("grant")), Shown("Esc", _("back")))
+            return [*(Shown(key, label) for key, label in listed), *more]
         keys = [Shown(letter(action), words) for action, words, _line in self._answers()]
         return [*keys, Shown(_("space"), _("more"), more=True)]
 
     @property
     def _offer_keys(self) -> list[str]:
-        """The key of each permission that the page lists: numbers, or that of yes for only one."""
-        if len(self._grants) == 1:
-            return [letter("approve")]
+        """The numbers of what the page grants."""
         return [str(number) for number in range(1, len(self._grants) + 1)]
-
-    def _listed_key(self, said: str) -> str:
-        """Return the key of the permission whose number was entered; else what was entered."""
-        numbers = [str(number) for number in range(1, len(self._grants) + 1)]
-        return dict(zip(numbers, self._offer_keys, strict=True)).get(said, said)
 
     def _answers(self) -> list[tuple[str, str, str]]:
         """Return the offered actions, each with its words in the panel and on plain lines."""
@@ -487,7 +478,7 @@ class ApprovalQuestion(Question[Approval]):
             "reveal": self.masked is None,
             "allow_session": denied or not self.subject.offers,
             "allow_project": denied or not self.subject.lasting,
-            "allow_reads": denied or not self.subject.reads,
+            "allow_reads": not self.subject.only_reads,
         }
         return not missing.get(action, False)
 
@@ -499,10 +490,8 @@ class ApprovalQuestion(Question[Approval]):
                 return Answered(Approval(self.subject.decision("approve")))
             case "reject":
                 return replace(self, page="reason")
-            case "edit" | "allow_session" | "allow_project" | "allow_reads" if self._offered(
-                action
-            ):
-                return replace(self, page=action)
+            case "edit" | "allow_session" | "allow_project" | "allow_reads":
+                return replace(self, page=action) if self._offered(action) else self
             case "explain":
                 return replace(self, explained=not self.explained)
             case "reveal" if self._offered(action):
@@ -534,7 +523,7 @@ class ApprovalQuestion(Question[Approval]):
                     return Answered(Approval(decision))
                 return replace(back, note=_("Nothing changed."))
             case "allow_session" | "allow_project" | "allow_reads":
-                step = self.press(self._listed_key(text.strip()))
+                step = self.press(text.strip())
                 return step if isinstance(step, Answered) else back
         return self
 
@@ -612,7 +601,6 @@ class AskingApprover:
                 lasting=[one for one in offers if session.policy.can_be_saved(report, one, cwd)],
                 original=self._edited.pop(request.id, None),
                 with_purpose=explain is not False,
-                reads=session.policy.asks_to_read(report, verdict),
             )
             masked = _masked(subject, session.journal)
             question = ApprovalQuestion(subject, masked, explained=explain is True)
@@ -640,7 +628,8 @@ class AskingApprover:
         """Ask no more about commands that only read; saved as a setting where that is possible."""
         from kogniterm.settings.layers import save_setting
 
-        self._session.policy.allow_reads()
+        policy = self._session.policy
+        policy.circumstances = replace(policy.circumstances, safe_unasked=True)
         file = self._session.archive.paths.config_file
         try:
             save_setting(file, "allow_reads", True)

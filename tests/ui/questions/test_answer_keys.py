@@ -305,7 +305,7 @@ def test_a_key_held_down_answers_at_most_one_question(
 def test_arrows_need_no_pause_and_take_back_a_key() -> None:
     board = asked()
     board.press("y")
-    board.keys.moved()
+    board.keys.held = ""
     board.let_pass(0.6)
     assert board.answers == []
     board.press("y")
