@@ -78,10 +78,7 @@ class Gate:
         return judged
 
     def judge_again(self, request: ActionRequest, before: Verdict) -> Judgement:
-        """Judge a request that waits by the mode that is used now; what a hook said `before` holds.
-
-        Nothing is recorded: a change of the mode answers no question.
-        """
+        """Judge a request that waits by the mode in use now; what a hook said `before` holds."""
         assert self._io is not None
         judged = self._by_policy(request, self._io)
         by_hook = bool(before.trace) and before.trace[-1].origin.startswith("hook ")

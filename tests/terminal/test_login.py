@@ -63,6 +63,7 @@ def test_a_first_start_without_a_model_sets_one_up(
     entered(terminal, f"\x1b[200~\n {KEY}\n\x1b[201~")
     terminal.send("\r")
     terminal.until("The key works.")
+    chosen(terminal, "How should KogniTerm work?", "\r")
     terminal.until("Model: google_genai:gemini-flash-latest. Selected by")
     terminal.until(lambda: has_prompt(terminal))
     assert fake_gemini.requests[-1].headers["x-goog-api-key"] == KEY

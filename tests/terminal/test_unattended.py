@@ -97,7 +97,7 @@ def test_a_permission_of_a_project_is_shown_and_holds_until_it_is_revoked(
     terminal.pause(0.2)
     terminal.send("\r")
     terminal.until("Permission p1 saved in ")
-    terminal.until('command = "bash build.sh"')
+    terminal.until("exactly this command: bash build.sh")
     asked(terminal, f"{build} > log")  # the second ran without a question
     terminal.send("n")
     terminal.look()

@@ -213,6 +213,7 @@ _PASTE = "\x1b[200~", "\x1b[201~"
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|O.)")
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*|O)?\Z")
 _STOP = re.compile("[\x1b\x03]")
+_RECEIVED = b"***"
 _ESCAPE_SECONDS = 0.1
 """Seconds after which an Esc was the key, and not the beginning of a sequence."""
 
@@ -225,7 +226,7 @@ async def hidden_line(input_fd: int, output_fd: int, prompt: str) -> str | None:
     with _silent(input_fd):
         try:
             os.write(output_fd, f"{prompt}\x1b[?2004h".encode())
-            return await _typed_hidden(input_fd)
+            return await _typed_hidden(input_fd, output_fd)
         finally:
             os.write(output_fd, b"\x1b[?2004l\r\n")
 
@@ -304,7 +305,8 @@ def _silent(fd: int) -> Iterator[None]:
         termios.tcsetattr(fd, termios.TCSAFLUSH, before)
 
 
-async def _typed_hidden(fd: int) -> str | None:
+async def _typed_hidden(fd: int, output_fd: int) -> str | None:
+    """Read a line; three stars in its place show that something was received."""
     keys = ""
     while True:
         begun = _UNFINISHED.search(keys) is not None
@@ -318,6 +320,7 @@ async def _typed_hidden(fd: int) -> str | None:
         line, done = _edited_line(keys)
         if done:
             return line
+        os.write(output_fd, b"\x1b7\x1b[K" + (_RECEIVED if line else b"") + b"\x1b8")
 
 
 def _edited_line(keys: str) -> tuple[str | None, bool]:

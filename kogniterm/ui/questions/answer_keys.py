@@ -16,18 +16,17 @@ NEVER = float("-inf")
 
 
 class KeyTimes(NamedTuple):
-    """The times of the rule, in seconds."""
+    """The times of the rule, in seconds, in the order of its sentences.
+
+    A key that answers is followed by Enter no sooner than `enter`: a paste is faster. A keyboard
+    begins within `repeat` to repeat a key that is held down.
+    """
 
     typing: float = 0.5
-    """A key this short before says that somebody is typing."""
     early: float = 0.3
-    """The time to see a question before a key can answer it."""
     alone: float = 0.35
-    """The quiet after a key that answers: a typist's next key comes sooner."""
     enter: float = 0.03
-    """The least time from a key to the Enter that confirms it: a paste is faster."""
     repeat: float = 0.75
-    """The time after a key within which a keyboard begins to repeat it while it is held down."""
 
 
 KEY_TIMES = KeyTimes()
@@ -115,7 +114,7 @@ class AnswerKeys:
             self.held, self._pressed, self._read = key, now, read
             self._entered = False
             return ""
-        typing = not self._seen or self.ready or now < self._typed + self.times.typing
+        typing = not self._seen or self.armed or now < self._typed + self.times.typing
         if not typing and key != "paste" and (self.dropped in ("", key) or not _printable(key)):
             self.dropped = key
             self._wait(self._ready_at, now + self.times.alone)

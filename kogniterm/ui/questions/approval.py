@@ -649,11 +649,10 @@ class AskingApprover:
             self._display.say(error.text)
             return
         file = self._session.archive.paths.permissions_file
-        values = {"id": permission.lease.id, "file": file}
+        values = {"id": permission.lease.id, "file": file, "covers": permission.lease.text}
         self._display.say(
-            Phrase("Permission {id} saved in {file}; /permissions revokes it.", values)
+            Phrase("Permission {id} saved in {file}: {covers}. /permissions revokes it.", values)
         )
-        self._display.write(Text(render(permission.toml), "muted"))
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""

@@ -139,7 +139,7 @@ class ModelQuestion(Question[str | None]):
         if reply is None and self._selected is not None:
             reply = self.answers[self._selected]
         if reply is None:
-            return self.noted(_("Type an answer first, or press Esc to send none."))
+            return self.noted(_("Choose or type an answer first, or press Esc to send none."))
         return Answered(reply)
 
     def back(self) -> Step[str | None] | None:
@@ -175,10 +175,11 @@ class ModelQuestion(Question[str | None]):
         return self.picked
 
     def _meant(self, words: str) -> str | None:
-        """Return the answer that `words` mean: a number chooses, anything else is said."""
+        """Return the answer that `words` mean: a number chooses, or to the model they are said."""
         said = words.strip().strip(ESCAPE).strip()
         number = self._number(said)
-        return self.answers[number] if number is not None else said or None
+        other = None if self.own and self.answers else said or None
+        return self.answers[number] if number is not None else other
 
     def _number(self, words: str) -> int | None:
         said = words.strip()

@@ -235,7 +235,7 @@ class ScreenSink:
             self._status.now(_("Checking the step against its output"))
         elif event.purpose == "compact":
             self._status.now(_("Compacting the history"))
-        elif self.agents.at_work:
+        elif event.agent:
             self._status.now(_("Sub-agent thinking"))
         else:
             planning = event.purpose == "create_plan"

@@ -108,7 +108,9 @@ class Status:
         for name, words in shown.items():
             if name in self.budgets:
                 used, limit = self._of(name)
-                yield name, words.format(used=f"{amount(name, used)}/{amount(name, limit)}")
+                far = name == "steps" and not self._nearly(name)  # nobody waits for step 1,000
+                most = "" if far else f"/{amount(name, limit)}"
+                yield name, words.format(used=f"{amount(name, used)}{most}")
 
     def _of(self, name: str) -> tuple[float, float]:
         used, limit = self.budgets[name]

@@ -96,3 +96,15 @@ async def test_work_that_ends_leaves_the_keyboard_alone(ends: tuple[int, int]) -
 
     assert await unless_stopped(work(), ends[1]) == 7
     assert not asyncio.get_running_loop().remove_reader(ends[1])
+
+
+async def test_something_received_is_shown_and_its_length_is_not(ends: tuple[int, int]) -> None:
+    master, slave = ends
+    line = asyncio.ensure_future(hidden_line(slave, slave, "Key: "))
+    await _shown(master, b"\x1b[?2004h")
+    os.write(master, b"\x1b[200~a long secret\x1b[201~")
+    assert b"secret" not in await _shown(master, b"***\x1b8")
+    os.write(master, b"\x15")
+    assert b"***" not in await _shown(master, b"\x1b8")
+    os.write(master, b"x\r")
+    assert await line == "x"

@@ -131,7 +131,7 @@ async def test_enter_alone_confirms_nothing_of_kogniterms_own(keys: PipeInput) -
     asking = Asking(keys, (Phrase("Delete it?"),), (Phrase("Delete"), Phrase("Keep")))
     await asking.asked()
     asking.live.press("\r")
-    await asking.live.until("Type an answer first")
+    await asking.live.until("Choose or type an answer first")
     asking.live.press("\x1b[B\r")
     await asking.over()
     assert asking.replies == ["Delete"]
