@@ -437,3 +437,13 @@ def test_how_thoughts_are_shown_is_chosen_at_the_prompt(user: Typist) -> None:
     assert "Thoughts are folded into a line." in second
     assert "New sessions do not request them." in second
     assert (user.config / "config.toml").read_text() == 'thoughts = "off"\n'
+
+
+def test_a_server_that_has_to_be_downloaded_asks_about_the_network(user: Typist) -> None:
+    words = ("--", "npx", "-y", "@modelcontextprotocol/server-filesystem", ".")
+    for name, said in (("files", "yes\n"), ("other", "no\n")):
+        assert user.type("mcp", "add", name, *words, answers=[("Allow it?", said)]) == 0
+    assert user.type("mcp", "add", "quick", "--network", *words) == 0
+    assert user.type("mcp", "add", "own", "--", "true") == 0
+    servers = json.loads((user.config / "mcp.json").read_text())["mcpServers"]
+    assert [name for name, one in servers.items() if one.get("network")] == ["files", "quick"]

@@ -157,7 +157,7 @@ def queue_lines(queued: Sequence[str], columns: int) -> StyleAndTextTuples:
 
 def _toolbar(prompt: Prompt) -> StyleAndTextTuples:
     keys = _("vi normal mode") if prompt.line.vi_waits else ""
-    return [*toolbar(_facts(prompt.controls.repl, keys, prompt.surface.note), _columns() - 1)]
+    return [*toolbar(_facts(prompt.controls.repl, keys, prompt.surface.note()), _columns() - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class PromptSurface:
 
     def __init__(self, theme: Theme) -> None:
         self.style = Style.from_dict(prompt_style(theme))
-        self._note: tuple[str, Callable[[], bool] | None] = ("", None)
+        self.note: Callable[[], str] = str
         self.after_blank = False
         self.live: LiveRegion | None = None
         self._pending: list[str] = []
@@ -96,14 +96,8 @@ class PromptSurface:
 
     def say_below(self, note: str, holds: Callable[[], bool] | None = None) -> None:
         """Show a short note in the toolbar's place until the next key, or as long as it `holds`."""
-        self._note = note, holds
+        self.note = lambda: note if holds is None or holds() else ""
         self.refresh()
-
-    @property
-    def note(self) -> str:
-        """The note that is shown now."""
-        note, holds = self._note
-        return note if holds is None or holds() else ""
 
     def frame_begins(self) -> None:
         """Write what is finished above the prompt, as part of the frame that follows."""
@@ -270,7 +264,7 @@ class Prompt:
         option = key.lower() in self.questions.options()
         text = self.keys.press(key, option=option, read=self._read)
         # What the loop calls next comes before the next read of the terminal.
-        asyncio.get_running_loop().call_soon(self._read_ended)
+        asyncio.get_running_loop().call_soon(setattr, self, "_read", self._read + 1)
         if self.keys.dropped:
             self.surface.say_below(_("Too early: press the key again."))
         if text:
@@ -384,9 +378,6 @@ class Prompt:
         if not self.question_keys:
             self.keys.typed()
             self._wait_for_pause()
-
-    def _read_ended(self) -> None:
-        self._read += 1
 
     def _wait_for_pause(self) -> None:
         if self._settling is not None:

@@ -115,12 +115,12 @@ class AnswerKeys:
             self._entered = False
             return ""
         typing = not self._seen or self.armed or now < self._typed + self.times.typing
-        if not typing and key != "paste" and (self.dropped in ("", key) or not _printable(key)):
+        if not typing and key != "paste" and (self.dropped in ("", key) or len(key) > 1):
             self.dropped = key
             self._wait(self._ready_at, now + self.times.alone)
             return ""
         self.typed()
-        return _printable(before) + _printable(key)
+        return "".join(one for one in (before, key) if len(one) == 1)
 
     def due(self) -> float | None:
         """Return the seconds until `settle` has something to do; None while it has not."""
@@ -150,7 +150,3 @@ class AnswerKeys:
     def _wait(self, *moments: float) -> None:
         """Take keys only after the last of these moments."""
         self._ready_at = max(moments)
-
-
-def _printable(keys: str) -> str:
-    return "" if keys in ("enter", "paste") else keys

@@ -22,7 +22,7 @@ from kogniterm.cli.options import (
     session_wanted,
     settings_of,
 )
-from kogniterm.cli.verb_helpers import Report, confirm, paths_in_use, visible, write_report
+from kogniterm.cli.verb_helpers import Report, agreed, confirm, paths_in_use, visible, write_report
 from kogniterm.errors import EXIT_DONE, ToolError, UsageError
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark, translate
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+DOWNLOADERS = ("npx", "bunx", "uvx", "pipx", "docker", "podman")
 _SERVER = Argument("server", "Name of the MCP server", "NAME")
 _DISPLAY = (
     "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_CURRENT_DESKTOP",
@@ -94,7 +95,7 @@ def _add(args: argparse.Namespace) -> Report:
         entry = {"type": "http", "url": command[0], "headers": _pairs(args.header, ":")}
     else:
         entry = {"command": command[0], "args": command[1:], "env": _pairs(args.env, "=")}
-        if args.network:
+        if args.network or _may_download(command[0]):
             entry["network"] = True
     add_server(file, args.server, {k: v for k, v in entry.items() if v}, of_project=of_project)
     lines = [_("MCP server {name} added to {file}.").format(name=args.server, file=file)]
@@ -102,6 +103,13 @@ def _add(args: argparse.Namespace) -> Report:
         lines.append(_("Trust the folder to use it: kogniterm trust"))
     lines.append(_("Trust it to use it: kogniterm mcp trust {name}").format(name=args.server))
     return Report({"server": args.server, "file": str(file)}, lines)
+
+
+def _may_download(program: str) -> bool:
+    """Ask whether a server that its program downloads may use the network."""
+    if program.rpartition("/")[2] not in DOWNLOADERS or not sys.stdin.isatty():
+        return False
+    return agreed(_("{program} needs the network. Allow it? [yes/no] ").format(program=program))
 
 
 def _file(args: argparse.Namespace) -> tuple[Path, bool]:
