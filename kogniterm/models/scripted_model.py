@@ -30,6 +30,7 @@ from kogniterm.types import (
     ThoughtDelta,
     Usage,
 )
+from kogniterm.types.turn_values import NOTE
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -215,7 +216,9 @@ def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[
 
 
 def _count_turns(messages: Sequence[BaseMessage]) -> int:
-    return sum(message.type == "human" for message in messages)
+    """Return the number of the user's inputs; notes of KogniTerm begin no turn."""
+    human = (message for message in messages if message.type == "human")
+    return sum(NOTE not in message.additional_kwargs for message in human)
 
 
 def _count_images(messages: Sequence[BaseMessage]) -> int:

@@ -18,7 +18,7 @@ from kogniterm.runtime.plan_edits import plan_from_text
 from kogniterm.runtime.session_plans import replace_plan
 from kogniterm.runtime.turn_ports import TurnIO
 from kogniterm.runtime.use_cases.run_recipe import run_in_session
-from kogniterm.types import ActionRequest, PlanReview, UserInput, events
+from kogniterm.types import ActionRequest, Decision, PlanReview, UserInput, events
 from kogniterm.ui.repl import next_mode
 from tests.flows.conftest import Flow, MakeFlow, User, change_to, yes
 from tests.flows.program import replayed, start_run
@@ -115,7 +115,12 @@ async def test_the_check_of_a_step_does_not_run(make_flow: MakeFlow) -> None:
 
 
 async def test_a_command_edited_into_one_that_writes_is_refused(make_flow: MakeFlow) -> None:
-    flow = planning(make_flow, LOOK, DONE, decisions=[change_to("touch acted")])
+    def edited(request: ActionRequest) -> Decision:
+        assert flow.session is not None
+        flow.session.use_mode("plan")
+        return change_to("touch acted")(request)
+
+    flow = planning(make_flow, LOOK, DONE, decisions=[edited], approval_mode="manual")
     await flow.run()
     assert len(user(flow).asked) == 1
     assert not acted(flow)
@@ -149,12 +154,8 @@ async def test_a_switch_in_the_middle_of_a_turn_holds_from_the_next_action(
 # --- reading --------------------------------------------------------------------------------------
 
 
-async def test_what_only_reads_follows_the_usual_rule(make_flow: MakeFlow) -> None:
-    flow = planning(make_flow, LOOK, DONE, decisions=[yes])
-    await flow.run()
-    assert [request.command for request, _r, _v in user(flow).asked] == ["cat notes"]
-    assert any("beware of the dog" in text for text in flow.shown)
-    flow = planning(make_flow, LOOK, DONE, allow_reads=True)
+async def test_what_only_reads_is_not_asked_about(make_flow: MakeFlow) -> None:
+    flow = planning(make_flow, LOOK, DONE)
     await flow.run()
     assert user(flow).asked == []
     assert any("beware of the dog" in text for text in flow.shown)
