@@ -118,7 +118,7 @@ class SetUp:
             *((Item("auto", auto, confined),) if bounds.kind != "none" else ()),
             Item("ask", _("Ask before everything"), _("each command and edit waits for your key")),
         )
-        title = _("How should KogniTerm work? /mode changes it")
+        title = _("How should KogniTerm work?")
         way = await self._screen.questions.ask(ListQuestion(title, items))
         try:
             save_setting(paths.config_file, "allow_reads", way != "ask")

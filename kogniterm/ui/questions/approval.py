@@ -386,7 +386,7 @@ class ApprovalQuestion(Question[Approval]):
 
     @property
     def confirms(self) -> bool:  # type: ignore[override]  # it depends on the page
-        """Whether a key needs Enter: it grants something."""
+        """The need of Enter after a key that grants something."""
         return self._granting
 
     @property
