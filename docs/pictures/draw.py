@@ -183,7 +183,9 @@ def record_first_start() -> Cast:
             recorder.press("1")
             recorder.until("API key (hidden, Esc: back):")
             recorder.press(f"{KEY}\r")
-            recorder.until("The key works.", "Model: google_genai:", "-latest · ")
+            recorder.until("The key works.", "How should KogniTerm work?", "[1-")
+            recorder.press("\r")
+            recorder.until("Model: google_genai:", "-latest · ")
     finally:
         provider.close()
     return cast
