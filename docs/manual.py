@@ -93,9 +93,9 @@ running turn before its next step, and Ctrl-T stops the turn and sends the queue
 APPROVAL_KEYS = """\
 **When a key answers.** Press the key alone, on an empty line: it answers after 0.35 seconds without
 another key, or at once with Enter. Until then it is highlighted. The keys have brackets while they
-can answer. A key in the first 0.3 seconds of a question is dropped: press it again. A command longer
-than the screen has to be scrolled to its end first. A dangerous command needs the whole word (`yes`
-or `sí`, in every language) on an empty line.
+can answer. A key in the first 0.3 seconds of a question is dropped: press it again. A command
+longer than the screen has to be scrolled to its end first. A dangerous command needs the whole word
+(`yes` or `sí`, in every language) on an empty line.
 
 **While you type**, no key answers: not while the line has a text, and not if a key came in the half
 second before the question. The keys answer when the line is empty and half a second has passed.
