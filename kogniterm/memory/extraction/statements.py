@@ -45,8 +45,8 @@ _MARK = re.compile(
     (?P<harmless> \w+://\S+ | \w::(?=\w) | \d:(?=\d) | [./]\w+:(?=\d) | \b[a-z]:(?=\\) )
     | (?P<quotation> (?<!\w) {_QUOTE} (?: [^\n'’{_QUOTES}] | (?<=\w)['’](?=\w) )+
         [{_QUOTES}'’] (?!\w) )
-    | (?P<colon> [:：] ) (?! \s*[\U00100000-\U0010ffff] )
-    | {_QUOTE} | ~~~ | ^[ \t]*>
+    | (?P<colon> [:：﹕︰∶꞉] ) (?! \s*[\U00100000-\U0010ffff] )
+    | {_QUOTE} | ~~~ | ^[ \t]*[>＞|]
     """,
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
@@ -279,8 +279,10 @@ def own_words(text: str) -> str:
             return f"{''.join(own[:start])}:"
         goes_on = end
     text = "".join(own)
-    last = None if goes_on is None else _SENTENCE_END.search(text, goes_on)
-    return text if last is None else text[: last.end()]
+    if goes_on is None:
+        return text
+    ends = [pattern.search(text, goes_on) for pattern in (_SENTENCE_END, frame("another"))]
+    return text[: min((one.start() for one in ends if one), default=len(text))]
 
 
 def _last_sentence(text: str, *, whole: bool) -> str:
