@@ -78,14 +78,12 @@ class Receipt:
 class ForgetRequest:
     """A user's request to forget memories, and words that are removed from every store.
 
-    `beside` are lessons and preferences that go by themselves. With `doubtful` it may be a task
-    for the model as well: the user is to say which.
+    `beside` are lessons and preferences that go by themselves.
     """
 
     facts: tuple[Fact, ...] = ()
     phrases: tuple[str, ...] = ()
     beside: tuple[Lesson | Preference, ...] = ()
-    doubtful: bool = False
 
     @property
     def labels(self) -> list[str]:
@@ -175,18 +173,10 @@ class Forgetter:
         return [fact for fact in facts if stems and stems <= set(stems_of(_spaced(fact)))]
 
     def meant(self, sentence: ForgetSentence) -> ForgetRequest | None:
-        """Return the request that a sentence of the user stands for, or None: it is a task.
-
-        A lesson's task may itself begin with "forget", so a sentence that may be a task finds
-        facts and preferences only.
-        """
+        """Return the request that a sentence of the user stands for, or None: it is a task."""
         request = self.candidates(sentence.what)
-        if request is not None and not sentence.clear:
-            own = tuple(one for one in request.beside if isinstance(one, Preference))
-            request = replace(request, beside=own, doubtful=True)
-            return request if request.facts or own else None
         if request is None and sentence.all and len(sentence.what) >= SHORTEST_TERM:
-            return ForgetRequest(phrases=(sentence.what,), doubtful=True)
+            return ForgetRequest(phrases=(sentence.what,))
         return request
 
     def candidates(self, text: str) -> ForgetRequest | None:
@@ -469,33 +459,32 @@ def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ForgetSentence:
-    """A sentence that asks to forget `what`, and how sure it is that memory is meant.
+    """A sentence that asks to forget `what`.
 
-    `clear`: it speaks of memory ("forget that we …", "olvida lo de …", "forget m7"); another one
-    may be a task ("forget the cache"). `all`: it asks for everything about something, so that
-    the words are meant even when no memory holds them.
+    `all`: it asks for everything about something, so that the words are meant even when no memory
+    holds them.
     """
 
     what: str
-    clear: bool
     all: bool = False
 
 
 def forget_request(text: str) -> ForgetSentence | None:
-    """Return what `text` asks to forget, or None if it asks for more, or names nothing.
+    """Return what `text` asks to forget ("forget that we …", "olvida lo de …", "forget m7").
 
-    One that goes on with something to do ("… and rebuild") is a task.
+    None if it asks for more or names nothing, and for what may be a task ("forget the cache",
+    "… and rebuild"): the model has a tool to forget.
     """
     found = frame("forget_request").fullmatch(text)
     if found is None or _MORE.search(found["what"]) or frame("goes_on").search(found["what"]):
         return None
     what = found["what"].strip()
-    if re.fullmatch(r"\[?[ml]\d{1,18}\]?", what, re.IGNORECASE):
-        return ForgetSentence(what, clear=True)
-    if not stems_of(what):
-        return None
-    every = bool(found["all"] or found["known"])
-    return ForgetSentence(what, clear=every or bool(found["link"]), all=every)
+    named = _LABEL.fullmatch(what) or _LESSON.fullmatch(what)
+    return (
+        ForgetSentence(what, bool(found["all"] or found["known"]))
+        if named or stems_of(what)
+        else None
+    )
 
 
 def _scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:

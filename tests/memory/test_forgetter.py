@@ -206,31 +206,32 @@ def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) 
 
 
 @pytest.mark.parametrize(
-    ("said", "clear", "every"),
+    ("said", "every"),
     [
-        ("Forget that we deploy on Fridays.", True, False),
-        ("forget m7", True, False),
-        ("forget [l3]", True, False),
-        ("olvida lo de mi gato", True, False),
-        ("please forget everything about heron", True, True),
-        ("Olvida todo lo que sabes de garza", True, True),
-        ("delete everything you know about heron", True, True),
-        ("borra lo que sabes sobre garza", True, True),
-        ("forget what I told you about heron", True, True),
-        ("forget the cache", False, False),
-        ("olvida los cambios de git", False, False),
-        ("forget my home address", False, False),
+        ("Forget that we deploy on Fridays.", False),
+        ("forget m7", False),
+        ("forget [l3]", False),
+        ("olvida lo de mi gato", False),
+        ("please forget everything about heron", True),
+        ("Olvida todo lo que sabes de garza", True),
+        ("delete everything you know about heron", True),
+        ("borra lo que sabes sobre garza", True),
+        ("forget what I told you about heron", True),
     ],
 )
-def test_only_a_sentence_about_memory_is_clear(said: str, clear: bool, every: bool) -> None:
+def test_a_sentence_about_memory_is_told_from_one_about_all(said: str, every: bool) -> None:
     found = forget_request(said)
     assert found is not None
-    assert (found.clear, found.all) == (clear, every)
+    assert found.all == every
 
 
 @pytest.mark.parametrize(
     "said",
     [
+        "forget the cache",
+        "forget the m7 branch",
+        "olvida los cambios de git",
+        "forget my home address",
         "forget the cache and rebuild",
         "forget that file, then run the tests",
         "forget about the linter and just push",
@@ -249,20 +250,12 @@ def test_a_task_that_begins_with_forget_is_a_task(memory: Memory, said: str) -> 
     assert found is None or memory.forgetter.meant(found) is None
 
 
-def test_a_sentence_that_may_be_a_task_is_asked_about_with_that_answer(memory: Memory) -> None:
-    memory.learnings.record("forget the cache", "make clean", ok=True)
-    sentence = forget_request("forget the cache")
-    assert sentence is not None
-    assert memory.forgetter.meant(sentence) is None
-    memory.add("the cache is on heron")
-    request = memory.forgetter.meant(sentence)
-    assert request is not None
-    assert (request.doubtful, request.labels) == (True, ["m1"])
+def test_everything_about_a_word_needs_no_match(memory: Memory) -> None:
     about = forget_request("forget everything about quetzal")
     assert about is not None
     unknown = memory.forgetter.meant(about)
     assert unknown is not None
-    assert (unknown.phrases, unknown.doubtful, unknown.labels) == (("quetzal",), True, [])
+    assert (unknown.phrases, unknown.labels) == (("quetzal",), [])
 
 
 def test_lessons_and_preferences_are_candidates_too(memory: Memory) -> None:
