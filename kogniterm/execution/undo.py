@@ -216,8 +216,8 @@ class WayBack:
     """The way back to before `images`, the newest first: what changes, and what stays as it is.
 
     `steps` are the paths as they are and as they will be. Of `changes`, what goes with a folder is
-    not listed; `kept` are paths that changed since or that no action made, and what is too large
-    for a copy.
+    not listed; `kept` are paths that changed since or that no action made, what is too large for a
+    copy, and what there is no whole copy of any more.
     """
 
     images: tuple[Preimage, ...]
@@ -422,10 +422,17 @@ class PreimageStore:
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
         blob = self._folder / "contents" / digest
-        # One that something was forgotten in is no copy any more.
-        if not blob.exists() or hashlib.sha256(blob.read_bytes()).hexdigest() != digest:
+        entry = replace(entry, digest=digest, size=len(data))
+        if not self.holds(entry):
             write_private(blob, data)
-        return replace(entry, digest=digest, size=len(data))
+        return entry
+
+    def holds(self, entry: FileSnapshot) -> bool:
+        """Return whether what is kept is all there; where a text was forgotten, it is no copy."""
+        if entry.kind != "file":
+            return True
+        kept = (self._folder / "contents").resolve() / entry.digest
+        return _digest(FileSnapshot(str(kept), "file")) == entry.digest
 
     def text(self, entry: FileSnapshot) -> bytes | None:
         """Return a kept file, or one on the disk; None for a binary, or one that is not small."""
@@ -493,7 +500,8 @@ class _Way:
             while upper not in known and self.at(upper).kind == "absent":
                 missing.append(upper)
                 upper = upper.rpartition("/")[0] or "/"
-            if (steps.get(upper) or self.at(upper)).kind == "folder":
+            there = (steps.get(upper) or self.at(upper)).kind == "folder"
+            if there and self._store.holds(steps[path]):
                 steps |= {one: FileSnapshot(one, "folder", 0o755) for one in missing}
             else:
                 del steps[path]

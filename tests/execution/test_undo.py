@@ -135,7 +135,7 @@ def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
 
 def test_files_at_the_top_of_everything_have_a_way_back(store: PreimageStore) -> None:
     image = Preimage(
-        "1", "s", 0.0, "rm", (FileSnapshot("/no-such-file", "file", 0o644, "0"),), (), after={}
+        "1", "s", 0.0, "rm", (FileSnapshot("/no-such-file", "link", 0o777, "0"),), (), after={}
     )
     assert [one.change for one in store.way_back([image]).changes] == ["deleted"]
 
@@ -258,6 +258,25 @@ def test_a_content_that_was_blanked_is_kept_anew(work: Path, store: PreimageStor
     (work / "a.txt").unlink()
     undo(store, image)
     assert (work / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("left", [b"---\n", b"", None])
+def test_what_there_is_no_whole_copy_of_stays(
+    work: Path, store: PreimageStore, left: bytes | None
+) -> None:
+    kept(store, work / "a.txt", work / "run.sh")
+    (work / "a.txt").write_text("two\n")
+    (work / "run.sh").unlink()
+    for blob in (work.parent / "undo" / "contents").iterdir():
+        if blob.read_text() == "one\n":
+            blob.write_bytes(left) if left is not None else blob.unlink()
+    store.note_left("s", "1")
+    for everything in (False, True):
+        way = store.way_back(store.images("s"), everything=everything)
+        assert [one.path for one in way.changes] == [f"{work}/run.sh"]
+        assert way.kept == (f"{work}/a.txt",)
+    store.restore(way)
+    assert (work / "a.txt").read_text() == "two\n"
 
 
 def test_images_of_paths_that_must_not_be_named_go_whole(work: Path, store: PreimageStore) -> None:
