@@ -23,7 +23,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -412,12 +412,20 @@ class PreimageStore:
         return entries, skipped
 
     def _stamps(self, image: Preimage, *, below: bool = True) -> dict[str, str]:
-        """Return the stamps of the paths of an image, and of what lies `below` them."""
+        """Return the stamps of the paths of an image, and of what lies `below` them.
+
+        Of a tree with too many entries there are none: it goes back whole or not at all.
+        """
         paths = [entry.path for entry in image.entries]
-        walks = (walk(Path(top), []) for top in (grouped(paths) if below else paths))
-        each = chain.from_iterable(walks if below else (islice(one, 1) for one in walks))
-        found = islice(each, 2 * self.max_entries if below else None)
-        return {path: entry.stamp for path, entry in found if entry is not None and entry.stamp}
+        found: dict[str, str] = {}
+        room = 2 * self.max_entries
+        for top in grouped(paths) if below else paths:
+            inside = list(islice(walk(Path(top), []), room + 1 if below else 1))
+            if below and len(inside) > room:
+                continue
+            room -= len(inside)
+            found |= {path: one.stamp for path, one in inside if one is not None and one.stamp}
+        return found
 
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
@@ -508,7 +516,8 @@ class _Way:
                 self.kept[path] = None
         ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
         for top in grouped(ending) if self._everything else ():
-            for path, _ in islice(walk(Path(top), []), self._store.max_entries):
+            found = list(islice(walk(Path(top), []), self._store.max_entries + 1))
+            for path, _ in found if len(found) <= self._store.max_entries else ():
                 if path not in steps and self.at(path).kind != "absent":
                     steps[path] = FileSnapshot(path, "absent")
                     self.foreign.add(path)

@@ -177,6 +177,23 @@ def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
     assert (work / "made" / "big").exists()
 
 
+@pytest.mark.parametrize("count", [9, 30])
+def test_a_tree_with_too_many_files_stays_whole(work: Path, tmp_path: Path, count: int) -> None:
+    store = PreimageStore(tmp_path / "undo", max_entries=5)
+    kept(store, work / "made", work / "a.txt")
+    (work / "made" / "deep").mkdir(parents=True)
+    for number in range(count):
+        (work / "made" / "deep" / f"{number:02}").write_text("x")
+    (work / "a.txt").write_text("two")
+    store.note_left("s", "1")
+    for everything in (False, True):
+        way = store.way_back(store.images("s"), everything=everything)
+        assert [one.path for one in way.changes] == [f"{work}/a.txt"]
+        assert way.kept and all(path.startswith(f"{work}/made") for path in way.kept)
+    store.restore(way)
+    assert len(list((work / "made" / "deep").iterdir())) == count
+
+
 def test_an_action_whose_end_is_not_known_is_only_asked_about(
     work: Path, store: PreimageStore
 ) -> None:
