@@ -491,8 +491,9 @@ class _Way:
             if _lies_below(path, image.skipped) or self._same(there, was):
                 continue
             own = image.after is not None and there.stamp == image.after.get(path, "")
-            # Where something was not saved, what the action made may be that, moved.
-            own = own and not (was.kind == "absent" and image.skipped)
+            # Where something was not saved, a file of another inode may be that, moved.
+            known = there.kind == "absent" or there.stamp.split()[2] in was.stamp.split()[2:3]
+            own = own and (known or not image.skipped)
             if own or self._everything:
                 steps[path] = was
                 self.foreign |= set() if own else {path}

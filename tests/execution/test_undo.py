@@ -177,6 +177,18 @@ def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
     assert (work / "made" / "big").exists()
 
 
+def test_what_was_moved_out_of_a_tree_without_a_copy_stays(work: Path, tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=15)
+    (work / "big").mkdir()
+    for name in ("one", "two"):
+        (work / "big" / name).write_text("8 bytes.")
+    image = kept(store, work / "big", work / "a.txt", work / "run.sh")
+    (work / "big" / "one").rename(work / "a.txt")
+    (work / "run.sh").write_text("in place")
+    assert undo(store, image) == (f"{work}/run.sh",)
+    assert (work / "a.txt").read_text() == "8 bytes."
+
+
 @pytest.mark.parametrize("count", [9, 30])
 def test_a_tree_with_too_many_files_stays_whole(work: Path, tmp_path: Path, count: int) -> None:
     store = PreimageStore(tmp_path / "undo", max_entries=5)
