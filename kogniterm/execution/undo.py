@@ -18,7 +18,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -360,11 +359,6 @@ class PreimageStore:
             ) from reason
         return tuple(change.path for change in way.changes)
 
-    def forget(self, session: SessionId) -> None:
-        """Remove the pre-images of a session, and contents nobody needs any more."""
-        shutil.rmtree(self._folder / session, ignore_errors=True)
-        self._drop_contents()
-
     def drop(self, names: Callable[[str], bool]) -> int:
         """Remove the pre-images with a path for which `names` holds; returns how many.
 
@@ -374,21 +368,16 @@ class PreimageStore:
         named = [file for file in files if any(map(names, _paths(_read(file))))]
         for file in named:
             file.unlink()
-        if named:
-            self._drop_contents()
-        return len(named)
-
-    def _drop_contents(self) -> None:
-        """Remove contents nobody needs any more."""
         needed = {
             entry.digest
             for file in self._folder.glob("*/*.json")
             for entry in _read(file).entries
             if entry.kind == "file"
         }
-        for blob in (self._folder / "contents").glob("*"):
+        for blob in (self._folder / "contents").glob("*") if named else ():
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
+        return len(named)
 
     def _survey(self, paths: Iterable[Path]) -> tuple[list[FileSnapshot], list[str]]:
         """Return what to keep of `paths`, contents still unread, and the paths to pass over."""

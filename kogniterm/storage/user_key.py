@@ -58,4 +58,3 @@ def take_over(path: Path, text: str) -> None:
         raise UsageError("This is no key; write one with: kogniterm queue key export FILE")
     with drivers.storage_errors(path):
         write_private(path, key, durable=True)
-
