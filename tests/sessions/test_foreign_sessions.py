@@ -170,8 +170,9 @@ TURN = InputReceived(1, UserInput("Go"), HumanMessage("Go"))
 BAD_VALUES: list[dict[str, dict[str, Any]]] = [
     {"header": {"created": value}} for value in ("x", None, True, 1e300, -1, [], 10**400)
 ]
-BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}}, {"header": {"parent": "\ud800"}},
-               {"header": {"parent_seq": "x"}}, {"header": {"parent_seq": 2**70}}]  # fmt: skip
+BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}},
+               {"header": {"parent": "\ud800"}}, {"header": {"parent_seq": "x"}},
+               {"header": {"parent_seq": 2**70}}]  # fmt: skip
 BAD_VALUES += [{"line": {"seq": value}} for value in ("x", 0, -1, 1, 2**31, 2**70, 2.0, True, None)]
 BAD_VALUES += [{"line": {"time": value}} for value in ("x", 1e300, -1, None, 10**400, True)]
 BAD_VALUES += [
