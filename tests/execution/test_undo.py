@@ -135,7 +135,7 @@ def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
 
 def test_files_at_the_top_of_everything_have_a_way_back(store: PreimageStore) -> None:
     image = Preimage(
-        "1", "s", 0.0, "rm", (FileSnapshot("/no-such-file", "file", 0o644, "0"),), (), after={}
+        "1", "s", 0.0, "rm", (FileSnapshot("/no-such-file", "link", 0o777, "0"),), (), after={}
     )
     assert [one.change for one in store.way_back([image]).changes] == ["deleted"]
 
@@ -175,6 +175,36 @@ def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
     assert undo(store, image) == ()
     assert (work / "moved").exists()
     assert (work / "made" / "big").exists()
+
+
+def test_what_was_moved_out_of_a_tree_without_a_copy_stays(work: Path, tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=15)
+    (work / "big").mkdir()
+    for name in ("one", "two"):
+        (work / "big" / name).write_text("8 bytes.")
+    image = kept(store, work / "big", work / "a.txt", work / "run.sh")
+    (work / "big" / "one").rename(work / "a.txt")
+    (work / "run.sh").write_text("in place")
+    assert undo(store, image) == (f"{work}/run.sh",)
+    assert (work / "a.txt").read_text() == "8 bytes."
+
+
+@pytest.mark.parametrize("count", [9, 30])
+def test_a_tree_with_too_many_files_stays_whole(work: Path, tmp_path: Path, count: int) -> None:
+    store = PreimageStore(tmp_path / "undo", max_entries=5)
+    kept(store, work / "made", work / "a.txt")
+    (work / "made" / "deep").mkdir(parents=True)
+    for number in range(count):
+        (work / "made" / "deep" / f"{number:02}").write_text("x")
+    (work / "a.txt").write_text("two")
+    store.note_left("s", "1")
+    for everything in (False, True):
+        way = store.way_back(store.images("s"), everything=everything)
+        assert [one.path for one in way.changes] == [f"{work}/a.txt"]
+        assert way.kept
+        assert all(path.startswith(f"{work}/made") for path in way.kept)
+    store.restore(way)
+    assert len(list((work / "made" / "deep").iterdir())) == count
 
 
 def test_an_action_whose_end_is_not_known_is_only_asked_about(
@@ -232,15 +262,10 @@ def test_pipes_are_passed_over_without_blocking(work: Path, store: PreimageStore
     assert image.skipped == (f"{work}/sub/pipe",)
 
 
-def test_the_list_is_newest_first_and_forgetting_leaves_no_content(
-    work: Path, store: PreimageStore, tmp_path: Path
-) -> None:
+def test_the_list_is_newest_first(work: Path, store: PreimageStore) -> None:
     store.keep("s", "1", "first", [work / "a.txt"])
     store.keep("s", "2", "second", [work / "run.sh"])
     assert [image.what for image in store.images("s")] == ["second", "first"]
-    store.forget("s")
-    assert store.images("s") == ()
-    assert not list((tmp_path / "undo" / "contents").glob("*"))
 
 
 def test_contents_are_private(work: Path, store: PreimageStore, tmp_path: Path) -> None:
@@ -258,6 +283,25 @@ def test_a_content_that_was_blanked_is_kept_anew(work: Path, store: PreimageStor
     (work / "a.txt").unlink()
     undo(store, image)
     assert (work / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("left", [b"---\n", b"", None])
+def test_what_there_is_no_whole_copy_of_stays(
+    work: Path, store: PreimageStore, left: bytes | None
+) -> None:
+    kept(store, work / "a.txt", work / "run.sh")
+    (work / "a.txt").write_text("two\n")
+    (work / "run.sh").unlink()
+    for blob in (work.parent / "undo" / "contents").iterdir():
+        if blob.read_text() == "one\n":
+            blob.write_bytes(left) if left is not None else blob.unlink()
+    store.note_left("s", "1")
+    for everything in (False, True):
+        way = store.way_back(store.images("s"), everything=everything)
+        assert [one.path for one in way.changes] == [f"{work}/run.sh"]
+        assert way.kept == (f"{work}/a.txt",)
+    store.restore(way)
+    assert (work / "a.txt").read_text() == "two\n"
 
 
 def test_images_of_paths_that_must_not_be_named_go_whole(work: Path, store: PreimageStore) -> None:

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.use_cases.stored_data import import_session
+from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import InputReceived, Intent, NodeRan, Noted, RecordBody
 from kogniterm.sessions.session_database import SESSIONS
@@ -137,6 +138,24 @@ def test_nothing_imported_is_pending(store: SessionStore, home: Path, tmp_path: 
         assert load_state(store.database, imported.id)[0].seq == count
 
 
+def test_what_cannot_be_closed_is_not_imported(store: SessionStore, tmp_path: Path) -> None:
+    request = replace(REQUEST, id="\ud800")
+    update = NodeUpdate("decide_action", (AIMessage("", tool_calls=[CALL]),), pending=(request,))
+    twice = [*command_turn(1), OPEN[0], NodeRan(replace(update, pending=(REQUEST,)))]
+    for number, bodies in enumerate(([OPEN[0], NodeRan(update)], twice)):
+        with pytest.raises(UsageError, match="not a valid session export"):
+            import_session(store, foreign_export(f"s{number}", bodies), folder=str(tmp_path))
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize("data", [1.5, None, "x", [1]])
+def test_a_note_without_values_is_damaged(store: SessionStore, tmp_path: Path, data: Any) -> None:
+    for change in ({"payload": {"data": data}}, {"line": {"payload": data, "kind": "of_later"}}):
+        lines = foreign_export(f"s{len(store.sessions())}", [Noted("title", {})], **change)
+        imported = import_session(store, lines, folder="/")
+        assert [one.seq for one in readable_records(store.database, imported.id)] == [1]
+
+
 def test_a_copy_of_ones_own_database_keeps_what_waits(store: SessionStore, tmp_path: Path) -> None:
     journal = store.create(folder="/", model="m")
     write(journal, OPEN)
@@ -151,7 +170,8 @@ TURN = InputReceived(1, UserInput("Go"), HumanMessage("Go"))
 BAD_VALUES: list[dict[str, dict[str, Any]]] = [
     {"header": {"created": value}} for value in ("x", None, True, 1e300, -1, [], 10**400)
 ]
-BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}}, {"header": {"parent_seq": "x"}},
+BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}},
+               {"header": {"parent": "\ud800"}}, {"header": {"parent_seq": "x"}},
                {"header": {"parent_seq": 2**70}}]  # fmt: skip
 BAD_VALUES += [{"line": {"seq": value}} for value in ("x", 0, -1, 1, 2**31, 2**70, 2.0, True, None)]
 BAD_VALUES += [{"line": {"time": value}} for value in ("x", 1e300, -1, None, 10**400, True)]

@@ -131,7 +131,9 @@ pyproject.toml tox.ini noxfile.py build.rs Cargo.toml CMakeLists.txt meson.build
 build.gradle.kts gradlew pom.xml go.work Gemfile Rakefile composer.json mix.exs Dockerfile
 compose.yaml Vagrantfile Jenkinsfile justfile Taskfile.yml flake.nix shell.nix vite.config.ts
 webpack.config.js eslint.config.mjs sitecustomize.py usercustomize.py x.pth requirements-dev.txt
-pnpm-lock.yaml Pipfile .pnp.cjs sub/tools/hooks/pre-push git-hooks/commit-msg
+pnpm-lock.yaml Pipfile .pnp.cjs lefthook-local.yml webpack.config.babel.js Snakefile build.zig
+NuGet.config terragrunt.hcl Makefile.am configure.ac x.vcxproj Setup.hs Guardfile
+sub/tools/hooks/pre-push git-hooks/commit-msg
 """.split()  # noqa: SIM905 - read as a list of paths
 
 
@@ -168,6 +170,10 @@ def test_a_cache_is_one_entry_and_what_changes_in_it_is_none(work: Path) -> None
     assert seen == ["node_modules", ".mypy_cache", ".venv"]
     plant(work / ".venv/bin/y", "y")
     assert planted(after, box.search().states) == ()
+    (work / "sub").mkdir()
+    (work / "sub" / "node_modules").symlink_to("/tmp")
+    found = planted(after, box.search().states)
+    assert [one.path for one in found] == [f"{work}/sub/node_modules"]
 
 
 def test_only_the_short_list_is_refused(work: Path) -> None:
