@@ -162,6 +162,16 @@ class Paths:
         return self.data / "model-replies"
 
     @property
+    def undo(self) -> Path:
+        """Folder of the copies kept for /undo, a folder a session."""
+        return self.data / "undo"
+
+    @property
+    def of_sessions(self) -> tuple[Path, ...]:
+        """Folders with a folder for each session, which is deleted with it."""
+        return self.outputs, self.model_replies, self.undo
+
+    @property
     def provider_caches(self) -> Path:
         """Folder that lists what providers store for a while, by name, for forgetting."""
         return self.data / "provider-caches"

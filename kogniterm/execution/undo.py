@@ -40,7 +40,6 @@ from kogniterm.host.safe_files import (
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 from kogniterm.text.file_text import changed, unified
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 Kind = Literal["file", "folder", "link", "other", "absent"]
@@ -183,7 +182,6 @@ class Preimage:
     """
 
     id: str
-    session: SessionId
     created: float
     what: str
     entries: tuple[FileSnapshot, ...]
@@ -226,7 +224,7 @@ class WayBack:
 
 
 class PreimageStore:
-    """Pre-images in a folder: contents by digest, one manifest an action, newest listed first."""
+    """Pre-images of a session in its folder: contents by digest, one manifest an action."""
 
     def __init__(
         self, folder: Path, *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES
@@ -235,16 +233,14 @@ class PreimageStore:
         self.max_bytes = max_bytes
         self.max_entries = max_entries
 
-    def keep(
-        self, session: SessionId, action: str, what: str, paths: Iterable[Path]
-    ) -> Preimage | None:
+    def keep(self, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
 
         Raises `StorageError` when the copies cannot be written: then the action must not start
         believing that it can be undone.
         """
         found, skipped = self._survey(paths)
-        image = Preimage(action, session, time.time(), what, tuple(found), tuple(skipped))
+        image = Preimage(action, time.time(), what, tuple(found), tuple(skipped))
         return self._save(image) if found or skipped else None
 
     def _save(self, image: Preimage) -> Preimage:
@@ -262,9 +258,9 @@ class PreimageStore:
             self._write(image)
         return image
 
-    def note_left(self, session: str, action: str) -> None:
+    def note_left(self, action: str) -> None:
         """Note what the action left, which has ended: only that is removed or replaced later."""
-        file = self._folder / session / f"{action}.json"
+        file = self._folder / f"{action}.json"
         if not file.exists():
             return
         time.sleep(TICK)  # so that every later change has a later time
@@ -280,9 +276,9 @@ class PreimageStore:
         """Return the first path that `keep` would pass over, which then cannot be undone."""
         return next(iter(self._survey(paths)[1]), None)
 
-    def images(self, session: SessionId) -> tuple[Preimage, ...]:
-        """Return the pre-images of `session`, the newest first."""
-        images = [_read(file) for file in (self._folder / session).glob("*.json")]
+    def images(self) -> tuple[Preimage, ...]:
+        """Return the pre-images, the newest first."""
+        images = [_read(file) for file in self._folder.glob("*.json")]
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
     def way_back(self, images: Iterable[Preimage], *, everything: bool = False) -> WayBack:
@@ -326,7 +322,7 @@ class PreimageStore:
         """
         first, files = way.images[0], tuple(now for now, _ in way.steps)
         name, what = f"undo-{time.time_ns()}", f"{UNDO_OF}{what or first.what}"
-        redo = Preimage(name, first.session, time.time(), what, files)
+        redo = Preimage(name, time.time(), what, files)
         redo = self._save(redo) if files else redo
         folders = [step for step in way.steps if step[1].kind == "folder"]
         gone = [step for step in way.steps if step[1].kind == "absent"]
@@ -364,13 +360,13 @@ class PreimageStore:
 
         Their actions cannot be undone any more.
         """
-        files = self._folder.glob("*/*.json")
+        files = self._folder.glob("*.json")
         named = [file for file in files if any(map(names, _paths(_read(file))))]
         for file in named:
             file.unlink()
         needed = {
             entry.digest
-            for file in self._folder.glob("*/*.json")
+            for file in self._folder.glob("*.json")
             for entry in _read(file).entries
             if entry.kind == "file"
         }
@@ -445,7 +441,7 @@ class PreimageStore:
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
         data = json.dumps(asdict(image), ensure_ascii=False).encode("utf-8", "surrogatepass")
-        write_private(self._folder / image.session / f"{image.id}.json", data)
+        write_private(self._folder / f"{image.id}.json", data)
 
 
 class _Way:
@@ -591,6 +587,7 @@ def _digest(entry: FileSnapshot) -> str:
 
 def _read(file: Path) -> Preimage:
     raw = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))
+    raw.pop("session", None)  # of an earlier version
     entries = tuple(FileSnapshot(**entry) for entry in raw.pop("entries"))
     return Preimage(**{**raw, "entries": entries, "skipped": tuple(raw["skipped"])})
 

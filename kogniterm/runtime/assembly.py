@@ -315,9 +315,8 @@ def _hooks(
 
 
 def _undo(paths: Paths, state: SessionState) -> UndoService:
-    return UndoService(
-        PreimageStore(paths.data / "undo"), SessionId(state.session_id), Path(state.folder)
-    )
+    kept = PreimageStore(paths.undo / SessionId(state.session_id))
+    return UndoService(kept, Path(state.folder))
 
 
 def _answers(given: SessionInputs) -> Path | None:

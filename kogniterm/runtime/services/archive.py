@@ -163,8 +163,9 @@ class UndoPurge:
         matcher = Matcher(terms)
         if not matcher:
             return Purged(place, 0)
-        cleaned = FilePurge(place, [self.folder / "contents"]).purge(terms).removed
-        dropped = PreimageStore(self.folder).drop(lambda path: matcher.holds(str(path)))
+        sessions = list(self.folder.glob("*"))
+        cleaned = FilePurge(place, [one / "contents" for one in sessions]).purge(terms).removed
+        dropped = sum(PreimageStore(one).drop(matcher.holds) for one in sessions)
         last = FilePurge(place, [self.folder]).purge(terms)
         return replace(last, removed=cleaned + dropped + last.removed)
 
@@ -329,7 +330,7 @@ def forgettables(
         ReplyPurge(paths.model_replies),
         ProviderPurge(paths.provider_caches, gemini_key),
         SignInPurge(paths.extensions.mcp_tokens),
-        UndoPurge(paths.data / "undo"),
+        UndoPurge(paths.undo),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),
         user_files(paths, project),  # before the register, which names them

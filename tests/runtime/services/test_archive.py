@@ -52,26 +52,26 @@ def test_damaged_databases_stay_but_lose_the_words(tmp_path: Path) -> None:
     assert aside.read_bytes() == b"\0[forgotten]      \0rest"
 
 
-def test_an_undo_never_puts_a_file_under_a_name_with_a_hole(tmp_path: Path) -> None:
-    store = PreimageStore(tmp_path / "undo")
+def test_an_undo_never_restores_a_name_or_a_content_with_a_hole(tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo" / "s")
     named, other = tmp_path / f"{TERM}.txt", tmp_path / "other.txt"
     named.write_text("x")
     other.write_text(f"the {TERM}\n")
-    store.keep("s", "1", "rm", [named])
-    kept = store.keep("s", "2", f"edit {TERM}", [other])
+    store.keep("1", "rm", [named])
+    kept = store.keep("2", f"edit {TERM}", [other])
     assert kept is not None
     made = tmp_path / "made"
-    store.keep("s", "3", "mkdir", [made])
+    store.keep("3", "mkdir", [made])
     made.mkdir()
     (made / TERM).touch()
-    store.note_left("s", "3")
+    store.note_left("3")
     UndoPurge(tmp_path / "undo").purge([TERM])
-    (image,) = store.images("s")
+    (image,) = store.images()
     assert image.id == "2"
     assert scan([tmp_path / "undo"], Marks(Matcher([TERM])))[2] == ()
     other.write_text("changed\n")
-    store.restore(store.way_back([image], everything=True))
-    assert other.read_text() == "the [forgotten]      \n"
+    way = store.way_back([image], everything=True)
+    assert (way.changes, way.kept) == ((), (str(other),))  # a copy with a hole is no copy
 
 
 def test_what_was_written_is_cleaned_only_while_it_is_unchanged(tmp_path: Path) -> None:

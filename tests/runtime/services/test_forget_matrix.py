@@ -124,7 +124,7 @@ class Kept:
     def keep(self, text: str) -> None:
         copy = self.work / "copy.txt"
         copy.write_text(f"the {text}\n", encoding="utf-8")
-        PreimageStore(self.paths.data / "undo").keep("s", "1", "rm copy.txt", [copy])
+        PreimageStore(self.paths.undo / "s").keep("1", "rm copy.txt", [copy])
         copy.unlink()
 
     def reply(self, text: str) -> None:
@@ -223,7 +223,7 @@ def test_no_store_keeps_a_form_of_what_was_forgotten(
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
     paths = Paths(folders["config"], folders["data"], folders["cache"])
-    sessions = SessionStore(open_database(), version="1.0", outputs=paths.outputs)
+    sessions = SessionStore(open_database(), version="1.0", folders=[paths.outputs])
     said = {store: " ".join(words_for(form, store)) + " ñandú" for store in STORES}
     with open_memory(
         location,
