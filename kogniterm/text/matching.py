@@ -1,9 +1,9 @@
 """Find a text inside another one by its words: the matcher that forgetting uses.
 
 Between two words any run of characters other than letters and digits may stand, as they are or
-escaped for JSON, and colour codes of terminals. The case of letters does not matter, nor whether
-accents are composed. Deletion and the proof of it both use this search; docs/memory.md lists what
-it cannot find.
+escaped as JSON and Python's repr do, and colour codes of terminals. The case of letters does not
+matter, nor whether accents are composed. Deletion and the proof of it both use this search;
+docs/memory.md lists what it cannot find.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FARTHEST = 1 << 16
 """Bytes from the first to the last word of a text that are found in a file read piece by piece."""
 
 # Recalled facts have colour codes with a round bracket, because a square one ends a label.
-_COLOUR = r"(?:\x1b|\\u001b)[\[(][0-?]*[ -/]*[@-~]"
+_COLOUR = r"(?:\x1b|\\(?:u00|x)1b)[\[(][0-?]*[ -/]*[@-~]"
 _SIGN = r"(?:[012][0-9a-f]|3[a-f]|40|5[b-f]|60|7[b-f])"
 """The number of an ASCII character that is neither letter nor digit."""
 
 _ESCAPED_SIGN = (
-    rf"\\(?:[nrtbf]|u(?:00(?:{_SIGN}|[89ab][0-9a-f]|[df]7)"
-    r"|2[0-9a-f]{3}|30[0-3][0-9a-f]|d[89a-f]..|f[ef]..))"
+    rf"\\(?:[nrtbf]|(?:u00|x)(?:{_SIGN}|[89ab][0-9a-f]|[df]7)"
+    r"|u(?:2[0-9a-f]{3}|30[0-3][0-9a-f]|d[89a-f]..|f[ef]..))"
 )
 _GAP = rf"(?:(?>{_COLOUR}|[\W_])|{_ESCAPED_SIGN})+"
 _STORED_GAP = _GAP.replace(r"[\W_]", r"[^\w\x00-\x08\x0b\x0c\x0e-\x1f\x7f\udc80-\udcff]|_")

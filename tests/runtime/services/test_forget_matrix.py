@@ -64,6 +64,7 @@ FORMS: Mapping[str, Callable[[str], str]] = {
     "JSON in JSON": lambda text: json.dumps(json.dumps([text.replace(" ", '", "')])),
     "backslashes": lambda text: text.replace(" ", '\\" \\\\n\\t'),
     "coloured words": coloured,
+    "repr of Python": lambda text: repr(text.replace(" ", "\x1b[m\xa0")),
     "coloured as JSON": lambda text: json.dumps(text.replace(" ", "\x1b[m ")),
     "quotes and brackets": lambda text: '"' + text.replace(" ", '" <[“') + "”]>",
     "underscores": lambda text: text.replace(" ", "_"),
