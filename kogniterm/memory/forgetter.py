@@ -18,14 +18,14 @@ from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import learnings
 from kogniterm.memory.extraction.statements import frame
 from kogniterm.memory.fact_records import Fact, Lesson, Preference
-from kogniterm.memory.file_purge import Forgettable, Marks, Mention, Purged, scan
+from kogniterm.memory.file_purge import Forgettable, Mention, Purged, scan
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import Preferences
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
-from kogniterm.text.matching import Matcher
+from kogniterm.text.matching import Matcher, decoded
 from kogniterm.types import Phrase
 
 SHORTEST_TERM = 4
@@ -276,9 +276,7 @@ class Forgetter:
         doomed = [(one, _with_chain(one, facts)) for one, facts in named]
         every = [fact for _, facts in doomed for fact in facts]
         terms = terms_of(every, phrases, beside)
-        copies = [mark for one, facts in doomed for mark in _hidden_marks(one, facts)]
-        copies += [mark for one in beside for mark in _row_marks(one)]
-        marks = Marks(Matcher(terms), tuple(copies))
+        matcher = Matcher([*terms, *(text for one in beside for text in _row_texts(one))])
         now = self._clock.now()
         sql = self._repository.sql
         with sql.transaction():
@@ -287,12 +285,12 @@ class Forgetter:
                 self._tombstones.of(repository).add([*own, *phrases], now)
                 repository.delete([fact.id for fact in facts], now=now, who="person")
             gone = self._forget_beside(beside, now)
-            purged = _purge_tables(self._repository, marks.matcher)
+            purged = _purge_tables(self._repository, matcher)
             removed = replace(purged, removed=gone + purged.removed)
         others = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
         parts = [*others, removed, *(store.purge(terms) for store in self._stores)]
         sql.scrub()
-        return self._receipt(tuple(fact.id for fact in every), parts, marks, phrases)
+        return self._receipt(tuple(fact.id for fact in every), parts, matcher, phrases)
 
     def _forget_beside(self, beside: Sequence[Lesson | Preference], now: float) -> int:
         gone = self._learnings.forget([one for one in beside if isinstance(one, Lesson)], now)
@@ -303,13 +301,13 @@ class Forgetter:
         self,
         facts: tuple[int, ...],
         parts: Sequence[Purged],
-        marks: Marks,
+        matcher: Matcher,
         phrases: Sequence[str],
     ) -> Receipt:
         outside = [file for part in parts for file in part.files]
         known = [one for part in parts for one in part.searched]
-        files, read, found = scan([*self._paths, *outside], marks, known)
-        columns, held = _scan_rows(self._repository.sql, marks)
+        files, read, found = scan([*self._paths, *outside], matcher, known)
+        columns, held = _scan_rows(self._repository.sql, matcher)
         short = [
             Phrase(
                 "“{term}” outside memory (too short to match reliably)",
@@ -376,32 +374,16 @@ def _with_chain(repository: FactRepository, facts: Iterable[Fact]) -> list[Fact]
     return list(chain.values())
 
 
-def _hidden_marks(repository: FactRepository, facts: Sequence[Fact]) -> list[bytes]:
-    """Return vectors and stored terms: copies of the text in another form."""
-    marks: list[bytes] = []
-    sql = repository.sql
-    for fact in facts:
-        bound = (sql.user, fact.id)
-        rows = sql.execute(
-            "SELECT vector FROM fact_vectors WHERE user_id = ? AND fact_id = ?", bound
-        )
-        marks.extend(bytes(row[0]) for row in rows)
-        row = sql.one("SELECT terms FROM facts WHERE user_id = ? AND id = ?", bound)
-        if row and len(row[0]) >= 3 * SHORTEST_TERM:
-            marks.append(str(row[0]).encode())
-    return marks
-
-
 def _spaced(fact: Fact) -> str:
     """Return text, quote and keywords as normalised words with spaces around each."""
     every = raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
     return f" {' '.join(every)} "
 
 
-def _row_marks(one: Lesson | Preference) -> list[bytes]:
-    """Return the bytes that stand side by side in a row of SQLite, so that they name it alone."""
-    mark = f"{one.task}{one.shape}".encode() if isinstance(one, Lesson) else b""
-    return [mark] if len(mark) >= 3 * SHORTEST_TERM else []
+def _row_texts(one: Lesson | Preference) -> list[str]:
+    """Return the texts that stand side by side in a row of SQLite, so that they name it alone."""
+    text = f"{one.task}{one.shape}" if isinstance(one, Lesson) else ""
+    return [text] if len(text) >= 3 * SHORTEST_TERM else []
 
 
 def _kept_words(one: Lesson | Preference) -> str:
@@ -487,13 +469,13 @@ def forget_request(text: str) -> ForgetSentence | None:
     )
 
 
-def _scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:
-    """Search every column of the user's rows, of all rooms; (columns, those that hold a mark).
+def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, ...]]:
+    """Search every column of the user's rows, of all rooms; (columns, those that hold a term).
 
     They are named "table.column". The files of a server cannot be read, and a text that SQLite
     splits in its file is whole here.
     """
-    if not marks:
+    if not matcher:
         return 0, ()
     searched = 0
     found = []
@@ -504,7 +486,7 @@ def _scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]
         names = ", ".join(wanted)
         for row in sql.each(f"SELECT {names} FROM {table}"):
             for column, value in zip(columns, row, strict=True):
-                if column not in held and _value_holds(value, marks):
+                if column not in held and _value_holds(value, matcher):
                     held.add(column)
         searched += len(columns)
         found += [f"{table}.{column}" for column in columns if column in held]
@@ -534,9 +516,7 @@ def _text_columns(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def _value_holds(value: object, marks: Marks) -> bool:
-    if isinstance(value, str):
-        return marks.matcher.holds(value)
+def _value_holds(value: object, matcher: Matcher) -> bool:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return marks.stand_in(bytes(value), stored=False)
-    return False
+        value = decoded(bytes(value))
+    return isinstance(value, str) and matcher.holds(value)

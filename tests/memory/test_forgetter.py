@@ -7,7 +7,6 @@ import os
 import threading
 import tracemalloc
 import unicodedata
-from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.memory import Memory, Origin, open_memory
-from kogniterm.memory.file_purge import FilePurge, Marks, Purged, scan
+from kogniterm.memory.file_purge import FilePurge, Purged, scan
 from kogniterm.memory.forgetter import BESIDE_FACTS, forget_request
 from kogniterm.memory.short_term import Mention
 from kogniterm.text.matching import Matcher
@@ -363,7 +362,7 @@ def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
 
     def purge() -> None:
         FilePurge(Phrase("files"), [inside]).purge(["peanuts"])
-        assert scan([inside], Marks(Matcher(["peanuts"]))) == (0, 0, ())
+        assert scan([inside], Matcher(["peanuts"])) == (0, 0, ())
         done.set()
 
     worker = threading.Thread(target=purge, daemon=True)
@@ -382,7 +381,7 @@ def test_a_long_file_is_read_once_and_piece_by_piece(tmp_path: Path) -> None:
         for number in range(60_000_000 // len(line)):
             file.write(line)
             if number % 300 == 0:
-                file.write(b"The blue \x1b[31mpea\x1b[0mnut butter\n")
+                file.write(b"The blue \x1b[31mpeanut\x1b[0m butter\n")
     size = long.stat().st_size
     forgets = FilePurge(Phrase("outputs"), [long.parent])
     with open_memory(
@@ -413,7 +412,7 @@ def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * edge + b"PEANUTS" + b"y" * 10)
     (tmp_path / "json").write_text(json.dumps({"a": "ñandú egg"}))
     (tmp_path / "clean").write_text("nothing")
-    files, size, found = scan([tmp_path], Marks(Matcher(["peanuts", "ñandú egg"])))
+    files, size, found = scan([tmp_path], Matcher(["peanuts", "ñandú egg"]))
     assert files == 3
     assert size >= edge
     assert {file.name for file in found} == {"big", "json"}
@@ -422,29 +421,40 @@ def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
 def test_the_scan_finds_what_is_written_in_other_ways(tmp_path: Path) -> None:
     term = "blue peanut butter"
     forms = {
-        "utf-16": f"x {term} y".encode("utf-16"),
-        "big-endian": f"{term.upper()}".encode("utf-16-be"),
         "two-lines": b"Blue peanut\n+butter",
         "json": json.dumps({"text": "blue\npeanut\tbutter"}).encode(),
-        **{f"base64-{n}": b64encode(b"x" * n + term.encode() + b" jar") for n in range(3)},
+        "colours": b"\x1b[34mblue\x1b(B\x1b[m \x1b[01;33m\x1b[Kpeanut\x1b[m\x1b[Kbutter",
     }
     for name, content in forms.items():
         (tmp_path / name).write_bytes(content)
-    (tmp_path / "clean").write_bytes(b64encode(b"blue walnut butter") + b"blue pea nut butter")
-    _, _, found = scan([tmp_path], Marks(Matcher([term])))
+    (tmp_path / "clean").write_bytes(b"blue walnut butter and blue pea nut butter")
+    _, _, found = scan([tmp_path], Matcher([term]))
     assert {file.name for file in found} == set(forms)
+
+
+def test_a_text_with_colour_codes_is_found_as_it_is_and_without_them(tmp_path: Path) -> None:
+    said = "error: \x1b[1mblue\x1b[0m pea\x1b[31mnut\x1b[m butter"
+    for text in (
+        said,
+        said.replace("\x1b[", "\x1b("),
+        json.dumps(said),
+        "error blue pea nut butter",
+    ):
+        assert Matcher([said]).holds(text)
+    assert not Matcher([said]).holds("error: blue peanut jelly")
 
 
 def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
     term = "blue peanut butter"
-    wide = tmp_path / "wide"
-    wide.write_bytes(f"I like {term}.".encode("utf-16"))
     history = tmp_path / "history"
     history.write_text("# then\n+I like blue\n+peanut  butter\n+a lot\n")
-    FilePurge(Phrase("files"), [tmp_path]).purge([term])
-    assert scan([tmp_path], Marks(Matcher([term])))[2] == ()
-    assert wide.read_bytes().decode("utf-16") == f"I like {'-' * len(term)}."
+    log = tmp_path / "log"
+    kept = {"said": ["blue", "peanut", "butter ñandú"], "blue": "peanut\nbutter"}
+    log.write_text(json.dumps(kept))
+    FilePurge(Phrase("files"), [tmp_path]).purge([term, "butter ñandú"])
+    assert scan([tmp_path], Matcher([term, "ñandú"]))[2] == ()
     assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]
+    assert [*json.loads(log.read_text())] == ["said", "----"]
 
 
 def test_a_server_is_searched_for_proof(postgres_url: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
+from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.extensions.skills.skill_sources import SHARED
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
@@ -206,8 +206,7 @@ class LeftoverPurge:
         mine = [one for one in self.folder.glob("kogniterm-*") if _is_own(one)]
         left = [one for one in mine if not _is_in_use(one)]
         done = FilePurge(Phrase("temporary files"), left).purge(terms)
-        held = Marks(Matcher(terms))
-        _, _, found = scan([one for one in mine if one not in left], held)
+        _, _, found = scan([one for one in mine if one not in left], Matcher(terms))
         busy = tuple(
             Phrase("{file}, in use by a running command", {"file": file}) for file in found
         )

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from kogniterm.execution.undo import PreimageStore
-from kogniterm.memory.file_purge import Marks, Mention, scan
+from kogniterm.memory.file_purge import Mention, scan
 from kogniterm.runtime.services.archive import DamagedPurge, LeftoverPurge, UndoPurge
 from kogniterm.runtime.services.written_files import UserFiles, WrittenFiles
 from kogniterm.text.matching import Matcher
@@ -35,7 +35,7 @@ def test_leftovers_of_ended_processes_are_cleaned_and_of_running_ones_named(tmp_
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = LeftoverPurge(tmp_path).purge([TERM])
     assert done.removed == 1
-    assert set(scan([tmp_path], Marks(Matcher([TERM])))[2]) == {
+    assert set(scan([tmp_path], Matcher([TERM]))[2]) == {
         living / "enter-1", locked / "enter-1", strange / "a",
     }  # fmt: skip
     assert sorted(str(text.values["file"]) for text in done.unreachable) == sorted(
@@ -68,7 +68,7 @@ def test_an_undo_never_restores_a_name_or_a_content_with_a_hole(tmp_path: Path) 
     UndoPurge(tmp_path / "undo").purge([TERM])
     (image,) = store.images()
     assert image.id == "2"
-    assert scan([tmp_path / "undo"], Marks(Matcher([TERM])))[2] == ()
+    assert scan([tmp_path / "undo"], Matcher([TERM]))[2] == ()
     other.write_text("changed\n")
     way = store.way_back([image], everything=True)
     assert (way.changes, way.kept) == ((), (str(other),))  # a copy with a hole is no copy

@@ -54,10 +54,6 @@ def coloured(text: str) -> str:
     return "\x1b[01;31m\x1b[K" + text.replace(" ", "\x1b[m\x1b[K \x1b[1;32m") + "\x1b[m\x1b[K"
 
 
-def coloured_inside(text: str) -> str:
-    return text[:3] + "\x1b[01;31m\x1b[K" + text[3:5] + "\x1b[m\x1b[K" + text[5:]
-
-
 FORMS: Mapping[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
     "in a sentence": lambda text: f"I told you that {text}, and then some more.",
@@ -68,14 +64,13 @@ FORMS: Mapping[str, Callable[[str], str]] = {
     "JSON in JSON": lambda text: json.dumps(json.dumps([text.replace(" ", '", "')])),
     "backslashes": lambda text: text.replace(" ", '\\" \\\\n\\t'),
     "coloured words": coloured,
-    "coloured letters": coloured_inside,
-    "coloured as JSON": lambda text: json.dumps(coloured_inside(text)),
+    "repr of Python": lambda text: repr(text.replace(" ", "\x1b[m\xa0")),
+    "coloured as JSON": lambda text: json.dumps(text.replace(" ", "\x1b[m ")),
     "quotes and brackets": lambda text: '"' + text.replace(" ", '" <[“') + "”]>",
     "underscores": lambda text: text.replace(" ", "_"),
     "plus signs": lambda text: text.replace(" ", "+"),
     "dashes": lambda text: text.replace(" ", "-"),
     "a path": lambda text: "/srv/" + text.replace(" ", "/", 1).replace(" ", "_") + ".txt",
-    "a percent path": lambda text: "https://a.example/" + text.replace(" ", "%20"),
     "composed otherwise": lambda text: unicodedata.normalize("NFD", text),
 }
 
