@@ -315,7 +315,7 @@ def _hooks(
 
 
 def _undo(paths: Paths, state: SessionState) -> UndoService:
-    kept = PreimageStore(paths.undo / SessionId(state.session_id))
+    kept = PreimageStore(paths.of_sessions.undo / SessionId(state.session_id))
     return UndoService(kept, Path(state.folder))
 
 
@@ -488,7 +488,7 @@ def _outputs(given: SessionInputs) -> OutputStore:
     """Return the store of whole outputs, after removing what is too old or too much."""
     settings = given.settings
     outputs = OutputStore(
-        given.paths.outputs,
+        given.paths.of_sessions.outputs,
         quota_bytes=settings.output_quota_mb * 1_000_000,
         max_age=settings.output_max_age_days * 86_400,
     )
@@ -499,7 +499,7 @@ def _outputs(given: SessionInputs) -> OutputStore:
 def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService) -> CommandExecutor:
     state = written.state
     folder = state.cwd if Path(state.cwd).is_dir() else state.folder
-    outputs = written.outputs = given.paths.outputs / SessionId(state.session_id)
+    outputs = written.outputs = given.paths.of_sessions.outputs / SessionId(state.session_id)
     if given.commands is not None:
         from kogniterm.execution.command_script import AnsweringExecutor
 

@@ -349,7 +349,7 @@ def reply_cache(settings: Settings, paths: Paths) -> ReplyCache:
     from kogniterm.models.reply_cache import ReplyCache
 
     return ReplyCache(
-        paths.model_replies,
+        paths.of_sessions.model_replies,
         quota=settings.model_cache_mb * 1_000_000,
         max_age=settings.model_cache_max_age_days * 86_400.0,
     )

@@ -77,7 +77,7 @@ class SessionStore:
     ) -> None:
         self.database = database
         self.version = version
-        self._files = folders
+        self.folders = folders
         self._spool = spool
         self.now = now
         self._fault = fault
@@ -364,7 +364,7 @@ class SessionStore:
         """Return the session's own folders; none for an ID that an older version let in."""
         with suppress(UsageError):
             own = SessionId(session_id)
-            return [folder / own for folder in self._files]
+            return [folder / own for folder in self.folders]
         return []
 
     def close(self) -> None:

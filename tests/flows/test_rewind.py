@@ -193,7 +193,7 @@ async def test_no_file_goes_back_where_one_cannot(make_flow: MakeFlow) -> None:
     before = flow.shown
     rewind = way(session, "write")
     # What was saved is gone: the conversation must not go back without its files.
-    contents = session.archive.paths.undo / session.id / "contents"
+    contents = session.archive.paths.of_sessions.undo / session.id / "contents"
     for file in contents.iterdir():
         file.unlink()
     with pytest.raises(StorageError, match="could not be restored"):
@@ -205,7 +205,7 @@ async def test_a_deleted_session_takes_its_copies_along(
     make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow, session = await three_turns(make_flow)
-    copies = session.archive.paths.undo / session.id
+    copies = session.archive.paths.of_sessions.undo / session.id
     assert list((copies / "contents").iterdir()) != []
     flow.close()
     for name, value in flow.environ.items():

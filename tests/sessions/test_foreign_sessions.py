@@ -36,8 +36,7 @@ def home(tmp_path: Path, store: SessionStore) -> Path:
     (keys / "deep").mkdir(parents=True)
     (keys / "id_rsa").write_text("key")
     (keys / "deep" / "id").write_text("key")
-    assert store.outputs is not None
-    store.outputs.mkdir()
+    store.folders[0].mkdir()
     return keys
 
 
@@ -78,8 +77,7 @@ def test_an_id_is_refused_wherever_it_comes_from(
 
 
 def test_output_files_of_other_sessions_are_kept(store: SessionStore, tmp_path: Path) -> None:
-    assert store.outputs is not None
-    other = store.outputs / "18f-7-ab" / "0001.log"
+    other = store.folders[0] / "18f-7-ab" / "0001.log"
     other.parent.mkdir(parents=True)
     other.write_text("the output of another session")
     lines = foreign_export("evil", command_turn(1, output_path=str(other)))
@@ -91,9 +89,8 @@ def test_output_files_of_other_sessions_are_kept(store: SessionStore, tmp_path: 
 
 
 def test_a_fork_leaves_the_output_files_of_its_parent(store: SessionStore) -> None:
-    assert store.outputs is not None
     journal = store.create(folder="/", model="m")
-    own = store.outputs / journal.state.session_id / "18f-7-ab" / "0001.log"
+    own = store.folders[0] / journal.state.session_id / "18f-7-ab" / "0001.log"
     own.parent.mkdir(parents=True)
     own.write_text("whole output")
     write(journal, command_turn(1, output_path=str(own)))
@@ -102,7 +99,7 @@ def test_a_fork_leaves_the_output_files_of_its_parent(store: SessionStore) -> No
     store.delete([branch.id])
     assert own.exists()
     store.delete([journal.state.session_id])
-    assert list(store.outputs.iterdir()) == []
+    assert list(store.folders[0].iterdir()) == []
 
 
 REQUEST = ActionRequest("r1", "c1", "execute_command", "ls", "to see")

@@ -314,7 +314,7 @@ def forgettables(
     `gemini_key` deletes what Gemini stores.
     """
     files: list[tuple[Phrase, Sequence[Path]]] = [
-        (Phrase("command outputs"), [paths.outputs]),
+        (Phrase("command outputs"), [paths.of_sessions.outputs]),
         (Phrase("outcomes not yet saved to the database"), [paths.spool]),
         (Phrase("prompt history"), [paths.history_file]),
         (Phrase("examples for the local model"), [paths.learned_examples]),
@@ -326,10 +326,10 @@ def forgettables(
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []
     return [
         *journal,
-        ReplyPurge(paths.model_replies),
+        ReplyPurge(paths.of_sessions.model_replies),
         ProviderPurge(paths.provider_caches, gemini_key),
         SignInPurge(paths.extensions.mcp_tokens),
-        UndoPurge(paths.undo),
+        UndoPurge(paths.of_sessions.undo),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),
         user_files(paths, project),  # before the register, which names them

@@ -119,11 +119,11 @@ class Kept:
     def keep(self, text: str) -> None:
         copy = self.work / "copy.txt"
         copy.write_text(f"the {text}\n", encoding="utf-8")
-        PreimageStore(self.paths.undo / "s").keep("1", "rm copy.txt", [copy])
+        PreimageStore(self.paths.of_sessions.undo / "s").keep("1", "rm copy.txt", [copy])
         copy.unlink()
 
     def reply(self, text: str) -> None:
-        cache = ReplyCache(self.paths.model_replies)
+        cache = ReplyCache(self.paths.of_sessions.model_replies)
         cache.use("s1", str)
         cache.put("k", reply_cache.Kept(text, 1, 1), cache.mark())
 
@@ -142,7 +142,9 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
     "memory block": lambda kept, text: kept.remembered(text),
     "title": lambda kept, text: kept.journal.append(Note.TITLE.record(text)),
     "draft": lambda kept, text: kept.sessions.save_draft(kept.journal.state.session_id, text),
-    "kept output": lambda kept, text: kept.file(kept.paths.outputs / "s" / "1.out", text),
+    "kept output": lambda kept, text: kept.file(
+        kept.paths.of_sessions.outputs / "s" / "1.out", text
+    ),
     "prompt history": lambda kept, text: kept.file(kept.paths.history_file, text),
     "log": lambda kept, text: kept.file(kept.paths.log_file, text),
     "example": lambda kept, text: kept.file(kept.paths.learned_examples, text),
@@ -218,7 +220,7 @@ def test_no_store_keeps_a_form_of_what_was_forgotten(
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
     paths = Paths(folders["config"], folders["data"], folders["cache"])
-    sessions = SessionStore(open_database(), version="1.0", folders=[paths.outputs])
+    sessions = SessionStore(open_database(), version="1.0", folders=[paths.of_sessions.outputs])
     said = {store: " ".join(words_for(form, store)) + " ñandú" for store in STORES}
     with open_memory(
         location,
