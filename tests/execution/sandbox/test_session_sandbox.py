@@ -1,0 +1,369 @@
+"""The life of a session's sandbox: what commands share, what is kept apart, and what ends it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kogniterm.execution import open_executor
+from kogniterm.execution.executor import CommandExecutor
+from kogniterm.execution.process.processes import descendants
+from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.types import CommandResult
+from tests.support.executing import BUILT, KINDS, PATIENCE, outside_tmp, sandbox_round
+from tests.support.forge import until
+from tests.support.programs import needs, require_sandbox
+
+PYTHON = shutil.which("python3") or "python3"
+LONG = 200_000 + os.getpid()
+"""A number of seconds that no other process sleeps, so that the process can be found."""
+OWN_PROCESSES: tuple[SandboxKind, ...] = ("namespaces", "bubblewrap")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with outside_tmp() as place:
+        (place / "work").mkdir()
+        (place / "home").mkdir()
+        yield place
+
+
+@pytest.fixture
+def work(place: Path) -> Path:
+    return place / "work"
+
+
+def session(kind: SandboxKind, work: Path) -> CommandExecutor:
+    box = sandbox_round(kind, work, work.parent / "home")
+    return open_executor(work, sandbox=box, workspace=work)
+
+
+def ran(shell: CommandExecutor, command: str) -> CommandResult:
+    return shell.run(command, timeout=PATIENCE)
+
+
+def sleeping(seconds: int) -> list[int]:
+    """Return the processes that sleep for this many seconds."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cmdline").read_bytes() == f"sleep\0{seconds}\0".encode():
+                found.append(int(process.name))
+    return found
+
+
+# --- development ---
+
+SERVER = (
+    "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler);"
+    " open('port', 'w').write(str(s.server_port) + chr(10)); s.serve_forever()"
+)
+
+
+@needs("curl")
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_server_of_one_command_is_there_for_the_next_and_not_outside(
+    work: Path, kind: SandboxKind
+) -> None:
+    with session(kind, work) as shell, socket.create_server(("127.0.0.1", 0)) as outside:
+        ran(shell, f'{PYTHON} -c "{SERVER}" >/dev/null 2>&1 &')
+        until(lambda: (work / "port").exists() and (work / "port").read_text().endswith("\n"))
+        port = int((work / "port").read_text())
+        assert "port" in ran(shell, f"curl -s localhost:{port}").text
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        own = outside.getsockname()[1]
+        assert ran(shell, f"curl -s localhost:{own}").exit_code == 7
+        shell.sandbox = replace(shell.sandbox, access="read") if shell.sandbox else None
+        assert ran(shell, f"curl -s localhost:{port}").exit_code == 7
+
+
+@needs("ps", "ss", "lsof", "fuser")
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_processes_and_sockets_of_the_session_are_listed(work: Path, kind: SandboxKind) -> None:
+    with session(kind, work) as shell:
+        ran(shell, f'{PYTHON} -c "{SERVER}" >/dev/null 2>&1 &')
+        until(lambda: (work / "port").exists() and (work / "port").read_text().endswith("\n"))
+        port = int((work / "port").read_text())
+        assert f":{port}" in ran(shell, "ss -ltnp | grep pid=").text
+        pid = ran(shell, f"lsof -ti :{port}").text.strip()
+        assert pid in ran(shell, "ps -e -o pid=").text.split()
+        assert str(os.getpid()) not in ran(shell, "ps -e -o pid=").text.split()
+        assert ran(shell, f"fuser -k {port}/tcp").exit_code == 0
+        assert ran(shell, f"lsof -ti :{port}").exit_code == 1
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_terminals_and_process_pools_work(work: Path, kind: SandboxKind) -> None:
+    pool = "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2]))"
+    pty = "import os, pty; pty.spawn(['tty'])"
+    with session(kind, work) as shell:
+        assert ran(shell, f'{PYTHON} -c "{pool}"').text.strip() == "[1, 2]"
+        assert "/dev/pts/" in ran(shell, f'{PYTHON} -c "{pty}"').text
+        assert ran(shell, "tty").text.startswith("/dev/pts/")
+
+
+@needs("strace", "gdb")
+@pytest.mark.parametrize("kind", KINDS)
+def test_children_are_traced(work: Path, kind: SandboxKind) -> None:
+    with session(kind, work) as shell:
+        assert "exited with 0" in ran(shell, "strace -f true 2>&1 | tail -1").text
+        gdb = "gdb -q -batch -ex run --args /bin/true 2>&1 | tail -1"
+        assert "exited normally" in ran(shell, gdb).text
+
+
+# --- what is kept apart ---
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_jobs_reach_nothing_of_a_command_with_a_secret_or_one_that_only_reads(
+    work: Path, kind: SandboxKind
+) -> None:
+    spy = (
+        "(while :; do for p in /proc/[0-9]*; do "
+        "cat $p/environ $p/cmdline; echo typed > $p/fd/0; done 2>/dev/null; done > seen) &"
+    )
+    with session(kind, work) as shell:
+        box = shell.sandbox
+        assert box is not None
+        ran(shell, spy)
+        until((work / "seen").exists)
+        token = {"TOKEN": f"secret-{os.getpid()}"}
+        typed = 'read -t 1 -r x; echo "got <$x>"'
+        assert "got <>" in shell.run(f"sleep 1; {typed}", secrets=token).text
+        shell.sandbox = box.reading()
+        assert "got <>" in ran(shell, f": only-read-{LONG}; sleep 1; {typed}").text
+        shell.sandbox = box
+        seen = (work / "seen").read_bytes()
+    assert token["TOKEN"].encode() not in seen
+    assert kind == "container" or f"only-read-{LONG}".encode() not in seen
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_job_that_only_reads_is_apart_from_the_next_command_that_does(
+    work: Path, kind: SandboxKind
+) -> None:
+    with session(kind, work) as shell:
+        assert shell.sandbox is not None
+        shell.sandbox = shell.sandbox.reading()
+        ran(shell, f"sleep {LONG} &")
+        look = f"kill -9 -1; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep {LONG}'"
+        counted = ran(shell, look).text.strip()
+        assert kind == "container" or counted in ("", "0")
+        (job,) = shell.jobs()
+        assert job.state == "running"
+
+
+# --- protection that comes later ---
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_what_is_protected_later_is_protected_from_jobs_too(work: Path, kind: SandboxKind) -> None:
+    evil = "echo evil >> .git/config; echo evil > .git/hooks/pre-commit"
+    with session(kind, work) as shell:
+        ran(shell, f"sleep {LONG} &")
+        job = f"(while test ! -e go; do sleep 0.05; done; {evil}; touch done) >/dev/null 2>&1 &"
+        ran(shell, job)
+        (work / ".git" / "hooks").mkdir(parents=True)
+        (work / ".git" / "config").write_text("as it was\n")
+        around = (
+            f"for root in /proc/[0-9]*/root; do cd $root{work} 2>/dev/null && {{ {evil}; }}; done"
+        )
+        ran(shell, f"{around} 2>/dev/null; touch go")
+        until((work / "done").exists)
+        ran(shell, "mv .git away; mv .git/hooks x")
+    assert (work / ".git" / "config").read_text() == "as it was\n"
+    assert not list((work / ".git" / "hooks").iterdir())
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_protected_file_that_is_replaced_outside_stays_protected(
+    work: Path, kind: SandboxKind
+) -> None:
+    (work / ".git").mkdir()
+    config = work / ".git" / "config"
+    config.write_text("first\n")
+    with session(kind, work) as shell:
+        assert ran(shell, "echo evil >> .git/config").exit_code != 0
+        for _ in range(2):
+            (work / "new").write_text("second\n")
+            (work / "new").rename(config)
+            assert ran(shell, "echo evil >> .git/config").exit_code != 0
+    assert config.read_text() == "second\n"
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_what_the_machine_mounts_later_does_not_appear(work: Path, kind: SandboxKind) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts")
+    (work / "volume").mkdir()
+    with session(kind, work) as shell:
+        ran(shell, f"sleep {LONG} &")
+        subprocess.run(["mount", "-t", "tmpfs", "none", work / "volume"], check=True)
+        try:
+            ran(
+                shell,
+                ": > volume/file; for p in /proc/[0-9]*; do touch $p/root$PWD/volume/x; done",
+            )
+            assert not list((work / "volume").iterdir())
+        finally:
+            subprocess.run(["umount", work / "volume"], check=True)
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_a_second_procfs_of_the_machine_is_covered(place: Path, kind: SandboxKind) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts")
+    require_sandbox(kind)
+    (place / "root" / "proc").mkdir(parents=True)
+    subprocess.run(["mount", "-t", "proc", "proc", place / "root" / "proc"], check=True)
+    try:
+        with session(kind, place / "work") as shell:
+            assert ran(shell, f"ls {place}/root/proc | wc -l").text.strip() == "0"
+    finally:
+        subprocess.run(["umount", place / "root" / "proc"], check=True)
+
+
+# --- the end ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_leaves_its_leader_is_ended(work: Path, kind: SandboxKind) -> None:
+    with session(kind, work) as shell:
+        ran(shell, f"(setsid setsid sleep {LONG} &) ; sleep 0.1; kill -9 $PPID; sleep 0.2")
+        assert ran(shell, "echo next").text.strip() == "next"
+        for job in shell.jobs():
+            shell.stop_job(job.id)
+        until(lambda: not sleeping(LONG))
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_a_leader_that_is_stopped_does_not_keep_the_command(work: Path, kind: SandboxKind) -> None:
+    with session(kind, work) as shell:
+        result = shell.run(f"kill -STOP $PPID; sleep {LONG}", timeout=1)
+        assert (result.ended, result.jobs) == ("timeout", ())
+        assert ran(shell, "echo next").text.strip() == "next"
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_the_first_process_is_out_of_reach(work: Path, kind: SandboxKind) -> None:
+    attacks = (
+        "cat /proc/1/environ",
+        "cat /proc/1/maps",
+        "ls /proc/1/root/",
+        "echo x > /proc/1/mem",
+        f"{PYTHON} -c 'import resource as r; r.prlimit(1, r.RLIMIT_CPU, (1, 1))'",
+        "nsenter -t 1 -m true",
+        "gdb -q -batch -p 1 2>&1 | grep -q 'No such process'; exit 1",
+    )
+    with session(kind, work) as shell:
+        for attack in attacks:
+            assert ran(shell, attack).exit_code != 0, attack
+        ran(shell, "kill -9 1; kill -STOP 1; kill -SEGV 1; kill -TERM 1; kill -9 -1")
+        assert ran(shell, "echo next").text.strip() == "next"
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_a_sandbox_that_was_killed_is_built_again(work: Path, kind: SandboxKind) -> None:
+    with session(kind, work) as shell:
+        ran(shell, f"sleep {LONG} & echo kept > /tmp/file")
+        (job,) = shell.jobs()
+        first = [
+            int(process.name)
+            for process in Path("/proc").glob("[0-9]*")
+            if _is_first(process) and _above(int(process.name)) & {os.getpid()}
+        ]
+        assert first
+        for pid in first:
+            os.kill(pid, signal.SIGKILL)
+        shell.wait_job(job.id, PATIENCE)
+        assert ran(shell, "cat /tmp/file").text.strip() == "kept"
+        assert not sleeping(LONG)
+
+
+def _is_first(process: Path) -> bool:
+    with suppress(OSError, StopIteration):
+        lines = (process / "status").read_text().splitlines()
+        numbers = next(line for line in lines if line.startswith("NSpid:")).split()
+        return len(numbers) > 2 and numbers[-1] == "1"
+    return False
+
+
+def _above(pid: int) -> set[int]:
+    """Return the processes above `pid`."""
+    found: set[int] = set()
+    while pid > 1:
+        with suppress(OSError):
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            found.add(pid)
+            continue
+        break
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_left_when_the_process_or_its_supervisor_is_killed(
+    work: Path, kind: SandboxKind
+) -> None:
+    for victim in ("supervisor", "both"):
+        with session(kind, work) as shell:
+            ran(shell, f"(setsid sleep {LONG} &); trap '' HUP; sleep {LONG} &")
+            assert len(sleeping(LONG)) == 2
+            (supervisor,) = {
+                state.pid for state in descendants(os.getpid()) if state.parent == os.getpid()
+            } & _above(sleeping(LONG)[0])
+            if victim == "both":
+                for state in descendants(supervisor):
+                    with suppress(ProcessLookupError):
+                        if state.pid not in sleeping(LONG):
+                            os.kill(state.pid, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
+            until(lambda: not sleeping(LONG))
+
+
+# --- bounds ---
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_a_fork_bomb_is_bounded_and_another_command_runs(work: Path, kind: SandboxKind) -> None:
+    bounded = os.geteuid() != 0 or kind == "namespaces"
+    version = tuple(int(part) for part in os.uname().release.split(".")[:2])
+    if not bounded or (os.geteuid() == 0 and version < (6, 14)):
+        pytest.skip("root has no bound here")
+    bomb = (
+        "import os, time\n"
+        "n = 0\n"
+        "try:\n"
+        "    while True:\n"
+        "        if os.fork() == 0: time.sleep(1000)\n"
+        "        n += 1\n"
+        "except OSError: open('count', 'w').write(str(n))\n"
+        "time.sleep(1000)\n"
+    )
+    (work / "bomb.py").write_text(bomb)
+    with session(kind, work) as shell:
+        ran(shell, f"{PYTHON} bomb.py &")
+        until((work / "count").exists)
+        assert int((work / "count").read_text() or 0) < 2000
+        (job,) = shell.jobs()
+        if os.geteuid() != 0:
+            assert ran(shell, "echo next").text.strip() == "next"
+        shell.stop_job(job.id)
+        assert ran(shell, "echo next").text.strip() == "next"
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_shared_memory_is_bounded(work: Path, kind: SandboxKind) -> None:
+    with session(kind, work) as shell:
+        assert ran(shell, "fallocate -l 40G /dev/shm/full").exit_code != 0
+        assert ran(shell, "rm -f /dev/shm/full; echo x > /dev/shm/x").exit_code == 0
+    assert not Path("/dev/shm/x").exists()
