@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 import struct
 
 NEW_MOUNTS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
@@ -21,7 +20,7 @@ PRIVATE, DETACH = 0x4000 | 0x40000, 2
 
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 428, 429, 430, 431, 432
 _OPENAT2, _MOUNT_SETATTR = 437, 442
-_PIVOT_ROOT = {"x86_64": 155}.get(platform.machine(), 41)
+_PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
 _AT_FDCWD, _EMPTY_PATH, _RECURSIVE = -100, 0x1000, 0x8000
 _CLONE, _FROM_EMPTY, _ON_EMPTY = 1, 4, 0x40
 _NO_LINKS = 4

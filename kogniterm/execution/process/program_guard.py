@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> NoReturn:
     from kogniterm.host.kernel_calls import become_subreaper, end_with_parent
 
     become_subreaper()
+    os.set_inheritable(int(lifeline), False)
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)

@@ -30,7 +30,6 @@ import struct
 import termios
 
 from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun, outliving
-from kogniterm.execution.sandbox import kernel_rules
 from kogniterm.host.kernel_calls import (
     become_subreaper,
     close_all_but,
@@ -206,6 +205,8 @@ def start_inside(
     is one of the launcher with the rules that confine it. The leader is inside where the sandbox
     has processes of its own, so it takes no orders there. Raises BuildError.
     """
+    from kogniterm.execution.sandbox import kernel_rules  # once, before the fork
+
     leading = None if built.init else Leading(os.getpid(), "", NOTHING)
     slave = -1
 

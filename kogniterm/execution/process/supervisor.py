@@ -231,13 +231,15 @@ class Supervisor:
 
     def _sandbox(self, view: dict[str, Any]) -> Built:
         """Return the sandbox of a command, as it has to be now. Raises BuildError."""
-        from kogniterm.execution.sandbox.namespaces import build
+        from kogniterm.execution.sandbox.namespaces import build, identity
 
         self._reap()
         for one in [one for one in self._sandboxes if one[1].gone]:
             self._sandboxes.remove(one)  # what ran in it ends with it
             one[1].close()
-        key = [view[name] for name in ("kind", "network", "shared", "base")]
+        # A folder that was replaced is another one: what stands shows the old one.
+        shown = [identity(step[1]) for step in view["base"]]
+        key = [shown, *(view[name] for name in ("kind", "network", "shared", "base"))]
         used = [command.sandbox for command in self._commands.values()]
         for known, sandbox in self._sandboxes:
             if known == key and (view["shared"] or sandbox not in used):

@@ -162,9 +162,9 @@ class Sandbox:
         files = [f"{home}/{name}" for name in planted.protected("secret_files")]
         # Looked at before each command: a Path for each name would take longer than all else.
         looked = (*folders, *self.hidden)
-        there = _tops(real(name) for name in looked if os.path.isdir(name))  # noqa: PTH112
+        there = _tops(real(name) for name in looked if os.path.isdir(name))  # noqa: PTH112 - many names
         there = [folder for folder in there if not within(home, folder)]
-        single = {real(name) for name in files if os.path.isfile(name)}  # noqa: PTH113
+        single = {real(name) for name in files if os.path.isfile(name)}  # noqa: PTH113 - many names
         return [*there, *sorted(name for name in single if not _below(name, there))]
 
     def _rules(self, shell_files: str, temporary: str) -> dict[str, object]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import resource
 import struct
 
@@ -215,7 +214,7 @@ def load(
     if AF_UNIX in families:
         raise ValueError("sockets of the machine's programs are never allowed")
     keep_privileges_out()
-    machine = platform.machine()
+    machine = os.uname().machine
     code = program(machine, families, foreign=foreign, nested=nested, steady=steady)
     buffer = ctypes.create_string_buffer(code)
     filter_program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))

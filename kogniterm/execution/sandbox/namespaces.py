@@ -48,10 +48,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, NoReturn
 
+    Identity = tuple[int, int] | None
     Step = Sequence[str]
     View = dict[str, Any]
 
-MOST_PROCESSES = 1024
+MOST_PROCESSES = 1024 + 256 * (os.cpu_count() or 1)
 _SPARE_NUMBERS = 256
 """Numbers of processes that are left for the next command when all others are taken."""
 _PID_MAX_FROM = (6, 14)
@@ -106,7 +107,7 @@ class Built:
         self.child = child or init
         self._spaces = spaces
         self._line = line
-        self._kept: dict[str, tuple[int, int]] = {}
+        self._kept: dict[str, Identity] = {}
 
     def fork(
         self, before: Callable[[], tuple[int, ...]], inside: Callable[[], NoReturn]
@@ -164,29 +165,23 @@ class Built:
         """
         if not self._spaces:
             return
-        missing: list[Step] = []
-        for step in steps:
-            with contextlib.suppress(OSError):
-                seen = os.lstat(step[-1])
-                if self._kept.get(step[-1]) != (seen.st_dev, seen.st_ino):
-                    missing.append(step)
-        # A folder that is replaced takes what was mounted below it with it.
-        tops = tuple(f"{step[-1]}/" for step in missing)
-        missing = [s for s in steps if s in missing or s[-1].startswith(tops)] if missing else []
-        if not missing:
+        steps = list(steps)
+        now = {step[-1]: identity(step[-1]) for step in steps}
+        changed = [path for path, seen in now.items() if seen and self._kept.get(path) != seen]
+        if not changed:
             return
-        self.apply(lambda: _mount_all(missing, _open_all(missing)))
-        for step in missing:
-            with contextlib.suppress(OSError):
-                seen = os.lstat(step[-1])
-                self._kept[step[-1]] = seen.st_dev, seen.st_ino
+        # A folder that is replaced takes what was mounted below it with it.
+        below = tuple(f"{path}/" for path in changed)
+        missing = [s for s in steps if s[-1] in changed or s[-1].startswith(below)]
+        done = self.apply(lambda: _mount_all(missing, _open_all(missing)))
+        self._kept |= {path: now[path] for path in done}
 
-    def apply(self, change: Callable[[], None]) -> None:
+    def apply(self, change: Callable[[], list[str]]) -> list[str]:
         """Call `change` in a process of the user, mount and network namespaces, privileged there.
 
-        Raises BuildError.
+        Returns what it gives. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         helper = os.fork()
         if helper == 0:
             try:
@@ -194,19 +189,20 @@ class Built:
                 for kind, fd in self._spaces.items():
                     if kind != NEW_PIDS:
                         kernel.enter(fd, kind)
-                change()
-                _tell(theirs, b"1")
+                theirs.sendall(json.dumps(change()).encode("ascii"))
             except (OSError, ValueError) as error:
                 with contextlib.suppress(OSError):
-                    _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
+                    theirs.sendall(_OK + str(error).encode("utf-8", "replace")[:_LONGEST])
             finally:
                 os._exit(0)
         theirs.close()
-        with ours:
-            said, _fds = _hear(ours)
+        with ours, ours.makefile("rb") as file:
+            said = file.read()
         os.waitpid(helper, 0)
-        if said != b"1":
+        if not said or said.startswith(_OK):
             raise BuildError(_reason(said))
+        done: list[str] = json.loads(said)
+        return done
 
     def close(self) -> None:
         """End every process inside, and release the descriptors.
@@ -338,9 +334,10 @@ def _build_by_bubblewrap(view: View) -> Built:
     finally:
         os.close(complaints)
 
-    def finish() -> None:
+    def finish() -> list[str]:
         kernel.mount("", "/", kernel.PRIVATE)  # what is mounted outside later stays there
         _finish(network=network)
+        return []
 
     built.apply(finish)
     return built
@@ -497,7 +494,9 @@ def _open(step: Step) -> int:
         raise
 
 
-def _mount_all(steps: Sequence[Step], trees: Sequence[int]) -> None:
+def _mount_all(steps: Sequence[Step], trees: Sequence[int]) -> list[str]:
+    """Take the steps; returns the paths where nothing was passed over."""
+    done = {step[-1] for step in steps}
     for step, tree in zip(steps, trees, strict=True):
         option, *_, target = step
         if option == "--symlink":
@@ -508,12 +507,14 @@ def _mount_all(steps: Sequence[Step], trees: Sequence[int]) -> None:
             on = kernel.place(target)
             kernel.set_attributes(on, READ_ONLY)
             os.close(on)
-        elif tree >= 0 and option.endswith("-try"):
-            with contextlib.suppress(OSError):  # a job may be removing it just now
-                on = kernel.place(target)
-                kernel.attach(tree, on)
-        elif tree >= 0:
+        elif not option.endswith("-try"):
             _put(tree, target)
+        else:
+            try:
+                kernel.attach(tree, kernel.place(target))
+            except OSError:  # it is not there, or a job is removing it just now
+                done.discard(target)
+    return sorted(done)
 
 
 def _put(tree: int, target: str) -> None:
@@ -530,6 +531,15 @@ def _put(tree: int, target: str) -> None:
     kernel.attach(tree, on)
     os.close(on)
     os.close(tree)
+
+
+def identity(path: str) -> Identity:
+    """Return what tells a file or folder from another of the same name; None where it is not."""
+    try:
+        seen = os.lstat(path)
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino
 
 
 def _is_folder(path: str) -> bool:
