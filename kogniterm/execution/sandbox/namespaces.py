@@ -66,22 +66,12 @@ _MEMORY_FOLDER = 1 << 20
 _SHARED_MEMORY = 256 << 20
 _LONGEST = 4096
 _MOST_FDS = 16
-_OF_THE_MACHINE = (
-    "proc",
-    "devpts",
-    "devtmpfs",
-    "mqueue",
-    "debugfs",
-    "tracefs",
-    "securityfs",
-    "bpf",
-)
+_OF_THE_MACHINE = frozenset(("proc", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "bpf"))
+"""File systems that show what the whole machine runs, wherever they are mounted."""
 _OK = b"\0"
 _TRIES, _PAUSE = 40, 0.025
 _IFNAME_UP = (0x8913, 0x8914, 1)
 _GET_USER_NAMESPACE = 0xB701
-
-
 _ROOT = __file__.rpartition("/kogniterm/")[0]
 
 
@@ -173,7 +163,7 @@ class Built:
         # A folder that is replaced takes what was mounted below it with it.
         below = tuple(f"{path}/" for path in changed)
         missing = [s for s in steps if s[-1] in changed or s[-1].startswith(below)]
-        done = self.apply(lambda: _mount_all(missing, _open_all(missing)))
+        done = self.apply(lambda: _mount_all(missing, _open_all(missing), optional=True))
         self._kept |= {path: now[path] for path in done}
 
     def apply(self, change: Callable[[], list[str]]) -> list[str]:
@@ -244,11 +234,12 @@ def _second_mounts() -> list[Step]:
     with open("/proc/self/mountinfo", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib
         lines = [line.split() for line in file]
     found = {
-        fields[4].encode().decode("unicode_escape")
+        fields[4].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
         for fields in lines
         if fields[fields.index("-") + 1] in _OF_THE_MACHINE
     }
-    places = sorted(path for path in found if not path.startswith(("/proc", "/dev", "/sys")))
+    usual = ("/proc/", "/dev/", "/sys/")
+    places = sorted(path for path in found if not f"{path}/".startswith(usual))
     return [step for path in places for step in (("--tmpfs", path), ("--remount-ro", path))]
 
 
@@ -494,34 +485,46 @@ def _open(step: Step) -> int:
         raise
 
 
-def _mount_all(steps: Sequence[Step], trees: Sequence[int]) -> list[str]:
-    """Take the steps; returns the paths where nothing was passed over."""
+def _mount_all(steps: Sequence[Step], trees: Sequence[int], *, optional: bool = False) -> list[str]:
+    """Take the steps; returns the paths where all were taken.
+
+    Those that may fail are passed over where something is not there, or not visible, or a job is
+    removing it just now; with `optional` they are all.
+    """
     done = {step[-1] for step in steps}
+    new = tuple(f"{step[-1]}/" for step in steps if step[0] == "--tmpfs")
     for step, tree in zip(steps, trees, strict=True):
-        option, *_, target = step
-        if option == "--symlink":
-            os.symlink(step[1], target)  # noqa: PTH211 - no pathlib in the supervisor
-        elif option == "--dir":
-            os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
-        elif option == "--remount-ro":
-            on = kernel.place(target)
-            kernel.set_attributes(on, READ_ONLY)
-            os.close(on)
-        elif not option.endswith("-try"):
-            _put(tree, target)
-        else:
-            try:
-                kernel.attach(tree, kernel.place(target))
-            except OSError:  # it is not there, or a job is removing it just now
-                done.discard(target)
+        may_fail = optional or step[0].endswith("-try")
+        try:
+            _take(step, tree, make=not may_fail or step[-1].startswith(new))
+        except OSError:
+            if not may_fail:
+                raise
+            done.discard(step[-1])
     return sorted(done)
 
 
-def _put(tree: int, target: str) -> None:
-    """Put a mount where `target` is; where it is not, in a folder of memory, it is made first."""
+def _take(step: Step, tree: int, *, make: bool) -> None:
+    option, *_, target = step
+    if option == "--symlink":
+        os.symlink(step[1], target)  # noqa: PTH211 - no pathlib in the supervisor
+    elif option == "--dir":
+        os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
+    elif option == "--remount-ro":
+        on = kernel.place(target)
+        kernel.set_attributes(on, READ_ONLY)
+        os.close(on)
+    else:
+        _put(tree, target, make=make)
+
+
+def _put(tree: int, target: str, *, make: bool) -> None:
+    """Put a mount where `target` is; where nothing is, a place is made first if that is right."""
     try:
         on = kernel.place(target)
     except FileNotFoundError:
+        if not make:
+            raise
         if stat.S_ISDIR(os.fstat(tree).st_mode):
             os.makedirs(target)  # noqa: PTH103 - no pathlib in the supervisor
         else:
@@ -529,8 +532,8 @@ def _put(tree: int, target: str) -> None:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
         on = kernel.place(target)
     kernel.attach(tree, on)
-    os.close(on)
-    os.close(tree)
+    for fd in (on, tree):
+        os.close(fd)
 
 
 def identity(path: str) -> Identity:

@@ -46,7 +46,7 @@ ENDPOINTS = (
 """Name, the setting that configures it, the setting of its URL, the usual URL."""
 PROGRAMS = (
     ("bash", Phrase("running commands"), True),
-    ("bwrap", Phrase("the strongest sandbox"), False),
+    ("bwrap", Phrase("a sandbox where only bubblewrap may make one"), False),
     ("rg", Phrase("fast search"), False),
     ("git", Phrase("showing changes in a project"), False),
 )

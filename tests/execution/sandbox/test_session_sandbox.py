@@ -159,9 +159,9 @@ def test_a_job_that_only_reads_is_apart_from_the_next_command_that_does(
         assert shell.sandbox is not None
         shell.sandbox = shell.sandbox.reading()
         ran(shell, f"sleep {LONG} &")
-        look = f"kill -9 -1; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep {LONG}'"
-        counted = ran(shell, look).text.strip()
-        assert kind == "container" or counted in ("", "0")
+        listed = ran(shell, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'").text.split()
+        assert (str(LONG) in listed) == (kind == "container")
+        ran(shell, "kill -9 -1")
         (job,) = shell.jobs()
         assert job.state == "running"
 
@@ -238,17 +238,24 @@ def test_what_the_machine_mounts_later_does_not_appear(work: Path, kind: Sandbox
 
 
 @pytest.mark.parametrize("kind", OWN_PROCESSES)
-def test_a_second_procfs_of_the_machine_is_covered(place: Path, kind: SandboxKind) -> None:
+@pytest.mark.parametrize("visible", [True, False])
+def test_a_second_procfs_of_the_machine_is_covered(
+    place: Path, tmp_path: Path, kind: SandboxKind, visible: bool
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root mounts")
     require_sandbox(kind)
-    (place / "root" / "proc").mkdir(parents=True)
-    subprocess.run(["mount", "-t", "proc", "proc", place / "root" / "proc"], check=True)
+    proc = (place if visible else tmp_path) / "rööt x" / "proc"
+    proc.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "proc", "proc", proc], check=True)
     try:
         with session(kind, place / "work") as shell:
-            assert ran(shell, f"ls {place}/root/proc | wc -l").text.strip() == "0"
+            listed = ran(
+                shell, f"ls '{proc}' | wc -l; find /tmp 2>/dev/null | grep -c 'rööt x'"
+            ).text
+            assert listed.split()[-2:] == ["0", "0"]
     finally:
-        subprocess.run(["umount", place / "root" / "proc"], check=True)
+        subprocess.run(["umount", proc], check=True)
 
 
 # --- the end ---
@@ -377,6 +384,21 @@ def test_a_fork_bomb_is_bounded_and_another_command_runs(work: Path, kind: Sandb
             assert ran(shell, "echo next").text.strip() == "next"
         shell.stop_job(job.id)
         assert ran(shell, "echo next").text.strip() == "next"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limits_of_the_machine_stay_as_they_are(work: Path, kind: SandboxKind) -> None:
+    files = [
+        Path("/proc/sys/kernel/pid_max"),
+        Path("/proc/sys/net/ipv4/ip_unprivileged_port_start"),
+        Path("/proc/sys/user/max_user_namespaces"),
+    ]
+    before = [file.read_text() for file in files]
+    box = sandbox_round(kind, work, work.parent / "home")
+    for one in (box, replace(box, network=True), box.reading()):
+        with open_executor(work, sandbox=one, workspace=work) as shell:
+            assert ran(shell, "true").exit_code == 0
+    assert [file.read_text() for file in files] == before
 
 
 @pytest.mark.parametrize("kind", OWN_PROCESSES)
