@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import struct
 
 NEW_MOUNTS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
@@ -79,6 +80,13 @@ def drop_privileges() -> None:
     LIBC.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     header = struct.pack("=Ii", _CAPABILITIES_VERSION_3, 0)
     checked(LIBC.capset(header, bytes(24)))
+
+
+def set_signals(action: signal.Handlers, *, but: frozenset[int] = frozenset()) -> None:
+    """Ignore all signals that can be, or give them their usual effect."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, *but}:
+        signal.signal(number, action)
 
 
 def rename_process(name: str) -> None:

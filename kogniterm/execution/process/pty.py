@@ -35,6 +35,7 @@ from kogniterm.host.kernel_calls import (
     close_all_but,
     end_with_parent,
     rename_process,
+    set_signals,
 )
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
@@ -229,6 +230,7 @@ def start_inside(
             _lead(shell, report, leading)
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
+        set_signals(signal.SIG_DFL)
         _default_signals()
         channel = _place(socket.socket(fileno=complaints), [*handed.values()], [*handed], [])
         try:
@@ -352,8 +354,7 @@ def _become_leader(leading: Leading | None) -> None:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
     if leading is None:
-        for number in (LET_GO, _LEFT_ALONE):
-            signal.signal(number, signal.SIG_IGN)
+        set_signals(signal.SIG_IGN, but=frozenset((signal.SIGCHLD,)))
         return
     _end_with(leading.supervisor, _LEFT_ALONE)
 
@@ -363,8 +364,7 @@ def _default_signals() -> None:
 
     Signals with handlers need nothing: execution resets them.
     """
-    ignored = (*_LEADER_IGNORES, LET_GO, _LEFT_ALONE, signal.SIGPIPE, signal.SIGXFSZ)
-    for number in ignored:
+    for number in (*_LEADER_IGNORES, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -354,7 +354,7 @@ def _become_first() -> None:
     kernel.drop_privileges()
     kernel.keep_privileges_out()
     kernel.hide_memory()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    kernel.set_signals(signal.SIG_IGN)  # one with a handler would reach it from inside
     kernel.rename_process("sandbox")
 
 

@@ -291,10 +291,37 @@ def test_the_first_process_is_out_of_reach(work: Path, kind: SandboxKind) -> Non
         "gdb -q -batch -p 1 2>&1 | grep -q 'No such process'; exit 1",
     )
     with session(kind, work) as shell:
+        ran(shell, f"sleep {LONG} &")
+        (job,) = shell.jobs()
         for attack in attacks:
             assert ran(shell, attack).exit_code != 0, attack
-        ran(shell, "kill -9 1; kill -STOP 1; kill -SEGV 1; kill -TERM 1; kill -9 -1")
+        ran(shell, "for number in $(seq 64); do kill -$number 1; done; true")
         assert ran(shell, "echo next").text.strip() == "next"
+        assert [one.state for one in shell.jobs() if one.id == job.id] == ["running"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_leader_gives_nothing_away_and_takes_no_orders(work: Path, kind: SandboxKind) -> None:
+    attacks = (
+        "for fd in /proc/$PPID/fd/*; do echo 'all 0 0' > $fd && exit 0; done 2>/dev/null; exit 1",
+        "cat /proc/$PPID/environ",
+        "head -c 1 /proc/$PPID/mem",
+        "ls /proc/$PPID/root/",
+        call_ptrace("$PPID"),
+    )
+    with session(kind, work) as shell:
+        for attack in attacks:
+            assert ran(shell, attack).exit_code != 0, attack
+        sent = "case $number in 9|19|32|33) ;; *) kill -$number $PPID; esac"
+        harmless = f"for number in $(seq 64); do {sent}; done"
+        result = ran(shell, f"{harmless} 2>/dev/null; echo still; exit 3")
+        assert (result.text.strip(), result.exit_code) == ("still", 3)
+
+
+def call_ptrace(pid: str) -> str:
+    """Return a program that attaches to a process, and succeeds if it can."""
+    code = "import ctypes, sys; exit(ctypes.CDLL(None).ptrace(16, int(sys.argv[1]), 0, 0) != 0)"
+    return f"{PYTHON} -c '{code}' {pid}"
 
 
 @pytest.mark.parametrize("kind", OWN_PROCESSES)
