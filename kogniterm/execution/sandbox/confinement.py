@@ -217,7 +217,11 @@ class _Mounts:
         )
         own = real(shell_files)
         self._hidden = _tops((*box.concealed(), *_sessions_below(self._parts), own))
-        self._above = [path for path in self._hidden if _above_any(path, self._roots)]
+        self._above = [
+            path
+            for path in self._hidden
+            if any(within(root, path) for root in self._roots) and not _below(path, self._parts)
+        ]
         self._covers: dict[str, list[str]] = {}
         """Folders whose own content is not visible inside, each with what is shown in it."""
 
@@ -257,12 +261,29 @@ class _Mounts:
                 yield "--ro-bind-try", path, path
             for path in _KERNEL_SECRETS:
                 yield "--ro-bind-try", _EMPTY, path
-        if self._parts and not self._box.reads_only:
-            yield from self._keep()
+        writes = bool(self._parts) and not self._box.reads_only
+        found = self._box.search() if writes else planted.Found()
+        closed = [path for path in self._closed if writes and Path(path).exists()]
+        inside = [path for path in (*closed, *found.kept) if self._is_kept(path, closed)]
+        hidden = [p for p in self._hidden if p not in self._above and self._is_visible(p)]
+        # Folders above these must stay where they are. They come first, from the top down: mounted
+        # later, one would uncover what is protected in it.
+        pinned = {path for path in found.pinned if self._is_kept(path, ())}
+        for part in self._parts if writes else ():
+            for path in (*inside, *hidden):
+                pinned.update(folders_between(path, part) if within(path, part) else ())
+        for path in sorted(pinned):
+            yield "--bind-try", path, path
+        for path in inside:
+            yield "--ro-bind-try", path, path
         # Hidden folders come last: no link of a workspace, and no other mount, uncovers them.
-        for path in self._hidden:
-            if path not in self._above and self._is_visible(path):
-                yield from self._hide(path)
+        for path in hidden:
+            yield from self._hide(path)
+
+    def _is_kept(self, path: str, closed: Sequence[str]) -> bool:
+        """Return whether a mount keeps `path`: it can be written, and is not in what is closed."""
+        more = [one for one in (*self._closed, *self._hidden) if one != path or path not in closed]
+        return _below(path, self._parts) and not _below(path, more)
 
     def _private(self) -> list[str]:
         """Return where the private folder for temporary files is seen."""
@@ -302,7 +323,6 @@ class _Mounts:
 
     def _hide(self, path: str) -> Iterator[Sequence[str]]:
         """Hide a file, or a folder with all but the programs and workspaces in it."""
-        yield from self._pin(path)
         if not Path(path).is_dir():
             yield "--ro-bind-try", _EMPTY, path
             return
@@ -315,29 +335,9 @@ class _Mounts:
                     yield "--ro-bind", program, program
             yield "--remount-ro", path
 
-    def _pin(self, path: str) -> Iterator[Sequence[str]]:
-        """Pin the folders above `path`, so that they cannot be replaced."""
-        for part in () if self._box.reads_only else self._parts:
-            if within(path, part):
-                for folder in folders_between(path, part):
-                    yield "--bind-try", folder, folder
-
     def _is_visible(self, path: str) -> bool:
         covers = [cover for cover in self._covers if within(path, cover)]
         return not covers or _below(path, self._covers[max(covers, key=len)])
-
-    def _keep(self) -> Iterator[Sequence[str]]:
-        """Yield the parts of the workspace that must not change."""
-        for path in self._closed:
-            if _below(path, self._parts) and Path(path).exists():
-                yield from self._pin(path)
-                yield "--ro-bind-try", path, path
-        found = self._box.search()
-        closed = (*self._closed, *self._hidden)
-        for option, paths in (("--bind-try", found.pinned), ("--ro-bind-try", found.kept)):
-            for path in paths:
-                if _below(path, self._parts) and not _below(path, closed):
-                    yield option, path, path
 
 
 def _devices() -> Iterator[Sequence[str]]:
@@ -352,10 +352,6 @@ def _devices() -> Iterator[Sequence[str]]:
         yield "--dir", f"/dev/{name}"
     yield "--ro-bind", _EMPTY_FILE, _EMPTY
     yield "--tmpfs", "/dev/shm"
-
-
-def _above_any(path: str, roots: Iterable[str]) -> bool:
-    return any(within(root, path) for root in roots)
 
 
 def _temporary_folders(home: str) -> list[str]:

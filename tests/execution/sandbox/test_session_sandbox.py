@@ -189,6 +189,26 @@ def test_what_is_protected_later_is_protected_from_jobs_too(work: Path, kind: Sa
 
 
 @pytest.mark.parametrize("kind", BUILT)
+def test_no_protection_covers_another_one(work: Path, kind: SandboxKind) -> None:
+    for name in ("one", "two", "secret"):
+        (work / "sub" / name).mkdir(parents=True)
+        (work / "sub" / name / "file").write_text("as it was\n")
+    (work / "sub" / ".git" / "hooks").mkdir(parents=True)
+    (work / "sub" / ".git" / "config").write_text("as it was\n")
+    names = ("one/file", "two/file", "secret/file", ".git/config")
+    with session(kind, work) as shell:
+        assert shell.sandbox is not None
+        closed = tuple(str(work / "sub" / name) for name in ("one", "two"))
+        shell.sandbox = replace(shell.sandbox, closed=closed, hidden=(f"{work}/sub/secret",))
+        for _ in range(2):
+            for name in names:
+                assert ran(shell, f"echo evil >> sub/{name}").exit_code != 0, name
+            assert ran(shell, "cat sub/secret/file").exit_code != 0
+            (work / "sub" / "new" / ".git" / "hooks").mkdir(parents=True, exist_ok=True)
+    assert {(work / "sub" / name).read_text() for name in names} == {"as it was\n"}
+
+
+@pytest.mark.parametrize("kind", BUILT)
 def test_a_protected_file_that_is_replaced_outside_stays_protected(
     work: Path, kind: SandboxKind
 ) -> None:
