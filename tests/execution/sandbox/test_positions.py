@@ -107,7 +107,7 @@ KEPT = (
 
 @dataclass
 class Outside:
-    """What must not change, and what must not be reached."""
+    """Surroundings of a sandbox: files and a process that stay, listeners that nothing reaches."""
 
     place: Path
     victim: int
@@ -121,7 +121,7 @@ class Outside:
         )  # fmt: skip
 
     def wrong(self) -> list[str]:
-        """Return what an attack has done."""
+        """Return the traces of an attack that got out."""
         found = [str(path) for path in (self.place / "outside").iterdir()]
         expected = {"victim.txt", "s"}
         wrong = [path for path in found if Path(path).name not in expected]
