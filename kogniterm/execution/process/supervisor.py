@@ -238,7 +238,7 @@ class Supervisor:
             self._sandboxes.remove(one)  # what ran in it ends with it
             one[1].close()
         # A folder that was replaced is another one: what stands shows the old one.
-        shown = [identity(step[1]) for step in view["base"]]
+        shown = [identity(step[1]) for step in view["base"] if "bind" in step[0]]
         key = [shown, *(view[name] for name in ("kind", "network", "shared", "base"))]
         used = [command.sandbox for command in self._commands.values()]
         for known, sandbox in self._sandboxes:

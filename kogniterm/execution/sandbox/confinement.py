@@ -310,16 +310,16 @@ class _Mounts:
         if Path("/run").is_dir():
             self._covers["/run"] = [root for root in self._roots if within(root, "/run")]
             yield "--tmpfs", "/run"
-            for path in self._of_run():
-                yield "--ro-bind", path, path
+            yield from self._of_run()
 
-    def _of_run(self) -> list[str]:
-        """Return the paths of /run that programs need: NixOS's, and name servers with a network."""
-        found = ["/run/current-system"] if Path("/run/current-system").is_dir() else []
+    def _of_run(self) -> Iterator[Sequence[str]]:
+        """Yield what programs need of /run: NixOS's link, and name servers with a network."""
+        system = Path("/run/current-system")
+        if system.is_symlink():
+            yield "--symlink", str(system.readlink()), str(system)
         servers = real("/etc/resolv.conf")
         if self._box.network and within(servers, "/run") and Path(servers).is_file():
-            found.append(servers)
-        return found
+            yield "--ro-bind", servers, servers
 
     def _hide(self, path: str) -> Iterator[Sequence[str]]:
         """Hide a file, or a folder with all but the programs and workspaces in it."""
@@ -356,8 +356,8 @@ def _devices() -> Iterator[Sequence[str]]:
 
 def _temporary_folders(home: str) -> list[str]:
     """Return the folders in whose place commands see the private one for temporary files."""
-    usual = real(tempfile.gettempdir())
-    return ["/tmp"] if usual == "/tmp" or within(home, usual) else ["/tmp", usual]
+    common, usual = real("/tmp"), real(tempfile.gettempdir())
+    return [common] if usual == common or within(home, usual) else [common, usual]
 
 
 def _sessions_below(roots: Sequence[str]) -> list[str]:
