@@ -145,7 +145,11 @@ class Built:
     @property
     def gone(self) -> bool:
         """Return whether the first process has ended, or was killed from outside."""
-        return self._line is not None and bool(select.select([self._line], [], [], 0)[0])
+        if self._line is None:
+            return False
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
+        return bool(poll.poll(0))
 
     def protect(self, steps: Iterable[Step]) -> None:
         """Mount what is not yet, or not any more, as `steps` say; for commands that run, too.
