@@ -11,9 +11,10 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox.planted import planted
 from kogniterm.host.programs import SYSTEM_PATH, find_program
-from tests.support.executing import KINDS, outside_tmp, sandbox_round
+from tests.support.executing import BUILT, KINDS, outside_tmp, sandbox_round
 from tests.support.programs import require, require_sandbox
 
 GIT = find_program("git")
@@ -211,9 +212,10 @@ def steering(work: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("kind", BUILT)
 @pytest.mark.parametrize("attack", ["hook", "config", "replace"])
-def test_bubblewrap_refuses_to_change_what_is_there(work: Path, attack: str) -> None:
-    found = require_sandbox("bubblewrap")
+def test_mounts_refuse_to_change_what_is_there(work: Path, attack: str, kind: SandboxKind) -> None:
+    found = require_sandbox(kind)
     box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)
     git(work, "init", "-q")
     (work / ".vscode").mkdir()
@@ -266,9 +268,10 @@ def test_names_are_found_in_a_large_workspace(work: Path, monkeypatch: pytest.Mo
     assert f"{work}/.envrc" in Sandbox("none", str(work), str(work.parent)).search().states
 
 
-def test_a_command_that_still_runs_moves_no_mount(work: Path) -> None:
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_command_that_still_runs_moves_no_mount(work: Path, kind: SandboxKind) -> None:
     """A job exchanges folders for links while the next command's mounts are made."""
-    found = require_sandbox("bubblewrap")
+    found = require_sandbox(kind)
     outside = work.parent / "outside"
     outside.mkdir()
     box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)
