@@ -281,6 +281,23 @@ class PreimageStore:
         images = [_read(file) for file in self._folder.glob("*.json")]
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
+    def created(self, path: Path) -> bool:
+        """Return whether an action made this file, and only actions have changed it since.
+
+        A file that was only moved to its place is older than that action, and was not made by it.
+        """
+        now = look_at(settled(path))
+        for image in self.images() if now.kind == "file" else ():
+            before = next((entry for entry in image.entries if entry.path == now.path), now)
+            if before is now:
+                continue
+            if (image.after or {}).get(now.path) != now.stamp:
+                return False
+            if before.kind == "absent":
+                return float(birth_time(now.path) or 0) + TICK >= image.created
+            now = before
+        return False
+
     def way_back(self, images: Iterable[Preimage], *, everything: bool = False) -> WayBack:
         """Return the way back to before `images`, which are given newest first.
 

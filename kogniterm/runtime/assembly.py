@@ -168,6 +168,7 @@ def assemble(
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
     undo, hosts = _undo(paths, state), _hosts(given, written, policy)
+    policy.created = undo.store.created
     known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)

@@ -609,7 +609,10 @@ def mode_line(session: LiveSession) -> Phrase:
 
     mode = session.modes.approval
     name = mode_text(mode, sandboxed=session.policy.sandboxed)
-    return Phrase("Mode: {name} ({help}).", {"name": name, "help": MODE_HELP[mode]})
+    values = {"name": name, "help": MODE_HELP[mode]}
+    if mode in ("manual", "accept-edits") and session.policy.circumstances.safe_unasked:
+        return Phrase("Mode: {name} ({help}). Read-only commands run without asking.", values)
+    return Phrase("Mode: {name} ({help}).", values)
 
 
 def _mode_note(session: LiveSession) -> str:
@@ -621,7 +624,8 @@ def _mode_note(session: LiveSession) -> str:
 
 
 def _how_approval_works(session: LiveSession) -> Phrase:
-    if session.modes.approval == "manual":
+    asks = session.modes.approval == "manual"
+    if asks and not session.policy.circumstances.safe_unasked:
         return Phrase(
             "Each command waits for your approval. Press y to approve, n to reject, x to explain."
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 from kogniterm.approval.policy.leases import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
+from kogniterm.approval.policy.verdict import Circumstances
 from kogniterm.errors import KognitermError
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
@@ -135,6 +136,7 @@ class PlayedPolicy:
     auto_works: bool = True
     offered: tuple[Offer, ...] = ()
     savable: bool = True
+    circumstances: Circumstances = field(default_factory=Circumstances)
 
     def offers(self, request: ActionRequest, report: RiskReport, cwd: str) -> tuple[Offer, ...]:
         return self.offered
@@ -146,6 +148,7 @@ class PlayedPolicy:
 @dataclass
 class PlayedPaths:
     config: Path = Path("/nowhere")
+    config_file: Path = Path("/nowhere/config.toml")
     permissions_file: Path = Path("/nowhere/permissions.toml")
 
     @property

@@ -38,6 +38,7 @@ MIRRORS = "{program} deletes files from {path} that are not in its source."
 
 WRITES_FILE = "Writes {path}."
 DELETES_FILE = "Deletes {path}."
+DELETES_OWN_FILE = "Deletes {path}, which this session created."
 REDIRECTS = "Redirects input or output ({text})."
 WRITES_OUTSIDE = "Writes {path}, outside the workspace."
 DELETES_OUTSIDE = "Deletes {path}, which may be outside the workspace."
@@ -59,9 +60,9 @@ ALWAYS_DENIED = frozenset(
 """Findings that a hard limit denies wherever they occur."""
 DENIED_FOR_ROOTS = frozenset({DELETES_MANY, MANY_PERMISSIONS, MOVES_MANY, MIRRORS})
 """Findings that a hard limit denies for `/`, a home folder or a folder of the system."""
-NAMES_A_FILE = frozenset({WRITES_FILE, DELETES_FILE})
+NAMES_A_FILE = frozenset({WRITES_FILE, DELETES_FILE, DELETES_OWN_FILE})
 """Findings that only repeat an effect on a file of the workspace."""
 ON_FILES = NAMES_A_FILE | {WRITES_OUTSIDE, DELETES_OUTSIDE, REDIRECTS}
 """Findings that are about nothing but the file that an effect names."""
-REPEATS_EFFECT = NAMES_A_FILE | {USES_NETWORK}
+REPEATS_EFFECT = frozenset({WRITES_FILE, DELETES_FILE, USES_NETWORK})
 """Findings that say less than the effect they come with."""

@@ -27,7 +27,7 @@ from kogniterm.approval.analysis.paths_and_variables import (
     names,
     within,
 )
-from kogniterm.approval.analysis.shared_findings import NAMES_A_FILE
+from kogniterm.approval.analysis.shared_findings import DELETES_FILE, NAMES_A_FILE
 from kogniterm.approval.policy.rules import MOVES, called, only_reads, paired, uncovered
 from kogniterm.approval.policy.run_forms import run_form
 from kogniterm.lazy_dataclasses import dataclass
@@ -314,7 +314,7 @@ def may_be_named(pattern: str) -> bool:
     if not words or any(_ODD_WORD.search(word) for word in words):
         return False
     program = called(words[0])
-    if not is_never_leased(program):
+    if not is_never_leased(program) and program != "rm":
         return True
     rules = rules_for(program)
     runs_a_file = rules is not None and rules.base == "interpreter"
@@ -385,7 +385,8 @@ def _kinds(report: RiskReport, folder: str, workspace: str) -> tuple[LeaseKind, 
     if report.label == "dangerous":
         return ()
     programs = asking(report)
-    runs = len(programs) == 1 and run_form(programs[0]) is not None
+    run = run_form(programs[0]) if len(programs) == 1 else None
+    runs = run is not None and (not run.script or is_plain_edit(report))
     found: list[LeaseKind] = ["runs", "exact"] if runs else ["exact"]
     forms = [form_of(argv) for argv in programs]
     changes = [e for e in report.effects if e.kind != "read" or e.outside]
@@ -396,7 +397,8 @@ def _kinds(report: RiskReport, folder: str, workspace: str) -> tuple[LeaseKind, 
         else effect.kind == "network" and (fixed or _is_address(effect.target))
         for effect in changes
     ) and not any(effect.target in ("git", "…") for effect in changes)
-    if None in forms or not plain:
+    deletes = any(reason.template == DELETES_FILE for reason in report.reasons)
+    if None in forms or not plain or deletes:
         return tuple(found)
     if len(forms) == 1:
         found.append("program")
@@ -570,6 +572,10 @@ def _words(report: RiskReport, kind: LeaseKind, folder: str, *, anywhere: bool =
         )
     form = forms[0]
     values = {"program": render(form.title), "folder": place, "hosts": hosts}
+    if form.key == "rm":
+        return Phrase(
+            "{program} with no other options, on files that the session created in {folder}", values
+        )
     if form.varies == "files":
         return Phrase("{program} with no other options, on files in {folder}", values)
     if form.varies == "number":
@@ -606,7 +612,7 @@ _NEVER = names("""
     nox pytest jest vitest eslint prettier terraform ansible ansible-playbook pre-commit composer
     bundle parallel busybox toybox chroot unshare nsenter systemd-run machinectl setsid coproc trap
     at batch crontab doas su pkexec runuser gosu script expect builtin rsh mosh autossh tmux scp
-    bsdtar gtar cpio ar pax less more info rm shred dd
+    bsdtar gtar cpio ar pax less more info shred dd
 """)
 """Further programs of that kind, programs that run what a file of the project names, and programs
 that delete what cannot be brought back."""

@@ -22,10 +22,14 @@ _NAME_OR_FILE = re.compile(r"(?![-/~@=]|$)[\w@+:,./-]*(?:::[\w\[\]., -]*)*")
 
 
 class RunForm(NamedTuple):
-    """A call by its listed form: what is fixed of it, and whether other arguments are `free`."""
+    """A call by its listed form: what is fixed of it, and whether other arguments are `free`.
+
+    With `script` the first of them is one, which is judged with each call.
+    """
 
     fixed: tuple[str, ...]
     free: bool
+    script: bool
 
     @property
     def title(self) -> str:
@@ -51,10 +55,10 @@ def run_form(argv: tuple[str, ...]) -> RunForm | None:
         if value is not None and action == "value" and not _is_tame(value.value):
             return None
     operands = tuple(operand.value for operand in parsed.operands)
-    if not all(map(_is_tame, operands)):
+    free, script = rules.base != "same", rules.base == "script"
+    if not all(map(_is_tame, operands[script:])):
         return None
-    free = rules.base == "files"
-    return RunForm(words[:depth] if free else (*words[:depth], *operands), free)
+    return RunForm(words[:depth] if free else (*words[:depth], *operands), free, script)
 
 
 def _is_tame(word: str) -> bool:

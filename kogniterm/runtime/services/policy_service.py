@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
 from kogniterm.approval.analysis.paths_and_variables import HOME, is_secret
 from kogniterm.approval.analysis.secret_use import HARMLESS
+from kogniterm.approval.analysis.shared_findings import DELETES_FILE, DELETES_OWN_FILE
 from kogniterm.approval.analysis.shell_changes import literal_changes, sets_in_shell
 from kogniterm.approval.policy.leases import call_offers, edit_offers
 from kogniterm.approval.policy.permission_file import Permission, can_be_saved
@@ -114,6 +116,8 @@ class PolicyService:
     """The files of the inventory of hosts, as they were when the session was opened."""
     secrets: UserSecrets = field(default_factory=UserSecrets)
     """The secrets that the user gave."""
+    created: Callable[[Path], bool] = lambda path: False
+    """Tells whether a file is the session's own: made by it, and changed by nobody else."""
     _granted: int = 0
 
     @property
@@ -162,13 +166,26 @@ class PolicyService:
         report = approval.classify(
             request.command, cwd=cwd, workspace=self.workspace, values=values
         )
-        report = with_remotes(on_disk(report, self.workspace))
+        report = with_remotes(on_disk(self._with_own_files(report), self.workspace))
         if self.answered_from is not None:
             told = Phrase("Nothing runs: {file} answers.", {"file": self.answered_from.name})
             report = replace(report, reasons=(told, *report.reasons))
         if report.label != "dangerous" and self.secrets.use_in(report)[0].names:
             report = replace(report, label="needs_approval")
         return _with_repository(report, self.git_variable, self.workspace, cwd)
+
+    def _with_own_files(self, report: RiskReport) -> RiskReport:
+        """Return `report`, which says so if all that it deletes are the session's own files."""
+        gone = [one for one in report.effects if one.kind == "delete"]
+        if any(one.outside or re.search(r"[*?\[…]", one.target) for one in gone):
+            return report
+        if not all(self.created(named(self.workspace, one.target)) for one in gone):
+            return report
+        reasons = (
+            replace(one, template=DELETES_OWN_FILE) if one.template == DELETES_FILE else one
+            for one in report.reasons
+        )
+        return replace(report, reasons=tuple(reasons))
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""

@@ -61,7 +61,8 @@ DETAILS: Mapping[str, Detail] = {
     "init": Detail("/init mention the test data", Phrase("write AGENTS.md, with your request")),
     "model": Detail("/model openai:gpt-5.6", Phrase("use this model from the next call on")),
     "mode": Detail("/mode plan", Phrase("only read and plan"),
-        Phrase("Shift-Tab changes the mode too. It does not carry over to a resumed session.")),
+        Phrase("Shift-Tab changes the mode too. It does not carry over to a resumed session; "
+               "allow-reads and ask-reads are saved as a setting.")),
     "tools": Detail("/tools show web_fetch", Phrase("show its arguments and what decides about it"),
         Phrase("A deny rule for a tool or the setting tools_off switches it off.")),
     "skills": Detail("/skills show release-notes", Phrase("show its instructions and files"),

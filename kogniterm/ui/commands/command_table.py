@@ -27,7 +27,7 @@ COMMANDS = (
     Command("model", Phrase("choose a model from a list, or name it"), model.model,
             "[NAME] [EFFORT] [--save]", model.model_choices),
     Command("mode", Phrase("show or change the approval mode"), general.mode,
-            f"[{'|'.join(MODE_NAMES)}]", tuple(MODE_NAMES)),
+            f"[{'|'.join((*MODE_NAMES, *general.READS))}]", (*MODE_NAMES, *general.READS)),
     Command("plan", Phrase("show, change or approve the plan; set when plans are made"), plan.plan,
             "[show|edit|drop ID|move ID N|add TEXT|approve|auto|always|never]", plan.choices),
     Command("new", Phrase("start a new session"), general.new, while_running=False,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ARGUMENTS_SHOWN = 24
+READS = ("allow-reads", "ask-reads")
 JOB_ACTIONS = ("stop", "keep", "output")
 
 
@@ -133,10 +134,15 @@ def show_keys(repl: Repl, argument: str) -> None:
 
 
 def mode(repl: Repl, argument: str) -> None:
-    """Run /mode [ask|accept-edits|auto|plan]."""
+    """Run /mode [ask|accept-edits|auto|plan|allow-reads|ask-reads]."""
+    from kogniterm.ui.questions.approval import allow_reads
+
     session = repl.session
-    if argument:
-        name = argument if argument in APPROVAL_MODES else one_of(argument, tuple(MODE_NAMES))
+    if argument in READS:
+        allow_reads(session, repl.display, allowed=argument == READS[0])
+        repl.use_mode(session.modes.approval)
+    elif argument:
+        name = argument if argument in APPROVAL_MODES else one_of(argument, (*MODE_NAMES, *READS))
         repl.use_mode(approval_mode(name))
     repl.display.say(mode_line(session))
     if session.modes.approval == "auto" and not session.policy.auto_works:
@@ -149,6 +155,8 @@ def mode(repl: Repl, argument: str) -> None:
         )
     if not argument:
         rows = [(name, translate(MODE_HELP[each])) for name, each in MODE_NAMES.items()]
+        rows.append((READS[0], _("run read-only commands without asking, as --allow-reads")))
+        rows.append((READS[1], _("ask about read-only commands too")))
         repl.display.write(Explained(rows, "command"))
 
 

@@ -570,6 +570,21 @@ def _masked(subject: Subject, journal: TurnJournal) -> Subject | None:
     )
 
 
+def allow_reads(session: LiveSession, display: Display, *, allowed: bool) -> None:
+    """Ask no more, or again, about commands that only read; saved as a setting where possible."""
+    from kogniterm.settings.layers import save_setting
+
+    policy, file = session.policy, session.archive.paths.config_file
+    policy.circumstances = replace(policy.circumstances, safe_unasked=allowed)
+    try:
+        save_setting(file, "allow_reads", allowed)
+    except KognitermError as error:
+        display.say(error.text)
+        return
+    values = {"value": "true" if allowed else "false", "file": file}
+    display.say(Phrase("Setting allow_reads = {value} saved in {file}.", values))
+
+
 class AskingApprover:
     """Implements `protocols.Approver` for a session, one action request at a time."""
 
@@ -606,7 +621,7 @@ class AskingApprover:
             question = ApprovalQuestion(subject, masked, explained=explain is True)
             answer = await self._asker.ask(question)
             if answer.reads:
-                self._allow_reads()
+                allow_reads(self._session, self._display, allowed=True)
             if answer.offer is not None:
                 self._grant(report, answer.offer, always=answer.always)
             if answer.decision.kind == "edit":
@@ -623,20 +638,6 @@ class AskingApprover:
         page = question.page if question.page in ("reason", "edit") else "choose"
         masked = _masked(subject, self._session.journal)
         return replace(question, subject=subject, masked=masked, page=page, note="")
-
-    def _allow_reads(self) -> None:
-        """Ask no more about commands that only read; saved as a setting where that is possible."""
-        from kogniterm.settings.layers import save_setting
-
-        policy = self._session.policy
-        policy.circumstances = replace(policy.circumstances, safe_unasked=True)
-        file = self._session.archive.paths.config_file
-        try:
-            save_setting(file, "allow_reads", True)
-        except KognitermError as error:
-            self._display.say(error.text)
-            return
-        self._display.say(Phrase("Setting allow_reads = true saved in {file}.", {"file": file}))
 
     def _grant(self, report: RiskReport, offer: Offer, *, always: bool) -> None:
         """Grant a permission; the approval holds although it cannot be saved."""

@@ -281,7 +281,7 @@ def test_a_lease_covers_what_its_sentence_says_and_nothing_else() -> None:
 NEVER = """
 bash x.sh;python x.py;sudo ls;env A=1 x;git;node x;xargs rm;./x;eval ls;find . -delete;ssh h
 docker run x;make -f x;sqlite3 x.db;psql -c x;mysql -e x;vim x;less x;man x;more x;gdb x;ftp h;ed x
-awk 'BEGIN{system("x")}';sed -i s/a/b/ x;nmap h;tmux new;screen;kubectl exec p sh;rsync -e x a b
+awk 'BEGIN{system("x")}';sed -i s/a/b/e x;nmap h;tmux new;screen;kubectl exec p sh;rsync -e x a b
 scp -S x a b:c;tar xf a;zip a.zip b;unzip a.zip;npm exec x;cargo run;pytest -p x;just x;emacs x
 npx_tool --fast a;gh pr merge;git -C x push;git config a b;wget http://h/x;split --filter=x f
 parallel x;watch make;script;busybox sh;perl -e 1;pip install x;apt-get install x;crontab x

@@ -28,6 +28,9 @@ COVERED = {
     "tsc --noEmit": ["tsc --noEmit --strict"],
     "npx eslint .": ["npx eslint src --fix"],
     "git checkout -b feat": ["git checkout -b other main"],
+    "git stash": ["git stash -u", "git stash -m 'a b'"],
+    "npm test -- size": ["npm test -- -t 'filesize' --watch=false", "npm test -- other"],
+    "sed -i s/a/b/ README.md": ["sed -i 's/(x)/[y] z/g' src/a.py", "sed -i -E -e s/a/b/ -e 2d f"],
 }  # fmt: skip
 
 WIDER = {
@@ -68,6 +71,19 @@ WIDER = {
                      "npx eslint --rulesdir evil .", "npx eslint --plugin evil ."],
     "git checkout -b feat": ["git checkout feat", "git checkout -- .", "git checkout -f main",
                              "git -C .. checkout -b x", "git -c core.hooksPath=. checkout -b x"],
+    "git stash": ["git stash pop", "git stash drop", "git stash clear", "git stash push x"],
+    "npm test -- size": ["npm test", "npm test -- --config=/tmp/x", "npm test -- -c x",
+                         "npm test -- --reporter evil", "npm test -- -r evil", "npm test -- ../x",
+                         "npm run build -- size", "npm test -- --prefix .."],
+    "sed -i s/a/b/ README.md": [
+        "sed -i s/a/b/e x", "sed -i '1w /tmp/x' f", "sed -i '1e id' f", "sed -i e f",
+        "sed -i 'r /etc/passwd' f", "sed -i s/a/b/w.git/hooks/x f", "sed -i -f s.sed f",
+        "sed -i s/a/b/ /etc/passwd", "sed -i s/a/b/ ../x", "sed -i s/a/b/ ~/x",
+        "sed -i.bak s/a/b/ f",
+        "sed -i s/a/b/ .git/config", "sed -i s/a/b/ .bashrc", "sed -i s/a/b/ .envrc",
+        "sed -i s/a/b/ .vscode/settings.json", "sed -i s/a/b/ $X", "sed -i s/a/b/ *.py",
+        "sed -i s/a/b/ f > g", "sed -i s/a/b/ f && rm x", "sed -i --in-place=/tmp/* s/a/b/ f",
+    ],
 }  # fmt: skip
 
 
@@ -108,6 +124,67 @@ def test_it_holds_in_a_sandbox_and_in_its_folder_only() -> None:
 
 
 def test_what_differs_by_more_than_an_option_is_offered_exactly_only() -> None:
-    for command in ("pytest -p x", "make CC=gcc test", "python script.py", "npx evil", "make -f x"):
+    for command in ("pytest -p x", "make CC=gcc test", "python script.py", "npx evil", "make -f x",
+                    "sed -i s/a/b/e x", "sed -i '1w f' x", "sed -i s/a/b/ .env"):  # fmt: skip
         report = classify(command, cwd=WORK, workspace=WORK)
         assert {one.kind for one in offers(report, folder=WORK)} == {"exact"}, command
+
+
+EVERYDAY = {
+    "git add -A": "git add src/a.py",
+    'git commit -m "x"': 'git commit -m "y"',
+    "git checkout -b feat": "git checkout -b other",
+    "git stash": "git stash",
+    "pytest -q": "pytest -x tests",
+    "python -m pytest -q tests/test_a.py": "python -m pytest -q -k size",
+    "npm test": "npm test --silent",
+    "npm run build": "npm run build",
+    "make test": "make -j4 test",
+    "cargo test": "cargo test parser",
+    "go test ./...": "go test -run TestX ./pkg",
+    "ruff check --fix .": "ruff check src",
+    "mypy src": "mypy src tests",
+    "black src": "black tests",
+    "uv run pytest -q": "uv run pytest -x",
+    "tsc --noEmit": "tsc --noEmit --strict",
+    "npx eslint .": "npx eslint src --fix",
+    "mkdir -p a/b": "mkdir c",
+    "touch x": "touch y",
+    "cp a b": "cp c d",
+    "sed -i s/a/b/ README.md": "sed -i s/c/d/ docs/x.md",
+}
+"""Everyday commands that are approved often, each with the next call like it."""
+EXACT = (
+    "git push", "pip install requests", "docker compose up -d", "terraform plan",
+    "python script.py", "node -e 1",
+)  # fmt: skip
+READS = (
+    "ls", "ls -la src", "git status", "git log --oneline -5", "git diff", "cat README.md | head -5",
+    "grep -rn foo src", 'find . -name "*.py" | xargs wc -l', "sed -n 1,20p README.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", EVERYDAY)
+def test_an_everyday_command_has_an_offer_for_the_next_call_like_it(command: str) -> None:
+    report = classify(command, cwd=WORK, workspace=WORK)
+    covering = []
+    for offer in offers(report, folder=WORK, workspace=WORK):
+        granted = grant(
+            report, offer.kind, id="s1", folder=WORK, workspace=WORK, anywhere=offer.anywhere
+        )
+        assert verdict(granted, command) == "allow"
+        if verdict(granted, EVERYDAY[command]) == "allow":
+            covering.append(offer.kind)
+    assert covering, command
+
+
+def test_what_reads_has_one_key_for_all_and_what_runs_files_or_connects_stays_exact() -> None:
+    for command in READS:
+        assert classify(command, cwd=WORK, workspace=WORK).label == "safe_readonly", command
+    for command in EXACT:
+        report = classify(command, cwd=WORK, workspace=WORK)
+        for offer in offers(report, folder=WORK, workspace=WORK):
+            granted = grant(
+                report, offer.kind, id="s1", folder=WORK, workspace=WORK, anywhere=offer.anywhere
+            )
+            assert verdict(granted, f"{command} --more") == "ask", command
