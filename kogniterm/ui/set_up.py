@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kogniterm.ui.questions.question import Asker
 
 LATER = "later"
+SERVICE = "service"
+_MOST_MODELS = 20
 TOUR = "tour"
 
 
@@ -97,7 +99,7 @@ class SetUp:
             if chosen == TOUR:
                 async with self._screen.lent():
                     await run_program(self._tour)
-            elif await self.log_in(BY_NAME[chosen]):
+            elif await (self._service() if chosen == SERVICE else self.log_in(BY_NAME[chosen])):
                 await self._choose_way()
                 return True
 
@@ -134,6 +136,7 @@ class SetUp:
         address, models = login.ollama_models(self._settings)
         about = _("at {address}, no key").format(address=address.partition("//")[2])
         found.append(Item("ollama", login.OLLAMA.label, about if models else _("not running")))
+        found.append(Item(SERVICE, _("Compatible service"), _("an OpenAI-compatible address")))
         found.append(Item("local", _("Embedded model"), self._about_local()))
         if self._tour:
             found.append(Item(TOUR, _("Take the tour first"), _("one minute, scripted, no key")))
@@ -212,7 +215,8 @@ class SetUp:
 
         self._screen.say(Phrase("Get a key at {address}", {"address": provider.key_page}), "info")
         while True:
-            key = await self._enter(provider)
+            prompt = _("{provider} API key (hidden, Esc: back): ")
+            key = await self._enter(prompt.format(provider=provider.label))
             if key is None:
                 self._screen.say(Phrase("No key was saved."), "info")
                 return False
@@ -235,12 +239,38 @@ class SetUp:
                 self._screen.say(Phrase("No key was saved."), "info")
                 return False
 
-    async def _enter(self, provider: Provider) -> str | None:
-        prompt = _("{provider} API key (hidden, Esc: back): ")
+    async def _enter(self, prompt: str, *, shown: bool = False) -> str | None:
         async with self._screen.lent(raw=True):
-            return await hidden_line(
-                self._screen.keyboard, self._screen.screen, prompt.format(provider=provider.label)
-            )
+            files = (self._screen.keyboard, self._screen.screen)
+            return await hidden_line(*files, prompt, shown=shown)
+
+    async def _service(self) -> bool:
+        """Ask for the address, the key and a model of an OpenAI-compatible service."""
+        from kogniterm.runtime.use_cases import provider_login as login
+
+        asked = _("Address, such as http://127.0.0.1:8000/v1 (Esc: back): ")
+        address = (await self._enter(asked, shown=True) or "").rstrip("/")
+        wanted = _("API key, empty for none (hidden, Esc: back): ")
+        key = await self._enter(wanted) if address else None
+        problem = login.key_problem(login.OPENAI, key, own_server=True) if key else None
+        if key is None or problem is not None:
+            self._screen.say(problem or Phrase("Nothing was saved."), "info")
+            return False
+        found = await asyncio.to_thread(login.models_at, self._settings, self._paths, address, key)
+        if not found.models:
+            none = Phrase("{address} offers no models.", {"address": address})
+            self._screen.say(found.problem or none, "warning")
+            return False
+        items = [Item(one.name, one.name.partition(":")[2]) for one in found.models]
+        title = _("Choose a model of this service")
+        model = await self._screen.questions.ask(
+            ListQuestion(title, (*items[:_MOST_MODELS], Item(LATER, _("Back"))))
+        )
+        if model == LATER:
+            return False
+        login.save_service(self._paths, address, key, model)
+        self._screen.say(Phrase("Address saved in {file}.", {"file": self._paths.env_file}), "info")
+        return True
 
     async def _tried(self, provider: Provider, key: str) -> str:
         """Test the key, repeatedly if the user wants; return "save", "again" or "back"."""

@@ -62,9 +62,7 @@ async def test_a_file_that_the_user_changed_is_theirs(make_flow: MakeFlow) -> No
         assert flow.session is not None
         request = ActionRequest("a9", "c9", "execute_command", f"rm {name}")
         report = flow.session.policy.assess(request, str(flow.folder))
-        verdict = flow.session.policy.judge(
-            request, report, flow.session.modes, str(flow.folder)
-        )
+        verdict = flow.session.policy.judge(request, report, flow.session.modes, str(flow.folder))
         assert verdict.kind == "ask", name
         offered = flow.session.policy.offers(request, report, str(flow.folder))
         assert {one.kind for one in offered} == {"exact"}

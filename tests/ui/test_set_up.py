@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import pty
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -154,11 +157,85 @@ async def test_ollama_is_offered_where_it_answers(
     user = User("Ollama", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard, OLLAMA_HOST="").choose()
     assert asked[-1] == "http://127.0.0.1:11434"
-    assert user.shown[0].items[-3].about == "at 127.0.0.1:11434, no key"
+    assert user.shown[0].items[3].about == "at 127.0.0.1:11434, no key"
     file = tmp_path / ".config" / "kogniterm" / ".env"
     assert file.read_text() == "OLLAMA_HOST=http://127.0.0.1:11434\n"
     environ = {"HOME": str(tmp_path)}
     assert not provider_login.needs_set_up(settings.load(environ=environ), resolve(environ))
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[str, list[str | None]]]:
+    """Yield the address of an OpenAI-compatible service, and the keys that it was sent."""
+    keys: list[str | None] = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keys.append(self.headers["Authorization"])
+            self.send_response(200 if self.path == "/v1/models" else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps({"data": [{"id": "small"}, {"id": "org/big"}]}).encode())
+
+        def log_message(self, *_given: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1", keys
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+async def test_a_compatible_service_is_asked_for_its_models(
+    tmp_path: Path,
+    keyboard: tuple[int, int],
+    service: tuple[str, list[str | None]],
+    key: str,
+) -> None:
+    address, sent = service
+    user = User("Compatible service", "org/big", "Ask before everything")
+    one = asyncio.ensure_future(set_up(user, tmp_path, keyboard).choose())
+    os.write(keyboard[0], f"{address}/\r".encode())
+    shown = b""
+    while b"API key, empty for none" not in shown:
+        shown += await asyncio.to_thread(os.read, keyboard[0], 4096)
+    assert address.encode() in shown
+    os.write(keyboard[0], f"{key}\r".encode())
+    assert await one
+    assert sent == [f"Bearer {key}" if key else None]
+    environ = {"HOME": str(tmp_path)}
+    assert resolve(environ).env_file.read_text() == (
+        f"OPENAI_BASE_URL={address}\nOPENAI_API_KEY={key or 'none'}\n"
+    )
+    kept = settings.load(environ=environ)
+    assert (kept.model, kept.openai_base_url) == ("openai:org/big", address)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["127.0.0.1:1/v1\r", "\r"], "is not a valid address"),
+        (["http://127.0.0.1:1/v1\r", "\r"], "127.0.0.1:1"),
+        (["http://127.0.0.1:1/v1\r", "a key\r"], "This is not a key"),
+        (["\x1b"], "Nothing was saved."),
+        (["http://127.0.0.1:1/v1\r", "\x1b"], "Nothing was saved."),
+    ],
+)
+async def test_a_service_that_cannot_be_used_is_not_kept(
+    tmp_path: Path, keyboard: tuple[int, int], typed: list[str], said: str
+) -> None:
+    user = User("Compatible service", "Not now")
+    one = asyncio.ensure_future(set_up(user, tmp_path, keyboard).choose())
+    for prompt, keys in zip((b"Address, such as", b"API key, empty"), typed, strict=False):
+        shown = b""
+        while prompt not in shown:
+            shown += await asyncio.to_thread(os.read, keyboard[0], 4096)
+        os.write(keyboard[0], keys.encode())
+    assert not await one
+    assert said in user.said[-1]
+    assert not (tmp_path / ".config" / "kogniterm" / ".env").exists()
 
 
 async def test_a_server_whose_models_are_unknown_is_not_tested(

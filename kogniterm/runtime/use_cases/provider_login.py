@@ -16,10 +16,11 @@ from kogniterm.errors import ModelError, ModelKeyMissingError, SettingsError, Us
 from kogniterm.models.catalog import BY_NAME, Provider
 from kogniterm.models.model_registry import default_name, installed, open_model
 from kogniterm.runtime.build import KEY_SETTINGS, URL_SETTINGS, has_weights, model_options
-from kogniterm.settings.layers import read_env_file, remove_variables, save_variable
+from kogniterm.settings.layers import read_env_file, remove_variables, save_setting, save_variable
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
+    from kogniterm.models.model_lists import ModelListing
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
@@ -28,6 +29,7 @@ TEST_SECONDS = 20.0
 TEST_TOKENS = 64
 SHORTEST_KEY = 16
 OLLAMA = BY_NAME["ollama"]
+OPENAI = BY_NAME["openai"]
 LOCAL = BY_NAME["local"]
 KEYED = tuple(BY_NAME[name] for name in KEY_SETTINGS)
 """The providers that need a key."""
@@ -139,6 +141,28 @@ def _without(key: str, value: object) -> object:
     from kogniterm.text.redact import Redactor
 
     return Redactor([key]).redact(str(value)) if key in str(value) else value
+
+
+def models_at(settings: Settings, paths: Paths, address: str, key: str) -> ModelListing:
+    """Return the models of an OpenAI-compatible service; takes seconds, so call it on a thread."""
+    from kogniterm.models.model_lists import ModelLists
+
+    options = model_options(settings, paths, Path("/"))
+    keys: Mapping[str, str] = {"openai": key}
+    return ModelLists(replace(options, keys=keys, base_urls={"openai": address})).live(OPENAI)
+
+
+def save_service(paths: Paths, address: str, key: str, model: str) -> None:
+    """Keep an OpenAI-compatible service and its model. Raises `SettingsError` or `StorageError`.
+
+    Without a key another word is saved, so that it never gets a key for OpenAI itself.
+    """
+    from kogniterm.settings.schema import names_of
+
+    names = names_of(URL_SETTINGS[OPENAI.name])
+    save_variable(paths.env_file, names, "OPENAI_BASE_URL", address)
+    save(paths, OPENAI, key or "none")
+    save_setting(paths.config_file, "model", model)
 
 
 def save(paths: Paths, provider: Provider, value: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from kogniterm.errors import TurnInterruptedError, UsageError, why
 from kogniterm.host.terminal_owner import run_in_job
+from kogniterm.text.visible import render
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
 
@@ -214,19 +215,23 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*|O)?\Z")
 _STOP = re.compile("[\x1b\x03]")
 _RECEIVED = b"***"
+_ECHOED = 60
+"""The most characters that are echoed: those at the end of a line."""
 _ESCAPE_SECONDS = 0.1
 """Seconds after which an Esc was the key, and not the beginning of a sequence."""
 
 
-async def hidden_line(input_fd: int, output_fd: int, prompt: str) -> str | None:
-    """Return a line that is not echoed, without the white space around it; None to go back.
+async def hidden_line(
+    input_fd: int, output_fd: int, prompt: str, *, shown: bool = False
+) -> str | None:
+    """Return a line, echoed if `shown`, without the white space around it; None to go back.
 
     Esc, Ctrl-C and Ctrl-D go back. A paste is taken whole, with its line breaks removed.
     """
     with _silent(input_fd):
         try:
             os.write(output_fd, f"{prompt}\x1b[?2004h".encode())
-            return await _typed_hidden(input_fd, output_fd)
+            return await _typed_hidden(input_fd, output_fd, shown)
         finally:
             os.write(output_fd, b"\x1b[?2004l\r\n")
 
@@ -305,8 +310,8 @@ def _silent(fd: int) -> Iterator[None]:
         termios.tcsetattr(fd, termios.TCSAFLUSH, before)
 
 
-async def _typed_hidden(fd: int, output_fd: int) -> str | None:
-    """Read a line; three stars in its place show that something was received."""
+async def _typed_hidden(fd: int, output_fd: int, shown: bool) -> str | None:
+    """Read a line; unless it is `shown`, three stars say that something was received."""
     keys = ""
     while True:
         begun = _UNFINISHED.search(keys) is not None
@@ -320,7 +325,8 @@ async def _typed_hidden(fd: int, output_fd: int) -> str | None:
         line, done = _edited_line(keys)
         if done:
             return line
-        os.write(output_fd, b"\x1b7\x1b[K" + (_RECEIVED if line else b"") + b"\x1b8")
+        received = render(line[-_ECHOED:]).encode() if shown else _RECEIVED
+        os.write(output_fd, b"\x1b7\x1b[K" + (received if line else b"") + b"\x1b8")
 
 
 def _edited_line(keys: str) -> tuple[str | None, bool]:

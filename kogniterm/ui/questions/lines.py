@@ -169,7 +169,7 @@ class LineQuestions:
     def _not_an_answer(self, question: Question[Any], said: str) -> str:
         """Return the line as a reason to reject, which Enter would send, or nothing."""
         reason = said if question.reasons and said.lower() not in ANSWER_WORDS else ""
-        how = _("Answer with one of the letters shown.")
+        how = _("Answer with one of the keys shown.")
         if reason:
             how = _("Press Enter to reject with this reason, or answer with one of the letters.")
         self._say(how)
