@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,34 @@ def test_mistakes_with_mcp_servers_are_one_sentence_each(user: Typist) -> None:
     assert user.type("mcp", "remove", "gone") == 0
     assert user.type("mcp", "list") == 0
     assert "No MCP servers." in user.flat
+
+
+SLOW = """import sys, time
+for number in (1, 2, 3):
+    print("fetch", number, file=sys.stderr, flush=True)
+    time.sleep(0.9)
+time.sleep(60)
+"""
+
+
+def test_a_server_that_does_not_start_shows_what_it_says_meanwhile_and_at_its_end(
+    user: Typist,
+) -> None:
+    (user.project / "slow.py").write_text(SLOW)
+    (user.project / "ends.py").write_text("import sys; sys.exit('Error: no module x')")
+    servers = {
+        "slow": {"command": sys.executable, "args": ["slow.py"], "startup_timeout": 4},
+        "ends": {"command": sys.executable, "args": ["ends.py"]},
+    }
+    (user.config / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    assert user.type("mcp", "trust", "slow", "--yes") == 2
+    assert "Starting slow. A first start may download it." in user.flat
+    assert "\n  fetch 3\n" in user.shown.replace("\r", "")
+    late = "did not answer within 4 s; its last lines: fetch 1 fetch 2 fetch 3."
+    assert late in user.flat
+    assert user.type("mcp", "test", "ends") == 2
+    assert "it ended; its last lines: Error: no module x." in user.flat
+    assert "Traceback" not in user.shown
 
 
 def test_ctrl_c_ends_a_sign_in(user: Typist, monkeypatch: pytest.MonkeyPatch) -> None:

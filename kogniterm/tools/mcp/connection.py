@@ -39,7 +39,7 @@ from kogniterm.tools.mcp.server_values import (
     ServerResource,
     ServerTool,
 )
-from kogniterm.tools.mcp.stdio_transport import PipeProblem, ServerPipes, over_pipes
+from kogniterm.tools.mcp.stdio_transport import PipeProblem, ServerPipes, over_pipes, shown
 from kogniterm.types import Observation
 
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ class Connection:
         held = self._holder is not None and not self._holder.done()
         return held and self._client is not None and not self._leave.is_set()
 
+    @property
+    def last_line(self) -> str:
+        """Return what a local server wrote last to its standard error."""
+        pipes = self._problem.pipes if self._problem is not None else None
+        return shown(pipes.complaints.rstrip().rpartition(b"\n")[2]) if pipes is not None else ""
+
     async def open(self) -> None:
         """Connect, unless it is connected. Raises `ToolError` that says why it cannot be."""
         async with self._lock:
@@ -112,7 +118,9 @@ class Connection:
         finally:
             waiting.cancel()
         if not done:
-            raise self._not_started(f"it did not answer within {seconds:.0f} s")
+            holder.cancel()
+            late = f"it did not answer within {seconds:.0f} s"
+            raise self._not_started(self._problem.after(late) if self._problem else late)
         if holder.done() and not ready.is_set():
             raise self._start_error(holder.exception() or ConnectionError("it ended"))
 

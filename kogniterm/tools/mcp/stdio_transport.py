@@ -47,6 +47,12 @@ class PipeProblem:
     def __init__(self, ended: asyncio.Event) -> None:
         self.text = ""
         self.ended = ended
+        self.pipes: ServerPipes | None = None
+
+    def after(self, reason: str) -> str:
+        """Return `reason` with the last lines that the server wrote to its standard error."""
+        told = shown(self.pipes.complaints) if self.pipes is not None else ""
+        return f"{reason}; its last lines: {told}" if told else reason
 
 
 @asynccontextmanager
@@ -55,6 +61,7 @@ async def over_pipes(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator
     import anyio
     from mcp.shared.message import SessionMessage
 
+    problem.pipes = pipes
     incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -118,8 +125,7 @@ async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[byt
         if searched > MAX_MESSAGE:
             problem.text = f"it wrote a message of more than {MAX_MESSAGE // 1024**2} MB"
             return
-    told = shown(pipes.complaints)
-    problem.text = f"it ended; its last words: {told}" if told else "it ended"
+    problem.text = problem.after("it ended")
 
 
 def shown(data: bytes) -> str:

@@ -147,10 +147,7 @@ def _test(args: argparse.Namespace) -> Report:
         server = servers.find(args.server)
         for line in launch_lines(server.config):
             _write(translate(line))
-        try:
-            listing = await servers.list_anew(server)
-        except ToolError as error:
-            raise UsageError("{why}", why=error) from error
+        listing = await _listed(servers, server)
         rows = tool_rows(server, listing.tools)
         data = {"server": args.server, "title": listing.title, "tools": [name for name, _a in rows]}
         found = _("{name} answers; it has {count} tools.")
@@ -158,6 +155,21 @@ def _test(args: argparse.Namespace) -> Report:
         return Report(data, rows=rows, notes=notes)
 
     return _with_servers(args, test)
+
+
+async def _listed(servers: McpServers, server: Server) -> Listing:
+    """Start a server and return what it offers; what it says meanwhile is shown, line by line."""
+    _write(_("Starting {name}. A first start may download it.").format(name=server.config.name))
+    starting, said = asyncio.ensure_future(servers.list_anew(server)), ""
+    while not (await asyncio.wait({starting}, timeout=1.0))[0]:
+        line = server.connection.last_line if server.connection is not None else ""
+        if line != said:
+            _write(f"  {line}")
+            said = line
+    try:
+        return starting.result()
+    except ToolError as error:
+        raise UsageError("{why}", why=error) from error
 
 
 def _trust(args: argparse.Namespace) -> Report:
@@ -177,13 +189,7 @@ def _trust(args: argparse.Namespace) -> Report:
         lines += launch_change(server).splitlines()
         _confirm(_("Start this server? [yes/no] "), lines)
 
-    async def listed(servers: McpServers) -> Listing:
-        try:
-            return await servers.list_anew(servers.find(args.server))
-        except ToolError as error:
-            raise UsageError("{why}", why=error) from error
-
-    listing = _with_servers(args, listed)
+    listing = _with_servers(args, lambda these: _listed(these, these.find(args.server)))
     changes = changes_of(server, listing)
     if not args.yes and (changes or not server.record.launches(server.config)):
         _confirm(
