@@ -92,6 +92,9 @@ def status_of_signal() -> int | None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     _received.append(number)
+    if "--debug" not in sys.argv:
+        # What is only half made, such as an event loop, would complain when it is taken apart.
+        sys.unraisablehook = lambda _failure: None
     _unwind(frame)
 
 

@@ -40,6 +40,15 @@ class Interrupted:
 sys.stdout = Interrupted()
 """
 """A `sitecustomize` that sends an interrupt when something is written."""
+HALF_MADE = """
+import os, signal, socket
+
+def interrupted(*given):
+    os.kill(os.getpid(), signal.SIGINT)
+
+socket.socketpair = interrupted
+"""
+"""A `sitecustomize` that sends an interrupt while an event loop is made."""
 SCRIPT = "replies: [{run: 'touch ran'}, {text: Done.}]"
 
 
@@ -85,13 +94,20 @@ def test_a_signal_while_modules_are_read_ends_it_silently(
     until(lambda: not any((tmp_path / "tmp").iterdir()))
 
 
-def test_the_version_too(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(WRITING)
+@pytest.mark.parametrize(
+    ("words", "hook", "status"),
+    [(("--version",), WRITING, -signal.SIGINT), (("mcp", "list"), HALF_MADE, 130)],
+)
+def test_what_is_half_written_or_half_made_ends_silently_too(
+    tmp_path: Path, words: tuple[str, ...], hook: str, status: int
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(hook)
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
     ended = subprocess.run(
-        [sys.executable, "-m", "kogniterm", "--version"],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
+        [sys.executable, "-m", "kogniterm", *words],
+        env={**os.environ, "PYTHONPATH": path, "KOGNITERM_WARM": "off"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (status, "", "")
