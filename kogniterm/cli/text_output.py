@@ -13,7 +13,7 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.tool_words import tool_label, tool_words
+from kogniterm.ui.tool_words import shown_result, tool_label, tool_words
 from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
@@ -195,7 +195,7 @@ class TextSink:
         if event.arguments and not event.failed:
             self._tool(event.tool, event.arguments)
         else:
-            found = render(event.observation.partition(chr(10))[0])
+            found = shown_result(event.observation, 300)
             self._line(f"· {tool_label(event.tool)}: {found}")
 
     def _tool(self, name: str, arguments: str) -> None:

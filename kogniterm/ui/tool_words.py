@@ -24,6 +24,11 @@ def tool_label(name: str) -> str:
     return translate(label) if label is not None else _shown(name)
 
 
+def shown_result(observation: str, length: int) -> str:
+    """Return the beginning of an observation, without the marks that are for the model."""
+    return one_line(re.sub(r"</?untrusted[^>]*>", "", observation).strip(), length)
+
+
 def edit_words(told: str, folder: str = "") -> str:
     """Return what an edit would do or did in the user's language; other texts as they are."""
     found = _EDIT.fullmatch(told)

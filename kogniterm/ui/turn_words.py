@@ -35,7 +35,7 @@ def usage_text(usage: Usage, seconds: float, waited: float = 0.0) -> str:
     parts = [duration(seconds)]
     if waited >= WORTH_TELLING:
         wait = duration(waited)
-        parts = [_("{time} (waited {wait} for you)").format(time=duration(seconds), wait=wait)]
+        parts = [_("{time} (and {wait} waiting for you)").format(time=duration(seconds), wait=wait)]
     if usage.input or usage.output:
         spent = _("{input} tokens in, {output} out").format(
             input=tokens(usage.input), output=tokens(usage.output)

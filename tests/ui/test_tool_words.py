@@ -9,11 +9,13 @@ import pytest
 
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
+from kogniterm.tools.net import untrusted
 from kogniterm.tools.tool_registry import session_tools
 from kogniterm.types import events as ev
-from kogniterm.ui.tool_words import edit_words, tool_label, tool_words
+from kogniterm.ui.screen.tool_lines import tool_line
+from kogniterm.ui.tool_words import edit_words, shown_result, tool_label, tool_words
 from tests.support.language import in_spanish
-from tests.ui.screen.test_renderer import begin, lines
+from tests.ui.screen.test_renderer import PLAIN, begin, lines
 
 
 @pytest.mark.parametrize(
@@ -148,3 +150,11 @@ def test_an_edit_is_told_in_the_language_of_the_screen(
     assert edit_words(told, "/w").startswith(english)
     with in_spanish():
         assert edit_words(told, "/w").startswith(spanish)
+
+
+def test_the_marks_of_foreign_text_are_for_the_model_alone() -> None:
+    marked = untrusted("MCP server demo, tool add", "no such number\nat all")
+    assert shown_result(marked, 40) == "no such number at all"
+    line = tool_line(PLAIN, "mcp__demo__add", "{}", marked, failed=True).plain
+    assert "no such number" in line
+    assert "untrusted" not in line

@@ -155,8 +155,8 @@ def mode(repl: Repl, argument: str) -> None:
         )
     if not argument:
         rows = [(name, translate(MODE_HELP[each])) for name, each in MODE_NAMES.items()]
-        rows.append((READS[0], _("run read-only commands without asking, as --allow-reads")))
-        rows.append((READS[1], _("ask about read-only commands too")))
+        rows.append((READS[0], _("runs read-only commands without asking, as --allow-reads")))
+        rows.append((READS[1], _("asks about read-only commands too")))
         repl.display.write(Explained(rows, "command"))
 
 

@@ -113,7 +113,8 @@ class ModelQuestion(Question[str | None]):
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys; those that send and clear act on the words of the line."""
-        how = [Shown("1-9, ↑↓" if painter.unicode else "1-9, up/down", _("select"))]
+        numbers = f"1-{min(len(self.answers), 9)}"
+        how = [Shown(f"{numbers}, {'↑↓' if painter.unicode else 'up/down'}", _("select"))]
         return [
             Shown("Page-Down", _("more"), more=True),
             *(how if self.answers else []),

@@ -11,7 +11,14 @@ from kogniterm.text.visible import one_line
 from kogniterm.types import ActionRequest, events
 from kogniterm.ui.locale import _
 from kogniterm.ui.screen.paint import Painter
-from kogniterm.ui.tool_words import EDITS, agent_label, edit_words, tool_label, tool_words
+from kogniterm.ui.tool_words import (
+    EDITS,
+    agent_label,
+    edit_words,
+    shown_result,
+    tool_label,
+    tool_words,
+)
 
 INDENT = 2
 DELEGATE = "delegate"
@@ -44,7 +51,7 @@ def tool_line(
     if given:
         line.append(f" {given}", "muted")
     if failed or not arguments:
-        line.append(f": {one_line(observation, 160)}", "bad" if failed else "muted")
+        line.append(f": {shown_result(observation, 160)}", "bad" if failed else "muted")
     else:
         line.no_wrap, line.overflow = True, "ellipsis"
     return line
@@ -93,7 +100,7 @@ class AgentLines:
             return None
         sign, style = ("failed", "bad") if event.failed else ("done", "good")
         line = _head(painter, sign, style, *self._open.pop(key))
-        found = f"\n  {one_line(event.observation, 300)}\n"
+        found = f"\n  {shown_result(event.observation, 300)}\n"
         return line.append(found, "bad" if event.failed else "")
 
     def indent(self, request_id: str) -> int:

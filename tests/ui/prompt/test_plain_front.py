@@ -102,7 +102,7 @@ async def test_plain_what_was_typed_ahead_does_not_answer_a_question() -> None:
     go.set()
     await plain.until("Your decision")
     plain.type("\n")
-    await plain.until("Answer with one of the letters")
+    await plain.until("Answer with one of the keys")
     assert plain.session.decisions == []
     plain.type("n\n\n")
     await plain.until("1.2k tokens in")

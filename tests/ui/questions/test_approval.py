@@ -350,7 +350,7 @@ async def test_lines_yes_and_no_with_a_reason() -> None:
 async def test_lines_enter_and_nonsense_decide_nothing() -> None:
     user = User("", "ok", "Y")
     assert (await user.decide("make")).kind == "approve"
-    assert user.shown.count("Answer with one of the letters") == 2
+    assert user.shown.count("Answer with one of the keys") == 2
 
 
 @pytest.mark.parametrize("words", ["yes but it my way", "y it", "why?", "yy", "s y", "no way"])

@@ -275,7 +275,7 @@ async def test_lines_a_plan_is_read_and_approved() -> None:
     assert (await user.review()) == PlanReview("approve", PLAN, "person")
     assert "Start this plan?  Publish the site" in user.shown
     assert "check: file exists: b.tar" in user.shown
-    assert user.shown.count("Answer with one of the letters") == 1
+    assert user.shown.count("Answer with one of the keys") == 1
     assert user.shown.count("Press Enter to reject with this reason") == 1
     assert "\x1b" not in user.shown
     assert user.left == [PLAN]

@@ -425,7 +425,7 @@ def test_the_wait_for_the_user_stands_beside_the_time() -> None:
     sink, stream, _clock = lines(120)
     begin(sink)
     sink(ev.TurnEnded(Answer("Done.", seconds=20.0, waited=227.0)))
-    assert "20 s (waited 3 min 47 s for you)" in stream.getvalue()
+    assert "20 s (and 3 min 47 s waiting for you)" in stream.getvalue()
 
 
 def test_the_time_on_the_status_line_stands_still_while_the_user_is_asked() -> None:
