@@ -131,10 +131,6 @@ def grouped(
         yield group
 
 
-def _may_delegate(context: ThinkContext) -> bool:
-    return context.delegates and context.refusal(DELEGATE.name) is None
-
-
 def _joins(call: Call, group: Sequence[Call], plan: Plan | None, context: ThinkContext) -> bool:
     """Return whether `call` can be answered at the same time as those of `group`."""
     if _reads(call, plan, context):
@@ -150,7 +146,7 @@ def _reads(call: Call, plan: Plan | None, context: ThinkContext) -> bool:
     """Return whether a call only reads, inside the graph."""
     name, tool = call["name"], context.tools.get(call["name"])
     if name == DELEGATE.name:
-        return _may_delegate(context) and not acts(
+        return (context.delegates and context.refusal(DELEGATE.name) is None) and not acts(
             call["args"], _step_of(call, plan), context.named
         )
     if tool is None or name in ONE_BY_ONE:

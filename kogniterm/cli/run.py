@@ -226,7 +226,7 @@ def do_task(
             sink(Notice(notice, "warning"))
         if user_input is None and not (session.state.open_turn or session.state.unknown):
             raise UsageError("The last turn of this session is finished; give the next task.")
-        if user_input is not None and not _is_piped(args):
+        if user_input is not None and not (not args.task or args.task == ["-"]):
             user_input = called(session, user_input, _own_commands)
         if user_input is not None:
             user_input = prepare(user_input)
@@ -356,11 +356,6 @@ async def _again(session: LiveSession, before: GivenBefore, sink: Sink) -> Answe
     from kogniterm.runtime.unattended.named_session import repeat_answer
 
     return repeat_answer(session, before, sink)
-
-
-def _is_piped(args: argparse.Namespace) -> bool:
-    """Return whether the task is standard input, which calls nothing: it may be anybody's."""
-    return not args.task or args.task == ["-"]
 
 
 def _given_plan(args: argparse.Namespace) -> Plan | None:

@@ -178,7 +178,9 @@ class CommandExecutor:
         self._descriptors = Descriptors(
             self._private.asked, self._private.answers, str(self._private.path)
         )
-        self._outputs = (outputs or self._private.path / "outputs") / _stamp()
+        self._outputs = (
+            outputs or self._private.path / "outputs"
+        ) / f"{time.time_ns():x}-{os.getpid()}-{os.urandom(2).hex()}"
         self._number = 1
         self._jobs = JobTable(outlives, self._private.statuses)
         self._turn = threading.Lock()
@@ -727,8 +729,3 @@ def _check_text(command: str) -> None:
         encode(command)
     except UnicodeEncodeError as error:
         raise ExecutionError("A command cannot contain an unpaired surrogate character.") from error
-
-
-def _stamp() -> str:
-    """Return a folder name of its own for each executor, sortable by time."""
-    return f"{time.time_ns():x}-{os.getpid()}-{os.urandom(2).hex()}"

@@ -522,7 +522,10 @@ class TaskTable:
         state, reason = end.state, end.reason
         if end.lost and lost >= task.task.tries:
             state = "failed"
-            reason = _gave_up(lost)
+            reason = Phrase(
+                "Its process was lost {times} times, so it is not started again by itself.",
+                {"times": lost},
+            )
         if state == "queued" and self._is_cancelled(task):
             state = "cancelled"
         now = self._database.clock()
@@ -588,13 +591,6 @@ class TaskTable:
 
 
 _LOST = Phrase("Its worker was lost; another one continues it.")
-
-
-def _gave_up(times: int) -> Phrase:
-    return Phrase(
-        "Its process was lost {times} times, so it is not started again by itself.",
-        {"times": times},
-    )
 
 
 def _stored(reason: str | Phrase) -> str:

@@ -190,7 +190,7 @@ async def _think_and_act(services: TurnServices, io: TurnIO, count: TurnCount) -
         end = _out_of_budget(journal, over) if over else await _think(services, io, count)
         if services.plan_made(count):
             break
-        if not journal.state.pending and not _needs_compaction(end):
+        if not journal.state.pending and not (end is not None and end.node == "execute_tool"):
             return conclude(journal.state, count, end)
     cancel_open(journal, "only the plan was wanted")
     return planned(journal.state, count)
@@ -242,11 +242,6 @@ def journal_agent(journal: TurnJournal, update: NodeUpdate, io: TurnIO) -> None:
 def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:
     cancel_open(journal, "a budget is used up")
     return NodeUpdate("decide_action", failure=over)
-
-
-def _needs_compaction(end: NodeUpdate | None) -> bool:
-    """Return whether the graph ended after tool calls, only for its history to be compacted."""
-    return end is not None and end.node == "execute_tool"
 
 
 async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase | None:

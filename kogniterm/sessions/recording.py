@@ -273,7 +273,11 @@ def recording_of(records: Iterable[Record]) -> SessionRecording:
     recording = SessionRecording()
     recording.records = list(by_request(without_repeats(records)))
     started = {r.body.request_id for r in recording.records if isinstance(r.body, Intent)}
-    started |= _questions(recording.records)
+    started |= {
+        r.body.request.id
+        for r in recording.records
+        if isinstance(r.body, Requested) and r.body.request.effect == "person"
+    }
     plan_mode, mode = "auto", ""
     copied, whole = False, _copied_turns(recording.records)
     turn: TurnRecording | None = None
@@ -409,15 +413,6 @@ def without_repeats(records: Iterable[Record]) -> list[Record]:
 def _without_open_questions(records: list[Record]) -> list[Record]:
     settled = {r.body.request_id for r in records if isinstance(r.body, Intent | Outcome)}
     return [r for r in records if _request_of(r.body) in settled | {None}]
-
-
-def _questions(records: Iterable[Record]) -> set[str]:
-    """Return the requests that asked the user something: nothing is started for them."""
-    return {
-        r.body.request.id
-        for r in records
-        if isinstance(r.body, Requested) and r.body.request.effect == "person"
-    }
 
 
 def _request_of(body: RecordBody) -> str | None:

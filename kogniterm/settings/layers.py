@@ -133,7 +133,9 @@ def read_env_file(path: Path) -> dict[str, Value]:
 
     values: dict[str, Value] = {}
     for binding in parse_stream(StringIO(read_text(path))):
-        line = binding.original.line + _blank_lines(binding.original.string)
+        line = binding.original.line + binding.original.string[
+            : len(binding.original.string) - len(binding.original.string.lstrip())
+        ].count("\n")
         if binding.error or (binding.key is not None and binding.value is None):
             raise SettingsError("{file}, line {line}: expected NAME=value.", file=path, line=line)
         if binding.key is not None:
@@ -141,11 +143,6 @@ def read_env_file(path: Path) -> dict[str, Value]:
                 binding.value, SettingOrigin("file", binding.key, path, line)
             )
     return values
-
-
-def _blank_lines(text: str) -> int:
-    """Return the number of line breaks before the text, which the parser includes."""
-    return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def read_variables(environ: Mapping[str, str]) -> dict[str, Value]:

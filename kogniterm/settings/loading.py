@@ -52,20 +52,16 @@ def load_layers(
         **_from_toml(paths.config_file, fields),
         **env_values,
         **by_field(variables, names),
-        **_from_flags(flags),
+        **{
+            name: Value(raw, SettingOrigin("flag", flag_of(name)))
+            for name, raw in flags.items()
+            if raw is not None
+        },
     }
     try:
         return Settings.of(values)
     except ValidationError as error:
         raise _explain(error.errors(include_url=False)[0], values) from error
-
-
-def _from_flags(flags: Mapping[str, object]) -> dict[str, Value]:
-    return {
-        name: Value(raw, SettingOrigin("flag", flag_of(name)))
-        for name, raw in flags.items()
-        if raw is not None
-    }
 
 
 def _check_prefixed(values: Mapping[str, Value], names: Mapping[str, tuple[str, ...]]) -> None:

@@ -7,7 +7,7 @@ command and output.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kogniterm.lazy_dataclasses import dataclass
 
@@ -49,14 +49,12 @@ def without_names(names: OwnNames) -> Callable[[str], str]:
         (names.hosts, HOST),
         (names.logins, LOGIN),
     ):
-        for name in _telling(found):
+        for name in [
+            name for name in found if len(name) >= SHORTEST and name.lower() not in _GENERAL
+        ]:
             replaced.setdefault(name, word)
     if not replaced:
         return lambda text: text
     longest_first = sorted(replaced, key=len, reverse=True)
     pattern = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
     return lambda text: pattern.sub(lambda match: replaced[match[0]], text)
-
-
-def _telling(names: Iterable[str]) -> list[str]:
-    return [name for name in names if len(name) >= SHORTEST and name.lower() not in _GENERAL]

@@ -93,7 +93,9 @@ class Controls:
         """Stop the running command first, then the turn; return whether something ran."""
         if self._plays_by_itself():
             self.repl.leave(EXIT_INTERRUPTED)
-        elif self.display.command_running() and not self._stopped_command():
+        elif self.display.command_running() and not (
+            self._turns.current is not None and self._turns.current is self._stopped_command_of
+        ):
             self._stop_command()
         elif self._turns.running:
             self.stop_turn()
@@ -126,10 +128,6 @@ class Controls:
         self.repl.session.runner.stopping.request(by_user=True)
         hint = _("Stopping the command. Press again to stop the turn.")
         self.repl.front.say_below(hint, self.display.command_running)
-
-    def _stopped_command(self) -> bool:
-        """Return whether a command of this turn was stopped before."""
-        return self._turns.current is not None and self._turns.current is self._stopped_command_of
 
     def _plays_by_itself(self) -> bool:
         """Return whether nobody types, so that any key that stops something leaves."""

@@ -277,7 +277,7 @@ class HandOver:
             # nothing makes them write their prompt again.
             with contextlib.suppress(termios.error):
                 set_output_processing(self._master, on=True)
-            self.show(_prompt_of(shown))
+            self.show(shown[-_REPLAY:].rpartition(b"\n")[2].rpartition(b"\r")[2])
         if not canonical:
             rows, columns = self._terminal.size()
             with contextlib.suppress(OSError):
@@ -377,8 +377,3 @@ def _translates_nothing(master: int, own_screen: bool) -> bool:
         return False
     by_lines = bool(modes[3] & termios.ICANON) or not own_screen
     return by_lines and not modes[1] & termios.OPOST
-
-
-def _prompt_of(shown: bytes) -> bytes:
-    """Return the unfinished last line: a prompt that the user is to answer."""
-    return shown[-_REPLAY:].rpartition(b"\n")[2].rpartition(b"\r")[2]

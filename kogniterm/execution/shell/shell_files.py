@@ -74,7 +74,7 @@ class PrivateFolder:
         fds = [self.held]
         try:
             for name in ("ask", "answer"):
-                fds.append(_channel(self.path / name))
+                fds.append(os.open(self.path / name, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         except BaseException:
             _unmake(self.path, *fds)
             raise
@@ -129,11 +129,6 @@ def _unmake(path: Path, *fds: int) -> None:
                 entry.rmdir()
             else:
                 entry.unlink()
-
-
-def _channel(path: Path) -> int:
-    """Open a fifo at both ends, so that neither side ever waits for the other to open it."""
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _sweep(place: str) -> None:

@@ -84,12 +84,10 @@ def _in_order(files: Sequence[ProjectFile]) -> list[ProjectFile]:
 def _with_imported(file: ProjectFile, files: Sequence[ProjectFile]) -> Iterator[ProjectFile]:
     imported = {one.name: one for one in files if one.kind == "import"}
     yield file
-    for name in with_imports(file.name, file.text, lambda one: _text(imported, one)):
+    for name in with_imports(
+        file.name, file.text, lambda one: imported[one].text if one in imported else None
+    ):
         yield imported[name]
-
-
-def _text(files: Mapping[str, ProjectFile], name: str) -> str | None:
-    return files[name].text if name in files else None
 
 
 def _block(element: str, name: str, text: str) -> str:

@@ -354,7 +354,11 @@ class SignIn(OAuthClientProvider):
         client = _parsed(OAuthClientInformationFull, stored.get("client"))
         if self._settings.client_id:
             issuer = client.issuer if client is not None else None
-            client = _registered_by_hand(self._settings, issuer)
+            client = OAuthClientInformationFull(
+                client_id=self._settings.client_id,
+                client_secret=self._settings.client_secret or None,
+                issuer=issuer,
+            )
         context.client_info = client
         wanted = stored.get("wanted")
         self._wanted = tuple(map(str, wanted)) if isinstance(wanted, list) else ()
@@ -573,14 +577,6 @@ def _client_metadata(settings: OAuthConfig, address: str) -> OAuthClientMetadata
         redirect_uris=[AnyUrl(address)],
         scope=" ".join(settings.scopes) or None,
         token_endpoint_auth_method="none",
-    )
-
-
-def _registered_by_hand(settings: OAuthConfig, issuer: str | None) -> OAuthClientInformationFull:
-    return OAuthClientInformationFull(
-        client_id=settings.client_id,
-        client_secret=settings.client_secret or None,
-        issuer=issuer,
     )
 
 

@@ -251,7 +251,7 @@ async def jobs(repl: Repl, argument: str) -> None:
         return
     if word not in JOB_ACTIONS or not name:
         raise UsageError("/jobs takes: stop ID, keep ID or output ID.")
-    name = _job_id(name)
+    name = f"j{name}" if name.isdecimal() else name
     executor = repl.session.executor
     if word == "stop":
         job = await asyncio.to_thread(executor.stop_job, name)
@@ -262,11 +262,6 @@ async def jobs(repl: Repl, argument: str) -> None:
         repl.display.say(Phrase("{id} will keep running after KogniTerm exits.", {"id": name}))
     else:
         await _show_job(repl, name)
-
-
-def _job_id(name: str) -> str:
-    """Return the ID that was meant: a bare number is the job's."""
-    return f"j{name}" if name.isdecimal() else name
 
 
 def _list_jobs(repl: Repl) -> None:

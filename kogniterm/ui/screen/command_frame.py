@@ -172,7 +172,7 @@ class CommandFrame:
         room = max(min(rows - len(lines) - 1, LIVE_ROWS), 0)
         shown = screen_lines(self.output.tail(LIVE_BYTES))[-room:] if room else []
         hidden = self.output.newlines - len(shown)
-        lines += [self._output_line(line, painter, width) for line in shown]
+        lines += [self._row(_ansi(line), painter, width) for line in shown]
         foot = Text()
         foot.append(f"{painter.symbol('bottom')} ", "frame")
         told = self.waiting is not None and worth_telling(self.waiting)
@@ -273,9 +273,6 @@ class CommandFrame:
 
     def _gutter(self, text: Text, painter: Painter) -> None:
         text.append(f"{painter.symbol('side')} ", "frame")
-
-    def _output_line(self, line: str, painter: Painter, width: int) -> str:
-        return self._row(_ansi(line), painter, width)
 
     def _output_rows(self, line: str, painter: Painter, width: int, most: int) -> list[str]:
         """Return a line in at most `most` rows, as a terminal shows it.

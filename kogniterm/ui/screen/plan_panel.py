@@ -75,7 +75,9 @@ def step_rows(
     rows.add_column()
     pointer = painter.symbol("active") if selected else " "
     sign = Text.assemble((pointer, "accent"), " " * (depth + 1))
-    sign.append(_sign(step, painter), _STYLES[step.status])
+    sign.append(
+        painter.symbol("pending" if step.status == "active" else step.status), _STYLES[step.status]
+    )
     sign.append(f" {number}.", "muted")
     words = _words(step, painter)
     if selected:
@@ -88,11 +90,6 @@ def step_rows(
     for line in _details(step) if details else ():
         rows.add_row("", line)
     return rows
-
-
-def _sign(step: PlanStep, painter: Painter) -> str:
-    """Return an open step's sign as pending: nothing runs before the plan is approved."""
-    return painter.symbol("pending" if step.status == "active" else step.status)
 
 
 def _details(step: PlanStep) -> Iterator[Text]:

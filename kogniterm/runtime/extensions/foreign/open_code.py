@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from kogniterm.runtime.extensions.foreign.found import Found, Place
@@ -65,12 +64,8 @@ def opencode(place: Place) -> Found:
     if place.project is not None:
         return parts.found()
     parts.instructions(folder / "AGENTS.md")
-    parts.key_file(_data(place) / "auth.json")
+    parts.key_file((place.moved("XDG_DATA_HOME", ".local/share") / "opencode") / "auth.json")
     return parts.found()
-
-
-def _data(place: Place) -> Path:
-    return place.moved("XDG_DATA_HOME", ".local/share") / "opencode"
 
 
 def _settings(parts: Findings, settings: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ class ServerQuestions:
             "The MCP server {server} has changed its tool {tool} since you trusted it.", values
         )
         lines = diff.splitlines()[2:]
-        shown = [_line(one) for one in lines[:MOST_LINES]]
+        shown = [Phrase("{line}", {"line": cut(clean(one), 400)}) for one in lines[:MOST_LINES]]
         if len(lines) > MOST_LINES:
             shown.append(Phrase("… and {count} more lines", {"count": len(lines) - MOST_LINES}))
         return await self.asker.ask([head, *shown], [TRUST, REFUSE]) == str(TRUST)
@@ -95,7 +95,3 @@ def value_of(field: FormField, said: str) -> str | int | float | bool | list[str
         return int(said) if field.kind == "integer" else float(said)
     except ValueError:
         return None
-
-
-def _line(text: str) -> Phrase:
-    return Phrase("{line}", {"line": cut(clean(text), 400)})
