@@ -31,7 +31,6 @@ from kogniterm.types import (
     ActionRequest,
     Answer,
     CommandResult,
-    Decision,
     LeftRunning,
     Phrase,
     Plan,
@@ -116,7 +115,12 @@ class Summary:
                     event.report.label
                 )
             case events.ActionDecided():
-                self._decided(event.request, event.decision)
+                entry = self._actions.setdefault(event.request.id, self._action(event.request))
+                entry["decided_by"] = event.decision.by
+                if event.decision.kind == "reject":
+                    entry |= {"status": "refused", "reason": self._redact(event.decision.reason)}
+                elif event.decision.kind == "edit":
+                    entry |= {"proposed": entry["command"], "command": event.decision.command}
             case events.CommandStarted():
                 # Nobody may take for not started what ends without a word.
                 self._actions.setdefault(event.request_id, {})["status"] = "unknown"
@@ -176,14 +180,6 @@ class Summary:
             "agent_name": self._redact(request.agent_name) or None,
             "status": "proposed",
         }
-
-    def _decided(self, request: ActionRequest, decision: Decision) -> None:
-        entry = self._actions.setdefault(request.id, self._action(request))
-        entry["decided_by"] = decision.by
-        if decision.kind == "reject":
-            entry |= {"status": "refused", "reason": self._redact(decision.reason)}
-        elif decision.kind == "edit":
-            entry |= {"proposed": entry["command"], "command": decision.command}
 
     def _result(self, result: CommandResult) -> dict[str, Any]:
         return {

@@ -94,11 +94,19 @@ class TextSink:
             case events.HostsEnded():
                 self._hosts(event)
             case events.ActionEnded() if event.tool != RUN_ON_HOSTS:
-                self._action(event)
+                if event.arguments and not event.failed:
+                    self._tool(event.tool, event.arguments)
+                else:
+                    found = shown_result(event.observation, 300)
+                    self._line(f"· {tool_label(event.tool)}: {found}")
             case events.ModelLoading(done=False):
                 self._line(_("loading the local model"))
             case events.ModelRetried():
-                self._retry(event)
+                # A reason that stands there already is not repeated.
+                known = event.attempt > 1 and event.reason == self._reason
+                said = "" if known else f"{translate(event.reason)} "
+                self._reason = event.reason
+                self._line(said + again(event.wait, event.attempt, event.of))
             case events.Notice():
                 self._line(translate(event.text))
             case events.JobsLeft():
@@ -154,7 +162,15 @@ class TextSink:
             case events.CommandOutput():
                 self._output(self._sanitizer.feed(event.data))
             case events.CommandEnded():
-                self._ended(event)
+                result = event.result
+                if result.exit_code is not None:
+                    how = _("exit {code}").format(code=result.exit_code)
+                elif result.ended == "signaled":
+                    how = _("ended by {signal}").format(signal=result.signal or "?")
+                else:
+                    how = translate(ENDINGS[result.ended])
+                how = "; ".join((how, *map(translate, result.pipe_told)))
+                self._line(f"[{how}, {result.duration:.1f} s]")
                 self._next_command()
 
     def _command(self, request_id: str, command: str) -> None:
@@ -174,29 +190,11 @@ class TextSink:
             self._line(_("[{count} bytes left out]").format(count=held.left_out))
         self._output(self._sanitizer.feed(bytes(held.output)))
 
-    def _ended(self, event: events.CommandEnded) -> None:
-        result = event.result
-        if result.exit_code is not None:
-            how = _("exit {code}").format(code=result.exit_code)
-        elif result.ended == "signaled":
-            how = _("ended by {signal}").format(signal=result.signal or "?")
-        else:
-            how = translate(ENDINGS[result.ended])
-        how = "; ".join((how, *map(translate, result.pipe_told)))
-        self._line(f"[{how}, {result.duration:.1f} s]")
-
     def _hosts(self, event: events.HostsEnded) -> None:
         from kogniterm.ui.screen.host_lines import host_answers
 
         for part in host_answers(event.command, event.groups, lambda sign: "·", _HOST_LINES):
             self._line(part.plain)
-
-    def _action(self, event: events.ActionEnded) -> None:
-        if event.arguments and not event.failed:
-            self._tool(event.tool, event.arguments)
-        else:
-            found = shown_result(event.observation, 300)
-            self._line(f"· {tool_label(event.tool)}: {found}")
 
     def _tool(self, name: str, arguments: str) -> None:
         self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())
@@ -208,13 +206,6 @@ class TextSink:
             self._err.write(text)
             self._err.flush()
             self._line_open = not text.endswith("\n")
-
-    def _retry(self, event: events.ModelRetried) -> None:
-        """Tell of another try; a reason that stands there already is not repeated."""
-        known = event.attempt > 1 and event.reason == self._reason
-        said = "" if known else f"{translate(event.reason)} "
-        self._reason = event.reason
-        self._line(said + again(event.wait, event.attempt, event.of))
 
     def _line(self, text: str) -> None:
         self._err.write(("\n" if self._line_open else "") + text + "\n")

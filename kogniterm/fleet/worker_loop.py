@@ -109,7 +109,14 @@ class Worker:
 
     def _look(self) -> bool:
         """Do what there is to do by now; returns whether there will be nothing more."""
-        self._cancel()
+        held = held_here(self.store.database, this_process())
+        known = {*self._running, *held}
+        for task_id in self.queue.cancelled(known) if known else ():
+            found = self._running.get(task_id)
+            if found is None:
+                self._stop_left_behind(task_id, held[task_id])
+            elif not found[0].cancelled:
+                found[0].cancel()
         if self._draining:
             return False
         silent = time.monotonic() >= self._trust_silence
@@ -176,17 +183,6 @@ class Worker:
             return True
         state, _damaged = load_state(self.store.database, task_id)
         return not state.turn or bool(state.open_turn)
-
-    def _cancel(self) -> None:
-        """Stop the tasks that were cancelled: those of this worker, and what lost ones left."""
-        held = held_here(self.store.database, this_process())
-        known = {*self._running, *held}
-        for task_id in self.queue.cancelled(known) if known else ():
-            found = self._running.get(task_id)
-            if found is None:
-                self._stop_left_behind(task_id, held[task_id])
-            elif not found[0].cancelled:
-                found[0].cancel()
 
     def _stop_left_behind(self, task_id: str, holder: Holder) -> None:
         """Stop a child of a lost worker: ask it once, and end it when it does not."""

@@ -199,7 +199,13 @@ class Learnings:
         row |= {name: getattr(lesson, name) for name in _COPIED}
         with self._sql.transaction():
             self._sql.put("outcomes", row)
-            self._trim()
+            self._sql.run(
+                "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
+                "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ? "
+                "ORDER BY CASE WHEN failed || wording = '' THEN 1 ELSE 0 END, ok ASC, created DESC "
+                "LIMIT 1000000 OFFSET ?)",
+                (*self._bound, *self._bound, MOST_KEPT),
+            )
         return True
 
     def get(self, identifier: str) -> Lesson:
@@ -277,15 +283,6 @@ class Learnings:
                     (*self._bound, one.id),
                 )
         return removed
-
-    def _trim(self) -> None:
-        self._sql.run(
-            "DELETE FROM outcomes WHERE user_id = ? AND project_id = ? AND id IN ("
-            "SELECT id FROM outcomes WHERE user_id = ? AND project_id = ? "
-            "ORDER BY CASE WHEN failed || wording = '' THEN 1 ELSE 0 END, ok ASC, created DESC "
-            "LIMIT 1000000 OFFSET ?)",
-            (*self._bound, *self._bound, MOST_KEPT),
-        )
 
 
 _COPIED = (

@@ -281,7 +281,8 @@ class MemoryDatabase(Database):
                         note(last, True)
                 with suppress(StorageError):  # only the note that it is on the disk is missing
                     for last in self._coming[-1:]:
-                        self._flush()
+                        with super().transaction(durable=True):
+                            self._lock_user()
                         note(replace(last, before=None), False)
 
     @contextmanager
@@ -297,11 +298,6 @@ class MemoryDatabase(Database):
         else:
             with self.heads.held() as write:
                 yield write
-
-    def _flush(self) -> None:
-        """Wait until the last commit is on the disk."""
-        with super().transaction(durable=True):
-            self._lock_user()
 
     def _lock_user(self) -> None:
         """Write as every writer does first, so that the other writers of the user wait."""

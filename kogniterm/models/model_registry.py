@@ -38,7 +38,13 @@ def open_model(name: str, options: ModelOptions) -> Model:
     missing key; both say in one sentence what to do.
     """
     provider, argument = parse_name(name)
-    _require_package(provider)
+    if not installed(provider.name):
+        raise UsageError(
+            "{title} needs the package {package}, which is not installed. Run `{command}`.",
+            title=Phrase(provider.label),
+            package=provider.distribution,
+            command=install_command(provider.distribution or ""),
+        )
     model = OPENERS[provider.name](provider, argument, options)
     if options.text_calls or not (model.info.calls_tools or model.info.one_command):
         from kogniterm.models.text_tool_calls import TextCallModel
@@ -181,16 +187,6 @@ def _search_host(provider: Provider, argument: str, options: ModelOptions) -> st
     if not searches(provider.name, argument) or (own and provider.name != "google_genai"):
         return ""  # a compatible service need not have the search of the one it imitates
     return _server(own or provider.url)
-
-
-def _require_package(provider: Provider) -> None:
-    if not installed(provider.name):
-        raise UsageError(
-            "{title} needs the package {package}, which is not installed. Run `{command}`.",
-            title=Phrase(provider.label),
-            package=provider.distribution,
-            command=install_command(provider.distribution or ""),
-        )
 
 
 def _require_key(provider: Provider, options: ModelOptions) -> None:

@@ -180,7 +180,11 @@ class _Export:
         time = record.time
         match record.body:
             case SessionOpened() as body:
-                self._opened(body)
+                self._version = body.version or self._version
+                self._model_changed(body.model)
+                if body.parent is not None:
+                    self._parent = {"parent_session": body.parent, "parent_record": body.parent_seq}
+                    self._copied_to = body.parent_seq or 0
             case InputReceived() as body:
                 self._input(body, time)
             case NodeRan(update=update):
@@ -190,20 +194,19 @@ class _Export:
             case Outcome() as body:
                 self._outcome(body, time)
             case Compacted() as body:
-                self._compacted(body, time)
+                extra = {"kind": "compaction", "messages_kept": len(body.messages)}
+                if body.usage.calls or body.usage.reused:
+                    step = self.root.add("agent", body.summary or "", time, extra=extra)
+                    self.root.charge(step, body.usage, self._price(self.root.model, body.usage))
+                else:
+                    said = "Earlier messages were shortened to fit the model's context window."
+                    self.root.add("system", said, time, extra=extra)
             case Rewound() as body:
                 self._rewound(body, time)
             case TurnEnded() as body:
                 self._turn_ended(body, time)
             case Noted() as body:
                 self._noted(body, time)
-
-    def _opened(self, body: SessionOpened) -> None:
-        self._version = body.version or self._version
-        self._model_changed(body.model)
-        if body.parent is not None:
-            self._parent = {"parent_session": body.parent, "parent_record": body.parent_seq}
-            self._copied_to = body.parent_seq or 0
 
     def _input(self, body: InputReceived, time: float) -> None:
         extra: Json = {"turn": body.turn, "from": body.input.source}
@@ -223,7 +226,8 @@ class _Export:
             elif message.type == "tool":
                 self._observed(ours, message)
             else:
-                self._told(ours, update, message, time)
+                source = "system" if NOTE in message.additional_kwargs else "user"
+                ours.add(source, _text(message), time, extra={"node": update.node})
         if update.usage != Usage():
             self._charge(ours, update.usage, time, step, update.model)
         if update.failure is not None:
@@ -286,13 +290,6 @@ class _Export:
             return None
         self._ended.append(agent)
         return [{"trajectory_id": agent.id, "session_id": self.root.id}]
-
-    def _told(
-        self, ours: _Trajectory, update: NodeUpdate, message: BaseMessage, time: float
-    ) -> None:
-        """Add words that the model was told: by the user while it worked, or by KogniTerm."""
-        source = "system" if NOTE in message.additional_kwargs else "user"
-        ours.add(source, _text(message), time, extra={"node": update.node})
 
     def _charge(
         self, ours: _Trajectory, usage: Usage, time: float, step: Json | None, model: str = ""
@@ -360,16 +357,6 @@ class _Export:
         if body.plan is not None and body.plan != self._plan:
             self._plan = body.plan
             self._with_plan(body.plan, time)
-
-    def _compacted(self, body: Compacted, time: float) -> None:
-        """Add a step for a compaction: the model's summary, where the model was asked for one."""
-        extra = {"kind": "compaction", "messages_kept": len(body.messages)}
-        if body.usage.calls or body.usage.reused:
-            step = self.root.add("agent", body.summary or "", time, extra=extra)
-            self.root.charge(step, body.usage, self._price(self.root.model, body.usage))
-        else:
-            said = "Earlier messages were shortened to fit the model's context window."
-            self.root.add("system", said, time, extra=extra)
 
     def _rewound(self, body: Rewound, time: float) -> None:
         for step in self.root.steps[self._first.get(body.to_seq, len(self.root.steps)) :]:

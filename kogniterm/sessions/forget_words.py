@@ -69,7 +69,10 @@ def forget(
             continue
         if records is not None:
             found[info.id] = records
-        _clean_draft(store, info.id, cleaner)
+        ((draft,),) = store.database.execute("SELECT draft FROM sessions WHERE id = ?", (info.id,))
+        cleaned = cleaner.text(draft)
+        if cleaned != draft:
+            store.save_draft(info.id, cleaned)
     store.database.scrub()
     return ForgetReport(found, tuple(busy))
 
@@ -169,13 +172,6 @@ def _clean_index(store: SessionStore, session_id: str, cleaner: Cleaner) -> None
                     "INSERT INTO turn_texts (session_id, turn, text, words) VALUES (?, ?, ?, ?)",
                     (session_id, turn, text, cleaner.text(" ".join(words_of(text)))),
                 )
-
-
-def _clean_draft(store: SessionStore, session_id: str, cleaner: Cleaner) -> None:
-    ((draft,),) = store.database.execute("SELECT draft FROM sessions WHERE id = ?", (session_id,))
-    cleaned = cleaner.text(draft)
-    if cleaned != draft:
-        store.save_draft(session_id, cleaned)
 
 
 REPLACEMENT = "[forgotten]"

@@ -108,14 +108,20 @@ class _Text:
         elif tag in HEADINGS:
             self.add("\n\n" + "#" * HEADINGS[tag] + " ")
         elif tag == "li":
-            self._item()
+            indent = "  " * (min(len(self._lists), 8) - 1)
+            number = self._lists[-1] if self._lists else None
+            if number is not None:
+                self._lists[-1] = number + 1
+            self.add(f"\n{indent}{f'{number}.' if number is not None else '-'} ")
         elif tag == "pre":
             self._pre += 1
             self.add("\n\n```\n")
         elif tag in ("code", "kbd", "samp") and not self._pre:
             self.add("`")
         elif tag == "img":
-            self._image(node)
+            alt = (node.attributes.get("alt") or "").strip()
+            if alt:
+                self.add(f"[image: {' '.join(alt.split())}]")
         elif tag == "a":
             self._targets.append((self._target(node), len(self.parts)))
         elif tag == "blockquote":
@@ -143,7 +149,16 @@ class _Text:
                 self.parts[began:] = [f"[{' '.join(said.split())}]({target})"]
                 self.size += len(target)
         elif tag in ("table", "tr", "td", "th"):
-            self._leave_table(tag)
+            if tag == "table":
+                if self._heads:
+                    self._heads.pop()
+                self.add("\n\n")
+            elif tag == "tr":
+                if self._heads and self._heads[-1] > 1:
+                    self.add("\n|" + " --- |" * self._heads[-1])
+            elif self._cells:
+                self._cells.pop()
+                self.add(" |")
         elif tag in BLOCKS and not self._cells:
             if tag in ("ul", "ol") and self._lists:
                 self._lists.pop()
@@ -154,18 +169,6 @@ class _Text:
         if self._lists and self.parts and MARK.fullmatch(self.parts[-1]):
             return
         self.add("\n" if self._lists else "\n\n")
-
-    def _item(self) -> None:
-        indent = "  " * (min(len(self._lists), 8) - 1)
-        number = self._lists[-1] if self._lists else None
-        if number is not None:
-            self._lists[-1] = number + 1
-        self.add(f"\n{indent}{f'{number}.' if number is not None else '-'} ")
-
-    def _image(self, node: LexborNode) -> None:
-        alt = (node.attributes.get("alt") or "").strip()
-        if alt:
-            self.add(f"[image: {' '.join(alt.split())}]")
 
     def _target(self, node: LexborNode) -> str:
         """Return where a link leads, absolute; "" where links are not wanted, or it is none."""
@@ -191,18 +194,6 @@ class _Text:
             self._cells.append(tag)
             self._heads[-1] += tag == "th"
             self.add(" ")
-
-    def _leave_table(self, tag: str) -> None:
-        if tag == "table":
-            if self._heads:
-                self._heads.pop()
-            self.add("\n\n")
-        elif tag == "tr":
-            if self._heads and self._heads[-1] > 1:
-                self.add("\n|" + " --- |" * self._heads[-1])
-        elif self._cells:
-            self._cells.pop()
-            self.add(" |")
 
     @property
     def full(self) -> bool:

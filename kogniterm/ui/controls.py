@@ -96,7 +96,10 @@ class Controls:
         elif self.display.command_running() and not (
             self._turns.current is not None and self._turns.current is self._stopped_command_of
         ):
-            self._stop_command()
+            self._stopped_command_of = self._turns.current
+            self.repl.session.runner.stopping.request(by_user=True)
+            hint = _("Stopping the command. Press again to stop the turn.")
+            self.repl.front.say_below(hint, self.display.command_running)
         elif self._turns.running:
             self.stop_turn()
         else:
@@ -121,13 +124,6 @@ class Controls:
     def stop_turn(self) -> None:
         """End the turn and give back what was typed."""
         self.repl.front.restore(self._turns.stop())
-
-    def _stop_command(self) -> None:
-        """End the running command; the turn goes on."""
-        self._stopped_command_of = self._turns.current
-        self.repl.session.runner.stopping.request(by_user=True)
-        hint = _("Stopping the command. Press again to stop the turn.")
-        self.repl.front.say_below(hint, self.display.command_running)
 
     def _plays_by_itself(self) -> bool:
         """Return whether nobody types, so that any key that stops something leaves."""

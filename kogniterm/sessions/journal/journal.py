@@ -316,7 +316,11 @@ class SessionJournal(Journal):
                 if deadline is None or not _has_record(
                     self._database, self._session_id, row.seq, row.hash
                 ):
-                    self._write_behind(write)
+                    try:
+                        write()
+                    except _RecordsLostError:  # by a crash of the server
+                        self._write_again()
+                        write()
                 return
             except StorageLostError:
                 now = time.monotonic()
@@ -324,14 +328,6 @@ class SessionJournal(Journal):
                     raise
                 deadline = deadline or now + PATIENCE
             time.sleep(_PAUSE)
-
-    def _write_behind(self, write: Callable[[], None]) -> None:
-        """Write a record, and before it those that a crash of the server has lost."""
-        try:
-            write()
-        except _RecordsLostError:
-            self._write_again()
-            write()
 
     def _write_again(self) -> None:
         """Write what the database lacks of the records that did not wait for the disk.

@@ -135,7 +135,13 @@ async def _write_what_was_found(
         raise UsageError(
             "{path} changed in the meantime; nothing was written. Run /init again.", path=path
         )
-    _write(repl, path, after)
+    store, name = repl.session.undo.store, repl.session.journal.new_id()
+    store.keep(name, f"/init {path.name}", [path])
+    try:
+        write_regular(path, after.encode("utf-8"))
+    except OSError as error:
+        raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
+    store.note_left(name)
     repl.display.say(
         Phrase(
             "{path} written; /undo reverts it. It applies once you trust the folder with /trust.",
@@ -151,16 +157,6 @@ def _read(path: Path) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError("{file} cannot be read: {why}.", file=path, why=why(error)) from error
-
-
-def _write(repl: Repl, path: Path, text: str) -> None:
-    store, name = repl.session.undo.store, repl.session.journal.new_id()
-    store.keep(name, f"/init {path.name}", [path])
-    try:
-        write_regular(path, text.encode("utf-8"))
-    except OSError as error:
-        raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
-    store.note_left(name)
 
 
 def _described(what: str) -> str:

@@ -91,7 +91,8 @@ class PlainLines(LineSurface):
         repl = self._controls.repl
         idle = repl.opened and not repl.turns.running
         if idle and not self._prompted and self._wanted is None:
-            self._show_prompt()
+            self._write("> ")
+            self._prompted = True
 
     def restore(self, text: str) -> None:
         """Show a line that was not sent, so that it can be copied: it cannot be given back."""
@@ -142,10 +143,6 @@ class PlainLines(LineSurface):
             discard_output(self._stream)
             self._controls.repl.leave(128 + signal.SIGPIPE)
 
-    def _show_prompt(self) -> None:
-        self._write("> ")
-        self._prompted = True
-
     def _readable(self) -> None:
         try:
             data = os.read(self._fd, CHUNK)
@@ -167,7 +164,9 @@ class PlainLines(LineSurface):
         for line in lines:
             self._take(line.decode("utf-8", "replace").rstrip("\r"))
         if self._ended:
-            self._end()
+            if self._wanted is not None and not self._wanted.done():
+                self._wanted.set_result(None)
+            self._controls.repl.leave_when_done()
 
     def _take(self, line: str) -> None:
         self._prompted = False
@@ -180,11 +179,6 @@ class PlainLines(LineSurface):
         else:
             self._controls.submit(line)
             self.refresh()
-
-    def _end(self) -> None:
-        if self._wanted is not None and not self._wanted.done():
-            self._wanted.set_result(None)
-        self._controls.repl.leave_when_done()
 
     def _is_command(self, line: str) -> bool:
         """Return whether a line at a question is a command; to the model's a path is an answer."""

@@ -79,7 +79,17 @@ class TerminalFront:
         self._lending: Lending | None = None
         self._program_runs = False
         self.prompt.line.completer = LineCompleter(controls.repl, self._files())
-        self._show_banner()
+        preferences = self._display.preferences
+        self.surface.commit(
+            banner(
+                self._controls.version,
+                self.surface.size()[1],
+                self._display.theme,
+                unicode=preferences.unicode,
+                color=preferences.color,
+            )
+        )
+        self.surface.after_blank = True
 
     def _files(self) -> FileIndex | None:
         if self._wiring.files is None:
@@ -99,19 +109,6 @@ class TerminalFront:
         start = f"{repl.session.folder.rstrip('/')}/"
         cwd = repl.session.executor.cwd
         return cwd.removeprefix(start) if cwd.startswith(start) else ""
-
-    def _show_banner(self) -> None:
-        preferences = self._display.preferences
-        self.surface.commit(
-            banner(
-                self._controls.version,
-                self.surface.size()[1],
-                self._display.theme,
-                unicode=preferences.unicode,
-                color=preferences.color,
-            )
-        )
-        self.surface.after_blank = True
 
     @property
     def question_open(self) -> bool:

@@ -325,8 +325,8 @@ async def _typed_hidden(fd: int, output_fd: int, shown: bool) -> str | None:
         line, done = _edited_line(keys)
         if done:
             return line
-        received = render(line[-_ECHOED:]).encode() if shown else _RECEIVED
-        os.write(output_fd, b"\x1b7\x1b[K" + (received if line else b"") + b"\x1b8")
+        echo = render(line[-_ECHOED:]).encode() if line and shown else _RECEIVED
+        os.write(output_fd, b"\x1b7\x1b[K" + (echo if line else b"") + b"\x1b8")
 
 
 def _edited_line(keys: str) -> tuple[str | None, bool]:

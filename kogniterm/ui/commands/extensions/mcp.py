@@ -39,7 +39,18 @@ async def mcp(repl: Repl, argument: str) -> None:
     elif action == "trust":
         await _trust(repl, servers, server)
     elif action == "retry":
-        await _retry(repl, servers, server)
+        if not server.usable:
+            raise UsageError("Trust the server first: /mcp trust {name}", name=server.config.name)
+        try:
+            listing = await servers.restart(server)
+        except ToolError as error:
+            raise UsageError("{why}", why=error) from error
+        repl.display.say(
+            Phrase(
+                "MCP server {name} runs; it has {count} tools.",
+                {"name": server.config.name, "count": len(listing.tools)},
+            )
+        )
     else:
         await servers.stop(server)
         server.off = action == "off"
@@ -123,21 +134,6 @@ def _show(repl: Repl, server: Server) -> None:
                 {"name": server.config.name, "tools": ", ".join(server.new_tools)},
             )
         )
-
-
-async def _retry(repl: Repl, servers: McpServers, server: Server) -> None:
-    if not server.usable:
-        raise UsageError("Trust the server first: /mcp trust {name}", name=server.config.name)
-    try:
-        listing = await servers.restart(server)
-    except ToolError as error:
-        raise UsageError("{why}", why=error) from error
-    repl.display.say(
-        Phrase(
-            "MCP server {name} runs; it has {count} tools.",
-            {"name": server.config.name, "count": len(listing.tools)},
-        )
-    )
 
 
 async def _trust(repl: Repl, servers: McpServers, server: Server) -> None:
