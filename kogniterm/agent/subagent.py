@@ -310,7 +310,13 @@ class SubAgent:
                 pending = item.pending
                 self._add(item)
             else:
-                self._pass_on(item)
+                if isinstance(item, Reply):
+                    self._unbooked += item.usage
+                    self.write(replace(item, model=self._priced_as))
+                elif isinstance(item, ToolRan):
+                    self.write(replace(item, agent=self.key))
+                elif isinstance(item, ModelAsked | ModelFailed):
+                    self.write(item)
         return pending
 
     def _context(self) -> ThinkContext:
@@ -376,16 +382,6 @@ class SubAgent:
         self.state = self.state.grown(update.messages, update.usage, update.failure, made)
         mine = replace(update, agent=self.key, pending=(), plan=None, answer=None, own_plan=made)
         self.write(replace(mine, model=self._priced_as))
-
-    def _pass_on(self, item: object) -> None:
-        """Pass on what costs and what was looked at; its text is not the turn's answer."""
-        if isinstance(item, Reply):
-            self._unbooked += item.usage
-            self.write(replace(item, model=self._priced_as))
-        elif isinstance(item, ToolRan):
-            self.write(replace(item, agent=self.key))
-        elif isinstance(item, ModelAsked | ModelFailed):
-            self.write(item)
 
 
 def has_ended(state: AgentState) -> bool:

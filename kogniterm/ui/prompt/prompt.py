@@ -31,6 +31,8 @@ from kogniterm.ui.screen.surface import FRAME_SECONDS, TICK_SECONDS, LiveRegion
 from kogniterm.ui.screen_preferences import Theme, prompt_style
 
 if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_processor import KeyProcessor
+
     from kogniterm.ui.screen.paint import Painter
 
 UNREAD_SECONDS = 0.02
@@ -157,13 +159,14 @@ class Prompt:
         self.clipboard = ClipboardImages()
         self.keys = AnswerKeys(_loop_time, self.preferences.key_times)
         self._settling: asyncio.TimerHandle | None = None
-        self._read = 0
+        self._read, self._pressed = 0, False
 
     def use(self, app: Application[int], parts: Parts) -> None:
         """Use this application."""
         self.app = self.surface.app = self.line.app = app
         self.parts = parts
         app.key_processor.before_key_press += self._key_pressed
+        app.key_processor.after_key_press += self._key_done
 
     # --- what the question needs ---------------------------------------------------------------
 
@@ -258,6 +261,7 @@ class Prompt:
 
     def press(self, key: str) -> None:
         """Take a key on the empty line while a question is open."""
+        self._pressed = True
         if key == "enter" and self.questions.free and self.keys.armed:
             self.questions.words("")
             return
@@ -280,7 +284,6 @@ class Prompt:
 
         None of them needs a pause.
         """
-        self.keys.held = ""
         invited = self.questions.invited
         if self.keys.armed and self.questions.key(key) and invited:
             self.line.buffer.reset()  # what filtered a list is no draft
@@ -375,9 +378,17 @@ class Prompt:
     def _key_pressed(self, _processor: object) -> None:
         """End the note below; count any key that does not go to the question as typing."""
         self.surface.say_below("")
+        self._pressed = False
         if not self.question_keys:
             self.keys.typed()
             self._wait_for_pause()
+
+    def _key_done(self, processor: KeyProcessor) -> None:
+        """Withdraw an answer that another key followed, whatever that key has done."""
+        if self.keys.held and not self._pressed and not processor.key_buffer:
+            self.keys.held = ""
+            self._wait_for_pause()
+            self.refresh()
 
     def _wait_for_pause(self) -> None:
         if self._settling is not None:

@@ -765,6 +765,27 @@ async def test_enter_makes_the_pressed_key_count_at_once(keys: PipeInput) -> Non
     await live.leave()
 
 
+@pytest.mark.parametrize(
+    "after", ["\x7f", "\x15", "\x17", "\x01", "\x0c", "\t", "\x02", "\x14", "\x1b[H", "\x1b[3~",
+              "\x1bOP", "\x1b[B", "\x1b[5~"],
+)  # fmt: skip
+async def test_any_key_withdraws_the_answer_before_it(keys: PipeInput, after: str) -> None:
+    live, session = asking(keys, "make", key_times=SLOW)
+    await live.until("Run this command?")
+    live.prompt.keys.armed = live.prompt.keys.ready = True
+    live.press("y")
+    await live.until(lambda: live.prompt.keys.held == "y", "the key is held")
+    live.press(after)
+    await live.until(lambda: live.prompt.keys.held == "", "the key is withdrawn")
+    assert session.decisions == []
+    live.prompt.keys.ready = True
+    live.press("y")
+    await live.until(lambda: live.prompt.keys.held == "y", "the key is held")
+    live.press("\r")
+    await live.until(lambda: bool(session.decisions))
+    await live.leave()
+
+
 async def test_a_key_too_early_is_told_and_returns_neither_here_nor_later(keys: PipeInput) -> None:
     async def play(session: PlayedSession, _input: Any, approver: Any, sink: Any) -> None:
         await ask(session, approver, sink, "make one")
