@@ -167,8 +167,7 @@ def assemble(
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
-    undo, hosts = _undo(paths, state), _hosts(given, written, policy)
-    policy.created = undo.store.created
+    undo, hosts = _undo(paths, state, policy), _hosts(given, written, policy)
     known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
@@ -315,8 +314,9 @@ def _hooks(
     return open_hooks(settings, given.paths, journal, modes, project, surroundings, enabled=enabled)
 
 
-def _undo(paths: Paths, state: SessionState) -> UndoService:
+def _undo(paths: Paths, state: SessionState, policy: PolicyService) -> UndoService:
     kept = PreimageStore(paths.of_sessions.undo / SessionId(state.session_id))
+    policy.created = kept.created
     return UndoService(kept, Path(state.folder))
 
 

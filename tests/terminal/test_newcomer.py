@@ -63,13 +63,13 @@ EARLIER = {
     "docs/models.md": "kogniterm run hello",
     "docs/plans.md": "kogniterm run hello",
 }
-"""What a newcomer has done before."""
+"""Commands that a newcomer has run before."""
 LOCAL = "--model local"
 """In the lines for the embedded model, which tests/terminal/test_local_model.py types."""
 
 
 class Typed(NamedTuple):
-    """What a line is answered with, as (text on the screen, keys), and how it ends."""
+    """The answers to a line, as (text on the screen, keys), and how it ends."""
 
     answers: Sequence[tuple[str, str]] = ()
     status: int = 0

@@ -181,11 +181,9 @@ class PolicyService:
             return report
         if not all(self.created(named(self.workspace, one.target)) for one in gone):
             return report
-        reasons = (
-            replace(one, template=DELETES_OWN_FILE) if one.template == DELETES_FILE else one
-            for one in report.reasons
-        )
-        return replace(report, reasons=tuple(reasons))
+        own = {DELETES_FILE: DELETES_OWN_FILE}
+        told = (replace(r, template=own.get(r.template, r.template)) for r in report.reasons)
+        return replace(report, reasons=tuple(told))
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""

@@ -215,8 +215,6 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*|O)?\Z")
 _STOP = re.compile("[\x1b\x03]")
 _RECEIVED = b"***"
-_ECHOED = 60
-"""The most characters that are echoed: those at the end of a line."""
 _ESCAPE_SECONDS = 0.1
 """Seconds after which an Esc was the key, and not the beginning of a sequence."""
 
@@ -325,7 +323,7 @@ async def _typed_hidden(fd: int, output_fd: int, shown: bool) -> str | None:
         line, done = _edited_line(keys)
         if done:
             return line
-        echo = render(line[-_ECHOED:]).encode() if line and shown else _RECEIVED
+        echo = render(line[-60:]).encode() if line and shown else _RECEIVED
         os.write(output_fd, b"\x1b7\x1b[K" + (echo if line else b"") + b"\x1b8")
 
 
