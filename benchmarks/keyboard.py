@@ -34,7 +34,7 @@ from tests.support.picture import Picture
 PATIENCE = 60.0
 SPEEDS = (0.04, 0.08, 0.15, 0.22, 0.3)
 """Seconds from key to key."""
-WORDS = ("yes it is", "by", "ya", "why do you want this?", "y y y")
+WORDS = ("yes it is", "by", "ya", "why do you want this?", "y y y", "y\x7f", "y\x15")
 PASTES = ("y\r", "y\n", "yes\r\r", "\x1b[200~y\r\x1b[201~")
 _KEYS = "[y] approve"
 _KEYS_SHOWN = re.compile(r"\[[y1]\] ")

@@ -175,6 +175,8 @@ def test_every_command_of_a_page_works_as_it_stands(
             open_prompt(terminal, "kogniterm")
             for line in block:
                 if line.startswith("/"):
+                    terminal.until(lambda: "›" in [one.rstrip() for one in terminal.shown[-3:]])
+                    terminal.look()
                     say(terminal, line)
             assert leave(terminal) == 0
         for line in block:
