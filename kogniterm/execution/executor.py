@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
@@ -188,6 +188,7 @@ class CommandExecutor:
         self._lanes_open = False
         self._lanes_used = 0
         self._closed = False
+        self._prepared: set[Sandbox] = set()
         self._outlives = outlives
         self.left: tuple[LeftRunning, ...] = ()
         """Processes that commands left running, and what `close` made of them."""
@@ -266,13 +267,23 @@ class CommandExecutor:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""
         return restore.changed(self._lineages.state(wrapped=True), changes) is not None
 
-    def prepare(self) -> None:
-        """Have a leader made for the next command, and return at once.
+    def prepare(self, sandbox: Sandbox | None = None) -> None:
+        """Have a leader made for the next command, and the sandbox if it is new; return at once.
 
-        What keeps it from being made is told by the command's own start.
+        What keeps them from being made is told by the command's own start.
         """
+        view = None
+        if sandbox not in self._prepared and sandbox is not None and sandbox.gives.namespaces:
+            self._prepared.add(sandbox)
+            view = self._view(sandbox, shared=True, ahead=True)
         with contextlib.suppress(ExecutionError):
-            self._launcher.prepare()
+            self._launcher.prepare(view)
+
+    def _view(self, sandbox: Sandbox, *, shared: bool, ahead: bool = False) -> dict[str, Any]:
+        private = self._private
+        return sandbox.view(
+            shell_files=str(private.path), temporary=private.temporary, shared=shared, ahead=ahead
+        )
 
     @contextlib.contextmanager
     def side_by_side(self, count: int) -> Iterator[Sequence[Lane]]:
@@ -567,11 +578,7 @@ class CommandExecutor:
         }
         terminal, view = options.terminal, None
         if lane.sandbox is not None:
-            view = lane.sandbox.view(
-                shell_files=str(self._private.path),
-                temporary=self._private.temporary,
-                shared=not options.secrets,
-            )
+            view = self._view(lane.sandbox, shared=not options.secrets)
         return Order(
             argv,
             environment,

@@ -112,7 +112,7 @@ def close_all_but(*kept: int) -> None:
 
 def unshare(kinds: int) -> None:
     """Leave the namespaces of these kinds for new ones."""
-    checked(LIBC.unshare(kinds))
+    checked(LIBC.unshare(kinds), "new namespaces")
 
 
 def enter(namespace: int, kind: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.process.processes import process_state
+from kogniterm.execution.process.processes import descendants, process_state
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.types import CommandResult, Waiting
@@ -106,3 +107,10 @@ def timed_out(
             return result
         assert limit < PATIENCE, result
         limit *= 2
+
+
+def first_processes() -> set[int]:
+    """Return the first process of each sandbox below this process, and the leaders in it."""
+    states = descendants(os.getpid())
+    inside = {state.pid for state in states if state.name == "sandbox"}
+    return {state.pid for state in states if state.pid in inside and state.parent not in inside}

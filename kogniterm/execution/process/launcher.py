@@ -164,13 +164,17 @@ class Launcher:
         self._ready: Launched | None = None
         self._coming = False
 
-    def prepare(self) -> None:
+    def prepare(self, view: Mapping[str, object] | None = None) -> None:
         """Have a leader made that stands by, and the supervisor started if it does not run.
 
-        Returns before either is ready; a session without commands does without both.
+        With `view` a sandbox is built, too. Returns before any of them is ready; a session without
+        commands does without all.
         """
         with self._lock:
-            self._start()
+            channel = self._start()
+            if view is not None:
+                with contextlib.suppress(OSError):
+                    pty.send_message(channel, {"op": "build", "view": view})
             if self._ready is None and not self._coming:
                 self._ask_for_next()
 

@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> NoReturn:
     for standard in (0, 1):
         os.close(standard)
     status = _wait(program, int(lifeline), ended)
-    end_tree(os.getpid(), spare=lambda _: {sandbox.child, sandbox.init} if sandbox else set())
+    end_tree(os.getpid(), spare=lambda _: {sandbox.init} if sandbox else set())
     if sandbox is not None:
         sandbox.close()
     os._exit(NOT_STARTED if status is None else _exit_code(status))

@@ -10,6 +10,7 @@ master, the pipe of the reports and the channel of the shell-to-be, or by `faile
 command in a sandbox, where nothing waits for orders: with it come the report pipe, the channel for
 what is wrong, and what the command is to have open; it is answered by `spawned` with the terminal's
 master, by `refused`, or by `unbuilt` when the sandbox cannot be made.
+`build` is answered by nothing: it has a sandbox built for a command that is about to come.
 `adopt` (drain this master into a file) and `keep` (outlive the executor) have no answer; `sync` is
 answered by `synced` when everything written so far by adopted commands is in their files; `close`
 (the executor ends) by `left`: what stays, what was ended, and whether the supervisor stays too. It
@@ -20,9 +21,9 @@ terminal its leader and the supervisor stay with it, and go on moving what it wr
 When the supervisor itself is killed, every leader ends its own command by the same rules, and every
 sandbox ends with all that runs in it.
 
-Sandboxes are built for the first command that needs them, and entered by later ones of the same
-`view`: those of the session together, any other one only while nothing runs in it. What needs a
-wider one gets another, so nothing widens for what runs.
+Sandboxes are built for the first command that needs them, or just ahead of it, and entered by later
+ones of the same `view`: those of the session together, any other one only while nothing runs in it.
+What needs a wider one gets another, so nothing widens for what runs.
 """
 
 from __future__ import annotations
@@ -194,6 +195,9 @@ class Supervisor:
                     self._commands[message["leader"]].kept = True
             case "next":
                 self._prepare()
+            case "build":
+                with contextlib.suppress(OSError):  # the command tells why
+                    self._sandbox(message["view"])
             case "close":
                 self.end()
                 stays = any(command.stays for command in self._commands.values())
@@ -217,10 +221,8 @@ class Supervisor:
             order = {**message, "rules": message["view"]["rules"]}
             leader, master = pty.start_inside(sandbox, order, report, complaints, handed)
         except OSError as error:
-            self._answer({"op": "refused", "error": str(error)})
-            return
-        except BuildError as error:
-            self._answer({"op": "unbuilt", "error": str(error)})
+            kind = "unbuilt" if isinstance(error, BuildError) else "refused"
+            self._answer({"op": kind, "error": str(error)})
             return
         finally:
             for fd in fds:
@@ -329,7 +331,7 @@ class Supervisor:
 
     def _led(self, states: list[ProcessState]) -> set[int]:
         """Return the leaders among `states`, parents first, and all that is below them."""
-        found = {*self._commands, *(sandbox.child for _, sandbox in self._sandboxes)}
+        found = {*self._commands, *(sandbox.init for _, sandbox in self._sandboxes)}
         for state in states:
             if state.parent in found:
                 found.add(state.pid)

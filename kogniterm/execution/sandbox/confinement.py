@@ -66,7 +66,9 @@ class Sandbox:
     shown: tuple[str, ...] = ()
     access: Literal["write", "read"] = "write"
 
-    def view(self, *, shell_files: str, temporary: str, shared: bool = False) -> dict[str, Any]:
+    def view(
+        self, *, shell_files: str, temporary: str, shared: bool = False, ahead: bool = False
+    ) -> dict[str, Any]:
         """Return what the supervisor needs to build the sandbox and to confine a command in it.
 
         `shell_files` is the executor's own folder: nothing inside may read or write it, for a shell
@@ -76,7 +78,7 @@ class Sandbox:
         other gets one in which nothing else runs.
 
         `base` is mounted once. What is `kept` is looked at before each command, for it may appear
-        later, or be replaced.
+        later, or be replaced; `ahead` of one it is left out.
         """
         mounts = _Mounts(self, shell_files, temporary)
         built = self.gives.namespaces
@@ -86,7 +88,7 @@ class Sandbox:
             "network": self.network,
             "shared": shared and not self.reads_only,
             "base": list(mounts.base()) if built else [],
-            "kept": list(mounts.kept()) if built else [],
+            "kept": list(mounts.kept()) if built and not ahead else [],
             "rules": self._rules(shell_files, temporary) if self.kind != "none" else {},
         }
 

@@ -24,7 +24,6 @@ import signal
 import socket
 import stat
 import struct
-import sys
 import time
 
 from kogniterm.host import kernel_calls as kernel
@@ -72,29 +71,22 @@ _OK = b"\0"
 _TRIES, _PAUSE = 40, 0.025
 _IFNAME_UP = (0x8913, 0x8914, 1)
 _GET_USER_NAMESPACE = 0xB701
-_ROOT = __file__.rpartition("/kogniterm/")[0]
 
 
-class BuildError(Exception):
+class BuildError(OSError):
     """The sandbox, or a process in it, could not be made."""
 
 
 class Built:
     """A sandbox that stands: its namespaces, and the pid of its first process, or 0.
 
-    `child` is the one that this process has to reap for its end: the first process, or a bubblewrap
-    that waits for it. Without `spaces` (Landlock) there is nothing to enter.
+    Without `spaces` (Landlock) there is nothing to enter.
     """
 
     def __init__(
-        self,
-        spaces: dict[int, int],
-        init: int = 0,
-        line: socket.socket | None = None,
-        child: int = 0,
+        self, spaces: dict[int, int], init: int = 0, line: socket.socket | None = None
     ) -> None:
         self.init = init
-        self.child = child or init
         self._spaces = spaces
         self._line = line
         self._kept: dict[str, Identity] = {}
@@ -112,6 +104,8 @@ class Built:
         if entrant == 0:
             try:
                 ours.close()
+                with contextlib.suppress(OSError):
+                    _write("/proc/self/oom_score_adj", "500")  # it ends before other programs
                 self._enter()
                 opened = before()
                 kernel.drop_privileges()
@@ -210,18 +204,14 @@ class Built:
             self._line.close()
         for fd in self._spaces.values():
             os.close(fd)
-        self.init, self.child, self._line, self._spaces = 0, 0, None, {}
+        self.init, self._line, self._spaces = 0, None, {}
 
 
 def build(view: View) -> Built:
     """Build the sandbox of `view`; raises BuildError."""
-    match view["kind"]:
-        case "landlock" | "none":
-            return Built({})
-        case "bubblewrap":
-            built = _build_by_bubblewrap(view)
-        case kind:
-            built = _build(view, own_processes=kind == "namespaces")
+    if view["kind"] in ("landlock", "none"):
+        return Built({})
+    built = _build(view, own_processes=view["kind"] != "container")
     try:
         built.protect([*_second_mounts(), *view["kept"]])
     except BuildError:
@@ -235,12 +225,12 @@ def _second_mounts() -> list[Step]:
 
     That is so in a chroot: command lines and terminals of others would be seen there.
     """
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - no pathlib
         lines = [line.split() for line in file]
     found = {
-        fields[4].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
+        os.fsdecode(fields[4].decode("unicode_escape").encode("latin-1"))
         for fields in lines
-        if fields[fields.index("-") + 1] in _OF_THE_MACHINE
+        if fields[fields.index(b"-") + 1].decode("ascii") in _OF_THE_MACHINE
     }
     usual = ("/proc/", "/dev/", "/sys/")
     places = sorted(path for path in found if not f"{path}/".startswith(usual))
@@ -254,7 +244,10 @@ def _build(view: View, *, own_processes: bool) -> Built:
     if builder == 0:
         try:
             kernel.close_all_but(0, 1, 2, theirs.fileno())
-            _leave_namespaces(network=view["network"], own_processes=own_processes)
+            if view["kind"] == "bubblewrap":
+                _enter_bubblewrap(view)
+            else:
+                _leave_namespaces(network=view["network"], own_processes=own_processes)
             if not own_processes or (init := os.fork()) == 0:
                 _begin(view, theirs, own_processes=own_processes)
             else:
@@ -286,71 +279,45 @@ def _build(view: View, *, own_processes: bool) -> Built:
     return Built(dict(zip(kinds, spaces, strict=True)), init, line)
 
 
-def _build_by_bubblewrap(view: View) -> Built:
-    """Let bwrap(1) make the namespaces and mounts, with our first process in them.
+def _enter_bubblewrap(view: View) -> None:
+    """Let bwrap(1) make the namespaces and mounts, and enter them.
 
-    What only a privileged process can do there is done afterwards, by one that enters.
+    That of the processes is made here: its first process is to be ours, and an interpreter that
+    bwrap would have to start takes longer than all else.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    told, telling = os.pipe()
+    ours, theirs = socket.socketpair()
     complaints = os.memfd_create("complaints")
-    network = view["network"]
-    words = ["--ro-bind", "/", "/", "--proc", "/proc"]
-    words += [word for step in view["base"] for word in step]
-    words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    words += ["--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL"]
-    words += ["--as-pid-1", "--chdir", "/", "--info-fd", str(telling), "--", sys.executable, "-I"]
-    words += ["-S", "-c", _FIRST, _ROOT, str(theirs.fileno())]
+    words = ["--ro-bind", "/", "/", *(word for step in view["base"] for word in step)]
+    words += ["--unshare-user", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    words += [*(() if view["network"] else ("--unshare-net",)), "--cap-drop", "ALL"]
+    words += ["--chdir", "/", "--", "/bin/sh", "-c", "echo $$; read -r _"]
     child = os.fork()
     if child == 0:
         try:
-            kernel.close_all_but(0, 1, telling, theirs.fileno(), complaints)
-            os.dup2(complaints, 2)
-            for fd in (telling, theirs.fileno()):
-                os.set_inheritable(fd, True)
+            for number, fd in enumerate((theirs.fileno(), theirs.fileno(), complaints)):
+                os.dup2(fd, number)
+            kernel.close_all_but(0, 1, 2)
             os.execve(view["program"], [view["program"], *words], {})
         finally:
             os._exit(1)
     theirs.close()
-    os.close(telling)
-    try:
-        said, _fds = _hear(ours)
-        with open(told, "rb") as file:  # noqa: PTH123 - no pathlib in the supervisor
-            info = file.read(_LONGEST)
-        if said != _OK:
-            os.waitpid(child, 0)
-            said = os.pread(complaints, _LONGEST, 0)
-            raise BuildError(said.decode("utf-8", "replace").strip() or "bwrap failed")
-        init = int(json.loads(info)["child-pid"])
-        built = Built(_spaces_of(init, network=network), init, ours, child)
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        os.close(complaints)
-
-    def finish() -> list[str]:
-        kernel.mount("", "/", kernel.PRIVATE)  # what is mounted outside later stays there
-        _finish(network=network)
-        return []
-
-    built.apply(finish)
-    return built
-
-
-def wait_inside(line: int) -> None:
-    """As the first process in what bwrap has made: say that it stands, and wait for its end."""
-    with socket.socket(fileno=line) as sock:
-        _become_first()
-        _tell(sock, _OK)
-        kernel.close_all_but(line)
-        sock.recv(1)
-
-
-_FIRST = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    f"from {__name__} import {wait_inside.__name__} as wait; wait(int(sys.argv[2]))"
-)
+    process = ours.recv(_LONGEST).decode("ascii").strip()
+    if process:
+        names = _kinds(network=view["network"], own_processes=False)
+        spaces = {
+            kind: os.open(f"/proc/{process}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            for name, kind in names.items()
+        }
+        # That of the users is the one that may mount there; bwrap may have made a second one.
+        spaces[NEW_USER] = fcntl.ioctl(spaces[NEW_MOUNTS], _GET_USER_NAMESPACE)
+        for kind, fd in spaces.items():
+            kernel.enter(fd, kind)
+        kernel.unshare(NEW_PIDS)
+    ours.close()
+    os.waitpid(child, 0)
+    if not process:
+        said = os.pread(complaints, _LONGEST, 0).decode("utf-8", "replace").strip()
+        raise OSError(said or "bwrap failed")
 
 
 def _become_first() -> None:
@@ -360,18 +327,6 @@ def _become_first() -> None:
     kernel.hide_memory()
     kernel.set_signals(signal.SIG_IGN)  # one with a handler would reach it from inside
     kernel.rename_process("sandbox")
-
-
-def _spaces_of(process: int, *, network: bool) -> dict[int, int]:
-    """Return the namespaces of a process; that of the users is the one that may mount there."""
-    names = _kinds(network=network, own_processes=True)
-    spaces = {
-        kind: os.open(f"/proc/{process}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        for name, kind in names.items()
-    }
-    os.close(spaces[NEW_USER])
-    spaces[NEW_USER] = fcntl.ioctl(spaces[NEW_MOUNTS], _GET_USER_NAMESPACE)
-    return spaces
 
 
 def _kinds(*, network: bool, own_processes: bool) -> dict[str, int]:
@@ -411,7 +366,11 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
     """
     names = _kinds(network=view["network"], own_processes=own_processes)
     spaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
-    _mount_root(view["base"], own_processes=own_processes)
+    kernel.mount("", "/", kernel.PRIVATE)  # what is mounted outside later stays there
+    if view["kind"] == "bubblewrap":
+        _mount_processes(own=True)
+    else:
+        _mount_root(view["base"], own_processes=own_processes)
     _finish(network=view["network"])
     if own_processes:
         _become_first()
@@ -424,19 +383,22 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
 
 def _mount_root(base: Sequence[Step], *, own_processes: bool) -> None:
     """Make the sandbox's view of the disk the root of this mount namespace."""
-    kernel.mount("", "/", kernel.PRIVATE)
     trees = _open_all(base)
     on = kernel.place("/")
     root = kernel.copy_mounts(on, READ_ONLY | NO_SUID | NO_DEVICES, recursive=True)
     kernel.change_root(root, next(path for path in ("/mnt", "/tmp", "/proc") if _is_folder(path)))
-    if own_processes:
+    _mount_processes(own=own_processes)
+    _mount_all(base, trees)
+
+
+def _mount_processes(*, own: bool) -> None:
+    if own:
         kernel.mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_EXECUTION)
         _limit_processes()
     else:
         proc = kernel.place("/proc")  # programs write what is below /proc/self
         kernel.set_attributes(proc, 0, cleared=READ_ONLY)
         os.close(proc)
-    _mount_all(base, trees)
 
 
 def _finish(*, network: bool) -> None:
