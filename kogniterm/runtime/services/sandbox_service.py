@@ -227,6 +227,7 @@ def _first_note(box: Sandbox) -> str:
     gives = box.gives
     texts = {
         "private_tmp": gives.private_tmp,
+        "hides_names": gives.hides_names,
         "own_network": gives.own_network,
         "own_processes": gives.own_processes,
         "own_terminals": gives.own_terminals and gives.shared_memory,
