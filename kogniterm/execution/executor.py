@@ -479,11 +479,13 @@ class CommandExecutor:
         """Return the driver of a launched command. Raises `ExecutionError` without descriptors."""
         try:
             return RunningCommand(launched, keeper, descriptors, options)
-        except OSError as error:
+        except BaseException as error:
             launched.close()
             end_tree(launched.leader)
             keeper.close()
-            raise not_started(why(error)) from error
+            if isinstance(error, OSError):
+                raise not_started(why(error)) from error
+            raise
 
     def _drive(
         self, running: RunningCommand, launched: Launched, descriptors: Descriptors
@@ -571,6 +573,7 @@ class CommandExecutor:
                 shell_files=str(self._private.path),
                 temporary=self._private.temporary,
                 shared=not options.secrets,
+                beside=any(job.state == "running" for job in self.jobs()),
             )
         return Order(
             argv,
