@@ -279,11 +279,9 @@ class CommandExecutor:
         with contextlib.suppress(ExecutionError):
             self._launcher.prepare(view)
 
-    def _view(self, sandbox: Sandbox, *, shared: bool, ahead: bool = False) -> dict[str, Any]:
+    def _view(self, sandbox: Sandbox, **how: bool) -> dict[str, Any]:
         private = self._private
-        return sandbox.view(
-            shell_files=str(private.path), temporary=private.temporary, shared=shared, ahead=ahead
-        )
+        return sandbox.view(shell_files=str(private.path), temporary=private.temporary, **how)
 
     @contextlib.contextmanager
     def side_by_side(self, count: int) -> Iterator[Sequence[Lane]]:
@@ -490,11 +488,13 @@ class CommandExecutor:
         """Return the driver of a launched command. Raises `ExecutionError` without descriptors."""
         try:
             return RunningCommand(launched, keeper, descriptors, options)
-        except OSError as error:
+        except BaseException as error:
             launched.close()
             end_tree(launched.leader)
             keeper.close()
-            raise not_started(why(error)) from error
+            if isinstance(error, OSError):
+                raise not_started(why(error)) from error
+            raise
 
     def _drive(
         self, running: RunningCommand, launched: Launched, descriptors: Descriptors
@@ -578,7 +578,8 @@ class CommandExecutor:
         }
         terminal, view = options.terminal, None
         if lane.sandbox is not None:
-            view = self._view(lane.sandbox, shared=not options.secrets)
+            beside = any(job.state == "running" for job in self.jobs())
+            view = self._view(lane.sandbox, shared=not options.secrets, beside=beside)
         return Order(
             argv,
             environment,

@@ -80,6 +80,17 @@ def sandbox_round(kind: SandboxKind, workspace: Path, home: Path) -> Sandbox:
     return Sandbox(kind, str(workspace), str(home), program=program)
 
 
+def session(kind: SandboxKind, work: Path) -> CommandExecutor:
+    """Return an executor in a sandbox around `work`, with a home beside that."""
+    box = sandbox_round(kind, work, work.parent / "home")
+    return open_executor(work, sandbox=box, workspace=work)
+
+
+def ran(shell: CommandExecutor, command: str) -> CommandResult:
+    """Return the result of a command that has the time it needs."""
+    return shell.run(command, timeout=PATIENCE)
+
+
 def alive(pid: int) -> bool:
     """Return whether the process runs; one that has ended may still wait to be reaped."""
     state = process_state(pid)

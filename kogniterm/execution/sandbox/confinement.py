@@ -67,7 +67,13 @@ class Sandbox:
     access: Literal["write", "read"] = "write"
 
     def view(
-        self, *, shell_files: str, temporary: str, shared: bool = False, ahead: bool = False
+        self,
+        *,
+        shell_files: str,
+        temporary: str,
+        shared: bool = False,
+        beside: bool = False,
+        ahead: bool = False,
     ) -> dict[str, Any]:
         """Return what the supervisor needs to build the sandbox and to confine a command in it.
 
@@ -75,20 +81,21 @@ class Sandbox:
         has what it needs on descriptors. `temporary` is a folder for temporary files that lasts as
         long as the executor; commands inside may write to it, and the host process reads nothing
         in it. With `shared` the command is one of the session's, which all run in one sandbox; any
-        other gets one in which nothing else runs.
+        other gets one in which nothing else runs. `beside` is whether others run meanwhile.
 
-        `base` is mounted once. What is `kept` is looked at before each command, for it may appear
-        later, or be replaced; `ahead` of one it is left out.
+        `mounts` are made once. What the steps of `protection` cover is looked at before each
+        command, for it may appear later, or be replaced; they hold for the commands beside it, too.
+        `ahead` of a command they are left out.
         """
         mounts = _Mounts(self, shell_files, temporary)
-        built = self.gives.namespaces
+        built, write = self.gives.namespaces, beside or not self.reads_only
         return {
             "kind": self.kind,
             "program": self.program,
             "network": self.network,
             "shared": shared and not self.reads_only,
-            "base": list(mounts.base()) if built else [],
-            "kept": list(mounts.kept()) if built and not ahead else [],
+            "mounts": list(mounts.first()) if built else [],
+            "protection": list(mounts.protection(write=write)) if built and not ahead else [],
             "rules": self._rules(shell_files, temporary) if self.kind != "none" else {},
         }
 
@@ -229,7 +236,7 @@ class _Mounts:
 
     def leaves_visible(self, path: str) -> bool:
         """Return whether `path`, without links, is visible inside unchanged."""
-        for _ in (*self.base(), *self.kept()):
+        for _ in (*self.first(), *self.protection(write=True)):
             pass
         return self._is_visible(path)
 
@@ -238,7 +245,7 @@ class _Mounts:
         below = (Path(path).relative_to(root) for root in self._private() if within(path, root))
         return any(Path(self._temporary, part).is_dir() for part in below)
 
-    def base(self) -> Iterator[Sequence[str]]:
+    def first(self) -> Iterator[Sequence[str]]:
         """Yield what is mounted once; it decides what can be written, and stays as it is."""
         yield from _devices()
         yield from self._private_folders()
@@ -256,14 +263,17 @@ class _Mounts:
             if folder not in self._private():
                 yield "--remount-ro", folder
 
-    def kept(self) -> Iterator[Sequence[str]]:
-        """Yield what only takes away, over `base`: files that must not change or be read."""
+    def protection(self, *, write: bool) -> Iterator[Sequence[str]]:
+        """Yield what only takes away, over the first ones: files that must not be read, or changed.
+
+        Without `write` nothing that runs could change any.
+        """
         if os.geteuid() == 0:  # without capabilities it still owns these
             for path in _KERNEL_FILES:
                 yield "--ro-bind-try", path, path
             for path in _KERNEL_SECRETS:
                 yield "--ro-bind-try", _EMPTY, path
-        writes = bool(self._parts) and not self._box.reads_only
+        writes = write and bool(self._parts)
         found = self._box.search() if writes else planted.Found()
         closed = [path for path in self._closed if writes and Path(path).exists()]
         inside = [path for path in (*closed, *found.kept) if self._is_kept(path, closed)]
@@ -278,6 +288,11 @@ class _Mounts:
             yield "--bind-try", path, path
         for path in inside:
             yield "--ro-bind-try", path, path
+        # Hidden at first, too; this is for what runs when one of them is replaced.
+        for path in self._above:
+            if not self._covers.get(path):
+                yield "--tmpfs", path
+                yield "--remount-ro", path
         # Hidden folders come last: no link of a workspace, and no other mount, uncovers them.
         for path in hidden:
             yield from self._hide(path)

@@ -72,6 +72,8 @@ def confine(rules: Mapping[str, Any]) -> None:
     if not rules:
         return
     if most := rules["processes"]:
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     private = rules.get("private")
     own = [os.ttyname(0)] if os.isatty(0) else []

@@ -9,7 +9,7 @@ All commands of a sandbox share one mount namespace, so a mount that is added th
 those that run, too. It is apart from the machine's: what is mounted outside later never appears.
 
 This module runs in the supervisor and in program guards, which have one thread and import little.
-The steps of `base` and `kept` (`confinement.Sandbox.view`) are in the words of bwrap(1).
+The steps by which mounts are made (`confinement.Sandbox.view`) are in the words of bwrap(1).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from kogniterm.host.kernel_calls import (
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
 
-    Identity = tuple[int, int] | None
     Step = Sequence[str]
     View = dict[str, Any]
+    Mounts = dict[str, set[int]]
 
 MOST_PROCESSES = 1024 + 256 * (os.cpu_count() or 1)
 _SPARE_NUMBERS = 256
@@ -68,6 +68,8 @@ _MOST_FDS = 16
 _OF_THE_MACHINE = frozenset(("proc", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "bpf"))
 """File systems that show what the whole machine runs, wherever they are mounted."""
 _OK = b"\0"
+_NOT_BECOME = 127
+"""Exit code of a process that could not become what it was forked for."""
 _TRIES, _PAUSE = 40, 0.025
 _IFNAME_UP = (0x8913, 0x8914, 1)
 _GET_USER_NAMESPACE = 0xB701
@@ -77,19 +79,28 @@ class BuildError(OSError):
     """The sandbox, or a process in it, could not be made."""
 
 
-class Built:
+class BuiltSandbox:
     """A sandbox that stands: its namespaces, and the pid of its first process, or 0.
 
-    Without `spaces` (Landlock) there is nothing to enter.
+    `table` is an open mountinfo (proc_pid_mountinfo(5)) of its mounts, `steps` are those by which
+    they were made. Without `spaces` (Landlock) there is nothing to enter.
     """
 
     def __init__(
-        self, spaces: dict[int, int], init: int = 0, line: socket.socket | None = None
+        self,
+        spaces: dict[int, int],
+        table: int = -1,
+        init: int = 0,
+        line: socket.socket | None = None,
+        steps: Sequence[Step] = (),
     ) -> None:
         self.init = init
         self._spaces = spaces
+        self._table = table
         self._line = line
-        self._kept: dict[str, Identity] = {}
+        mounts = self._mounts()
+        self._made = {step[-1]: mounts.get(step[-1], set()) for step in steps}
+        self._protected: Mounts = {}
 
     def fork(
         self, before: Callable[[], tuple[int, ...]], inside: Callable[[], NoReturn]
@@ -100,9 +111,9 @@ class Built:
         privileges; it is a child of this one, which must be a subreaper. Raises BuildError.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        entrant = os.fork()
-        if entrant == 0:
-            try:
+        helper = os.fork()  # outside of the namespace of processes; its child is inside
+        if helper == 0:
+            with _ending(theirs):
                 ours.close()
                 with contextlib.suppress(OSError):
                     _write("/proc/self/oom_score_adj", "500")  # it ends before other programs
@@ -111,30 +122,26 @@ class Built:
                 kernel.drop_privileges()
                 kernel.keep_privileges_out()
                 kernel.hide_memory()  # again: a change of credentials has undone it
-                pid = _fork_patiently() if self.init else 0
+                pid = fork_patiently() if self.init else 0
                 if pid or not self.init:
                     _tell(theirs, b"%d" % (pid or os.getpid()), opened)
-                theirs.close()
                 if pid == 0:
+                    theirs.close()
                     inside()
-            except (OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-            finally:
-                os._exit(0)
         theirs.close()
         with ours:
             said, fds = _hear(ours)
         if self.init or not said.isdigit():
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(entrant, 0)
+                os.waitpid(helper, 0)
         if not said.isdigit():
             raise BuildError(_reason(said))
         return int(said), fds
 
-    def _enter(self) -> None:
+    def _enter(self, *, left_out: int = 0) -> None:
         for kind, fd in self._spaces.items():
-            kernel.enter(fd, kind)
+            if kind != left_out:
+                kernel.enter(fd, kind)
 
     @property
     def gone(self) -> bool:
@@ -145,24 +152,42 @@ class Built:
         poll.register(self._line, select.POLLIN)
         return bool(poll.poll(0))
 
-    def protect(self, steps: Iterable[Step]) -> None:
+    @property
+    def whole(self) -> bool:
+        """Return whether all is mounted still: what is removed or moved outside takes it away."""
+        mounts = self._mounts()
+        return all(there <= mounts.get(path, set()) for path, there in self._made.items())
+
+    def _mounts(self) -> Mounts:
+        """Return the numbers of the mounts at each path."""
+        found: Mounts = {}
+        if self._table >= 0:
+            os.lseek(self._table, 0, os.SEEK_SET)
+            with open(self._table, "rb", closefd=False) as file:
+                for number, path, _ in _mounts_in(file.read()):
+                    found.setdefault(path, set()).add(number)
+        return found
+
+    def protect(self, steps: Sequence[Step]) -> None:
         """Mount what is not yet, or not any more, as `steps` say; for commands that run, too.
 
-        A file that was replaced from outside has lost its mount. What is not there is passed over.
-        Raises BuildError.
+        What was replaced outside has lost its mount. What is not there is passed over. Raises
+        BuildError.
         """
         if not self._spaces:
             return
-        steps = list(steps)
-        now = {step[-1]: identity(step[-1]) for step in steps}
-        changed = [path for path, seen in now.items() if seen and self._kept.get(path) != seen]
-        if not changed:
+        mounts, none = self._mounts(), set[int]()
+        there = {path for path, at in self._protected.items() if at <= mounts.get(path, none)}
+        missing = {step[-1] for step in steps if step[-1] not in there}
+        missing = {path for path in missing if os.path.lexists(path)}
+        if not missing:
             return
-        # A folder that is replaced takes what was mounted below it with it.
-        below = tuple(f"{path}/" for path in changed)
-        missing = [s for s in steps if s[-1] in changed or s[-1].startswith(below)]
-        done = self.apply(lambda: _mount_all(missing, _open_all(missing), optional=True))
-        self._kept |= {path: now[path] for path in done}
+        # A mount on a folder covers what is mounted below it.
+        below = tuple(f"{path}/" for path in missing)
+        again = [step for step in steps if step[-1] in missing or step[-1].startswith(below)]
+        done = self.apply(lambda: _mount_all(again, _open_all(again), optional=True))
+        mounts = self._mounts()
+        self._protected |= {path: mounts[path] for path in done if path in mounts}
 
     def apply(self, change: Callable[[], list[str]]) -> list[str]:
         """Call `change` in a process of the user, mount and network namespaces, privileged there.
@@ -172,17 +197,10 @@ class Built:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         helper = os.fork()
         if helper == 0:
-            try:
+            with _ending(theirs):
                 ours.close()
-                for kind, fd in self._spaces.items():
-                    if kind != NEW_PIDS:
-                        kernel.enter(fd, kind)
+                self._enter(left_out=NEW_PIDS)
                 theirs.sendall(json.dumps(change()).encode("ascii"))
-            except (OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    theirs.sendall(_OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-            finally:
-                os._exit(0)
         theirs.close()
         with ours, ours.makefile("rb") as file:
             said = file.read()
@@ -197,23 +215,23 @@ class Built:
 
         The first process, a child of this one, ends when all others have been reaped.
         """
-        if self.init:
+        if self.init and not self.gone:  # else its number may be somebody else's by now
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)
         if self._line is not None:
             self._line.close()
-        for fd in self._spaces.values():
+        for fd in (*self._spaces.values(), *((self._table,) if self._table >= 0 else ())):
             os.close(fd)
-        self.init, self._line, self._spaces = 0, None, {}
+        self.init, self._line, self._spaces, self._table = 0, None, {}, -1
 
 
-def build(view: View) -> Built:
+def build(view: View) -> BuiltSandbox:
     """Build the sandbox of `view`; raises BuildError."""
     if view["kind"] in ("landlock", "none"):
-        return Built({})
+        return BuiltSandbox({})
     built = _build(view, own_processes=view["kind"] != "container")
     try:
-        built.protect([*_second_mounts(), *view["kept"]])
+        built.protect([*_second_mounts(), *view["protection"]])
     except BuildError:
         built.close()
         raise
@@ -226,23 +244,29 @@ def _second_mounts() -> list[Step]:
     That is so in a chroot: command lines and terminals of others would be seen there.
     """
     with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - no pathlib
-        lines = [line.split() for line in file]
-    found = {
-        os.fsdecode(fields[4].decode("unicode_escape").encode("latin-1"))
-        for fields in lines
-        if fields[fields.index(b"-") + 1].decode("ascii") in _OF_THE_MACHINE
-    }
+        mounts = [*_mounts_in(file.read())]
+    found = {path for _, path, kind in mounts if kind in _OF_THE_MACHINE}
     usual = ("/proc/", "/dev/", "/sys/")
     places = sorted(path for path in found if not f"{path}/".startswith(usual))
     return [step for path in places for step in (("--tmpfs", path), ("--remount-ro", path))]
 
 
-def _build(view: View, *, own_processes: bool) -> Built:
+def _mounts_in(table: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield number, path and file system of each mount of a mountinfo."""
+    for line in filter(None, table.split(b"\n")):
+        fields = line.split(b" ")
+        path = fields[4]
+        if b"\\" in path:
+            path = path.decode("unicode_escape").encode("latin-1")
+        yield int(fields[0]), os.fsdecode(path), os.fsdecode(fields[fields.index(b"-", 6) + 1])
+
+
+def _build(view: View, *, own_processes: bool) -> BuiltSandbox:
     """Fork a builder, which makes the namespaces and forks the first process, and hear of both."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     builder = os.fork()
     if builder == 0:
-        try:
+        with _ending(theirs):
             kernel.close_all_but(0, 1, 2, theirs.fileno())
             if view["kind"] == "bubblewrap":
                 _enter_bubblewrap(view)
@@ -252,11 +276,6 @@ def _build(view: View, *, own_processes: bool) -> Built:
                 _begin(view, theirs, own_processes=own_processes)
             else:
                 _tell(theirs, b"%d" % init)
-        except (OSError, ValueError) as error:
-            with contextlib.suppress(OSError):
-                _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-        finally:
-            os._exit(0)
     theirs.close()
     os.waitpid(builder, 0)
     init, spaces = 0, list[int]()
@@ -276,7 +295,9 @@ def _build(view: View, *, own_processes: bool) -> Built:
     if not own_processes:
         ours.close()
     line = ours if own_processes else None
-    return Built(dict(zip(kinds, spaces, strict=True)), init, line)
+    *spaces, table = spaces
+    named = dict(zip(kinds, spaces, strict=True))
+    return BuiltSandbox(named, table, init, line, steps=view["mounts"])
 
 
 def _enter_bubblewrap(view: View) -> None:
@@ -287,7 +308,7 @@ def _enter_bubblewrap(view: View) -> None:
     """
     ours, theirs = socket.socketpair()
     complaints = os.memfd_create("complaints")
-    words = ["--ro-bind", "/", "/", *(word for step in view["base"] for word in step)]
+    words = ["--ro-bind", "/", "/", *(word for step in view["mounts"] for word in step)]
     words += ["--unshare-user", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += [*(() if view["network"] else ("--unshare-net",)), "--cap-drop", "ALL"]
     words += ["--chdir", "/", "--", "/bin/sh", "-c", "echo $$; read -r _"]
@@ -343,8 +364,7 @@ def _leave_namespaces(*, network: bool, own_processes: bool) -> None:
         ("uid_map", f"{user} {user} 1"),
         ("gid_map", f"{group} {group} 1"),
     ):
-        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - no pathlib in the supervisor
-            file.write(text)
+        _write(f"/proc/self/{name}", text)
     kinds = _kinds(network=network, own_processes=own_processes)
     kernel.unshare(sum(kind for kind in kinds.values() if kind != NEW_USER))
     if not network:
@@ -370,8 +390,9 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
     if view["kind"] == "bubblewrap":
         _mount_processes(own=True)
     else:
-        _mount_root(view["base"], own_processes=own_processes)
+        _mount_root(view["mounts"], own_processes=own_processes)
     _finish(network=view["network"])
+    spaces.append(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC))
     if own_processes:
         _become_first()
         kernel.close_all_but(line.fileno(), *spaces)
@@ -381,14 +402,14 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
         line.recv(1)
 
 
-def _mount_root(base: Sequence[Step], *, own_processes: bool) -> None:
+def _mount_root(steps: Sequence[Step], *, own_processes: bool) -> None:
     """Make the sandbox's view of the disk the root of this mount namespace."""
-    trees = _open_all(base)
+    trees = _open_all(steps)
     on = kernel.place("/")
     root = kernel.copy_mounts(on, READ_ONLY | NO_SUID | NO_DEVICES, recursive=True)
     kernel.change_root(root, next(path for path in ("/mnt", "/tmp", "/proc") if _is_folder(path)))
     _mount_processes(own=own_processes)
-    _mount_all(base, trees)
+    _mount_all(steps, trees)
 
 
 def _mount_processes(*, own: bool) -> None:
@@ -502,15 +523,6 @@ def _put(tree: int, target: str, *, make: bool) -> None:
         os.close(fd)
 
 
-def identity(path: str) -> Identity:
-    """Return what tells a file or folder from another of the same name; None where it is not."""
-    try:
-        seen = os.lstat(path)
-    except OSError:
-        return None
-    return seen.st_dev, seen.st_ino
-
-
 def _is_folder(path: str) -> bool:
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
@@ -523,7 +535,7 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _fork_patiently() -> int:
+def fork_patiently() -> int:
     """Fork; what was just killed may still take the last numbers of processes."""
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):
@@ -532,14 +544,32 @@ def _fork_patiently() -> int:
     return os.fork()
 
 
+@contextlib.contextmanager
+def _ending(line: socket.socket) -> Iterator[None]:
+    """Run a fork of this process to its end; what went wrong is told on `line`, if it is open."""
+    try:
+        yield
+        os._exit(0)
+    except (OSError, ValueError) as error:
+        with contextlib.suppress(OSError):
+            _tell(line, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
+    finally:
+        os._exit(_NOT_BECOME)
+
+
 def _tell(line: socket.socket, said: bytes, fds: Sequence[int] = ()) -> None:
     socket.send_fds(line, [said], list(fds))
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    said, fds, _flags, _address = socket.recv_fds(
-        line, _LONGEST + 1, _MOST_FDS, socket.MSG_CMSG_CLOEXEC
-    )
+    """Return what was told, and what was opened; the kernel drops what may not be opened here."""
+    room = socket.CMSG_SPACE(_MOST_FDS * 4)
+    said, sent, flags, _address = line.recvmsg(_LONGEST + 1, room, socket.MSG_CMSG_CLOEXEC)
+    fds = [fd for _level, _kind, data in sent for fd in struct.unpack(f"{len(data) // 4}i", data)]
+    if flags & socket.MSG_CTRUNC:
+        for fd in fds:
+            os.close(fd)
+        raise BuildError(os.strerror(errno.EMFILE))
     return said, fds
 
 
