@@ -17,7 +17,9 @@ import sys
 # Set here and not imported: this runs before every such program.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+    from kogniterm.execution.sandbox.namespaces import Built
 
 NOT_STARTED = 127
 
@@ -50,29 +52,31 @@ def main(arguments: list[str]) -> NoReturn:
             wanted = json.load(file)
         folder = os.getcwd()  # noqa: PTH109 - as above
         try:
-            sandbox = build(wanted)
-            program, _ = sandbox.fork(tuple, lambda: _become(argv, folder, wanted["rules"]))
+            built = sandbox = build(wanted)
+            program, _ = built.fork(tuple, lambda: _become(argv, folder, built, wanted["rules"]))
         except BuildError as error:
             os.write(2, f"The sandbox could not start: {error}\n".encode())
             os._exit(NOT_STARTED)
     for standard in (0, 1):
         os.close(standard)
     status = _wait(program, int(lifeline), ended)
-    end_tree(os.getpid(), spare=lambda _: {sandbox.child, sandbox.init} if sandbox else set())
+    end_tree(os.getpid(), spare=lambda _: sandbox.children if sandbox else set())
     if sandbox is not None:
         sandbox.close()
     os._exit(NOT_STARTED if status is None else _exit_code(status))
 
 
-def _become(argv: list[str], folder: str = ".", rules: dict[str, object] | None = None) -> NoReturn:
+def _become(
+    argv: list[str], folder: str = ".", built: Built | None = None, rules: Any = None
+) -> NoReturn:
     from kogniterm.execution.sandbox.kernel_rules import confine
 
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     try:
         os.chdir(folder)
-        if rules is not None:
-            confine(rules)
+        if built is not None:
+            confine(rules, built.broker)
         os.execvp(argv[0], argv)
     except OSError as error:
         os.write(2, f"{error.filename or argv[0]}: {os.strerror(error.errno or 0)}\n".encode())

@@ -217,7 +217,8 @@ def start_inside(
         return (master,)
 
     def inside() -> NoReturn:
-        close_all_but(slave, report, complaints, *handed.values())
+        broker = built.broker.fileno() if built.broker is not None else 0
+        close_all_but(slave, report, complaints, *handed.values(), broker)
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         for number in range(3):
@@ -232,9 +233,10 @@ def start_inside(
         os.tcsetpgrp(0, os.getpid())
         set_signals(signal.SIG_DFL)
         _default_signals()
-        channel = _place(socket.socket(fileno=complaints), [*handed.values()], [*handed], [])
+        channel = socket.socket(fileno=complaints)
         try:
-            kernel_rules.confine(order["rules"])
+            kernel_rules.confine(order["rules"], built.broker)
+            channel = _place(channel, [*handed.values()], [*handed], [])
             _become_shell(order)
         except (OSError, ValueError) as error:
             channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])

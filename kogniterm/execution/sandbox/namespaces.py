@@ -27,6 +27,7 @@ import struct
 import sys
 import time
 
+from kogniterm.execution.sandbox import local_sockets
 from kogniterm.host import kernel_calls as kernel
 from kogniterm.host.kernel_calls import (
     NEW_CGROUP,
@@ -82,8 +83,9 @@ class BuildError(Exception):
 class Built:
     """A sandbox that stands: its namespaces, and the pid of its first process, or 0.
 
-    `child` is the one that this process has to reap for its end: the first process, or a bubblewrap
-    that waits for it. Without `spaces` (Landlock) there is nothing to enter.
+    `children` are the processes that are not of a command: the first one, or a bubblewrap that
+    waits for it, and the broker, to which `broker` leads where local sockets work. Without `spaces`
+    (Landlock) there is nothing to enter.
     """
 
     def __init__(
@@ -94,10 +96,11 @@ class Built:
         child: int = 0,
     ) -> None:
         self.init = init
-        self.child = child or init
         self._spaces = spaces
         self._line = line
         self._kept: dict[str, Identity] = {}
+        self.broker: socket.socket | None = None
+        self.children = {init, child or init}
 
     def fork(
         self, before: Callable[[], tuple[int, ...]], inside: Callable[[], NoReturn]
@@ -107,49 +110,40 @@ class Built:
         `before` is called in all namespaces but that of the processes. The process has no
         privileges; it is a child of this one, which must be a subreaper. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        entrant = os.fork()
-        if entrant == 0:
-            try:
-                ours.close()
-                self._enter()
-                opened = before()
-                kernel.drop_privileges()
-                kernel.keep_privileges_out()
-                kernel.hide_memory()  # again: a change of credentials has undone it
-                pid = _fork_patiently() if self.init else 0
-                if pid or not self.init:
-                    _tell(theirs, b"%d" % (pid or os.getpid()), opened)
-                theirs.close()
-                if pid == 0:
-                    inside()
-            except (OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-            finally:
-                os._exit(0)
-        theirs.close()
+        if NEW_NETWORK in self._spaces and (self.broker is None or _readable(self.broker)):
+            spaces = self._spaces[NEW_USER], self._spaces[NEW_NETWORK]
+            pid, line = _forked(lambda line: local_sockets.serve(line, *spaces))
+            self.broker = line if line.recv(1) == local_sockets.READY else None
+            self.children.add(pid)
+
+        def entrant(line: socket.socket) -> None:
+            for kind, fd in self._spaces.items():
+                kernel.enter(fd, kind)
+            opened = before()
+            kernel.drop_privileges()
+            kernel.keep_privileges_out()
+            kernel.hide_memory()  # again: a change of credentials has undone it
+            pid = _fork_patiently() if self.init else 0
+            if pid or not self.init:
+                _tell(line, b"%d" % (pid or os.getpid()), opened)
+            line.close()
+            if pid == 0:
+                inside()
+
+        process, ours = _forked(entrant)
         with ours:
             said, fds = _hear(ours)
         if self.init or not said.isdigit():
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(entrant, 0)
+                os.waitpid(process, 0)
         if not said.isdigit():
             raise BuildError(_reason(said))
         return int(said), fds
 
-    def _enter(self) -> None:
-        for kind, fd in self._spaces.items():
-            kernel.enter(fd, kind)
-
     @property
     def gone(self) -> bool:
         """Return whether the first process has ended, or was killed from outside."""
-        if self._line is None:
-            return False
-        poll = select.poll()
-        poll.register(self._line, select.POLLIN)
-        return bool(poll.poll(0))
+        return self._line is not None and _readable(self._line)
 
     def protect(self, steps: Iterable[Step]) -> None:
         """Mount what is not yet, or not any more, as `steps` say; for commands that run, too.
@@ -175,21 +169,14 @@ class Built:
 
         Returns what it gives. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        helper = os.fork()
-        if helper == 0:
-            try:
-                ours.close()
-                for kind, fd in self._spaces.items():
-                    if kind != NEW_PIDS:
-                        kernel.enter(fd, kind)
-                theirs.sendall(json.dumps(change()).encode("ascii"))
-            except (OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    theirs.sendall(_OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-            finally:
-                os._exit(0)
-        theirs.close()
+
+        def enter(line: socket.socket) -> None:
+            for kind, fd in self._spaces.items():
+                if kind != NEW_PIDS:
+                    kernel.enter(fd, kind)
+            line.sendall(json.dumps(change()).encode("ascii"))
+
+        helper, ours = _forked(enter, socket.SOCK_STREAM)
         with ours, ours.makefile("rb") as file:
             said = file.read()
         os.waitpid(helper, 0)
@@ -206,11 +193,13 @@ class Built:
         if self.init:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)
-        if self._line is not None:
-            self._line.close()
+        for line in (self._line, self.broker):
+            if line is not None:
+                line.close()
         for fd in self._spaces.values():
             os.close(fd)
-        self.init, self.child, self._line, self._spaces = 0, 0, None, {}
+        self.init, self._spaces, self.children = 0, {}, set()
+        self._line = self.broker = None
 
 
 def build(view: View) -> Built:
@@ -249,22 +238,16 @@ def _second_mounts() -> list[Step]:
 
 def _build(view: View, *, own_processes: bool) -> Built:
     """Fork a builder, which makes the namespaces and forks the first process, and hear of both."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    builder = os.fork()
-    if builder == 0:
-        try:
-            kernel.close_all_but(0, 1, 2, theirs.fileno())
-            _leave_namespaces(network=view["network"], own_processes=own_processes)
-            if not own_processes or (init := os.fork()) == 0:
-                _begin(view, theirs, own_processes=own_processes)
-            else:
-                _tell(theirs, b"%d" % init)
-        except (OSError, ValueError) as error:
-            with contextlib.suppress(OSError):
-                _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-        finally:
-            os._exit(0)
-    theirs.close()
+
+    def begin(line: socket.socket) -> None:
+        kernel.close_all_but(0, 1, 2, line.fileno())
+        _leave_namespaces(network=view["network"], own_processes=own_processes)
+        if not own_processes or (init := os.fork()) == 0:
+            _begin(view, line, own_processes=own_processes)
+        else:
+            _tell(line, b"%d" % init)
+
+    builder, ours = _forked(begin)
     os.waitpid(builder, 0)
     init, spaces = 0, list[int]()
     try:
@@ -291,7 +274,6 @@ def _build_by_bubblewrap(view: View) -> Built:
 
     What only a privileged process can do there is done afterwards, by one that enters.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     told, telling = os.pipe()
     complaints = os.memfd_create("complaints")
     network = view["network"]
@@ -300,18 +282,16 @@ def _build_by_bubblewrap(view: View) -> Built:
     words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL"]
     words += ["--as-pid-1", "--chdir", "/", "--info-fd", str(telling), "--", sys.executable, "-I"]
-    words += ["-S", "-c", _FIRST, _ROOT, str(theirs.fileno())]
-    child = os.fork()
-    if child == 0:
-        try:
-            kernel.close_all_but(0, 1, telling, theirs.fileno(), complaints)
-            os.dup2(complaints, 2)
-            for fd in (telling, theirs.fileno()):
-                os.set_inheritable(fd, True)
-            os.execve(view["program"], [view["program"], *words], {})
-        finally:
-            os._exit(1)
-    theirs.close()
+    words += ["-S", "-c", _FIRST, _ROOT]
+
+    def become(line: socket.socket) -> None:
+        kernel.close_all_but(0, 1, telling, line.fileno(), complaints)
+        os.dup2(complaints, 2)
+        for fd in (telling, line.fileno()):
+            os.set_inheritable(fd, True)
+        os.execve(view["program"], [view["program"], *words, str(line.fileno())], {})
+
+    child, ours = _forked(become)
     os.close(telling)
     try:
         said, _fds = _hear(ours)
@@ -433,9 +413,8 @@ def _mount_root(base: Sequence[Step], *, own_processes: bool) -> None:
         kernel.mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_EXECUTION)
         _limit_processes()
     else:
-        proc = kernel.place("/proc")  # programs write what is below /proc/self
-        kernel.set_attributes(proc, 0, cleared=READ_ONLY)
-        os.close(proc)
+        with kernel.opened(kernel.place("/proc")) as proc:  # programs write below /proc/self
+            kernel.set_attributes(proc, 0, cleared=READ_ONLY)
     _mount_all(base, trees)
 
 
@@ -477,12 +456,9 @@ def _open(step: Step) -> int:
     attributes = 0 if option.startswith("--dev") else NO_SUID | NO_DEVICES
     attributes |= READ_ONLY if option.startswith("--ro") else 0
     try:
-        source = kernel.place(paths[0])
-        try:
+        with kernel.opened(kernel.place(paths[0])) as source:
             is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
             return kernel.copy_mounts(source, attributes, recursive=is_folder)
-        finally:
-            os.close(source)
     except OSError:
         if option.endswith("-try"):
             return -1
@@ -515,9 +491,8 @@ def _take(step: Step, tree: int, *, make: bool) -> None:
     elif option == "--dir":
         os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
     elif option == "--remount-ro":
-        on = kernel.place(target)
-        kernel.set_attributes(on, READ_ONLY)
-        os.close(on)
+        with kernel.opened(kernel.place(target)) as on:
+            kernel.set_attributes(on, READ_ONLY)
     else:
         _put(tree, target, make=make)
 
@@ -561,6 +536,28 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
+def _forked(
+    work: Callable[[socket.socket], object], kind: int = socket.SOCK_SEQPACKET
+) -> tuple[int, socket.socket]:
+    """Fork a process that calls `work` with a channel, on which it also tells why it failed.
+
+    Returns its pid and the other end.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            work(theirs)
+        except (OSError, ValueError) as error:
+            with contextlib.suppress(OSError):
+                theirs.sendall(_OK + str(error).encode("utf-8", "replace")[:_LONGEST])
+        finally:
+            os._exit(0)
+    theirs.close()
+    return pid, ours
+
+
 def _fork_patiently() -> int:
     """Fork; what was just killed may still take the last numbers of processes."""
     for _ in range(_TRIES):
@@ -568,6 +565,12 @@ def _fork_patiently() -> int:
             return os.fork()
         time.sleep(_PAUSE)
     return os.fork()
+
+
+def _readable(line: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _tell(line: socket.socket, said: bytes, fds: Sequence[int] = ()) -> None:
