@@ -146,7 +146,7 @@ async def test_a_command_that_is_misled_says_so_and_is_asked_about_again(
 @pytest.mark.parametrize(
     "command",
     [
-        'python3 -c "import socket; socket.socket(socket.AF_UNIX)"',
+        'python3 -c "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"',
         "python3 -c \"open('/var/tmp/no', 'w')\"",
         "python3 -c \"import socket; socket.create_connection(('127.0.0.1', 9))\"",
     ],

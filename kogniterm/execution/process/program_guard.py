@@ -19,7 +19,9 @@ import sys
 # Set here and not imported: this runs before every such program.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+    from kogniterm.execution.sandbox.namespaces import BuiltSandbox
 
 NOT_STARTED = 127
 
@@ -29,7 +31,7 @@ def main(arguments: list[str]) -> NoReturn:
     root, lifeline, view, _, *argv = arguments
     sys.path.append(root)
     from kogniterm.execution.process.processes import end_tree
-    from kogniterm.execution.sandbox.namespaces import BuildError, build
+    from kogniterm.execution.sandbox.namespaces import build
     from kogniterm.host.kernel_calls import become_subreaper, end_with_parent
 
     become_subreaper()
@@ -58,21 +60,23 @@ def main(arguments: list[str]) -> NoReturn:
             wanted = json.load(file)
         try:
             folder = os.getcwd()  # noqa: PTH109 - as above
-            sandbox = build(wanted)
-            program, _ = sandbox.fork(tuple, lambda: _become(argv, folder, wanted["rules"]))
-        except (OSError, BuildError) as error:
+            built = sandbox = build(wanted)
+            program, _ = built.fork(tuple, lambda: _become(argv, folder, built, wanted["rules"]))
+        except OSError as error:
             os.write(2, f"The sandbox could not start: {error}\n".encode())
             os._exit(NOT_STARTED)
     for standard in (0, 1):
         os.close(standard)
     status = _wait(program, int(lifeline), ended, outer)
-    end_tree(os.getpid(), spare=lambda _: {sandbox.init} if sandbox else set())
+    end_tree(os.getpid(), spare=lambda _: sandbox.children if sandbox else set())
     if sandbox is not None:
         sandbox.close()
     os._exit(NOT_STARTED if status is None else _exit_code(status))
 
 
-def _become(argv: list[str], folder: str = ".", rules: dict[str, object] | None = None) -> NoReturn:
+def _become(
+    argv: list[str], folder: str = ".", built: BuiltSandbox | None = None, rules: Any = None
+) -> NoReturn:
     from kogniterm.execution.sandbox.kernel_rules import confine
     from kogniterm.host.kernel_calls import set_signals
 
@@ -80,8 +84,8 @@ def _become(argv: list[str], folder: str = ".", rules: dict[str, object] | None 
         set_signals(signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(folder)
-        if rules is not None:
-            confine(rules)
+        if built is not None:
+            confine(rules, built.broker)
         os.execvp(argv[0], argv)
     except OSError as error:
         os.write(2, f"{error.filename or argv[0]}: {os.strerror(error.errno or 0)}\n".encode())

@@ -217,7 +217,8 @@ def start_inside(
         return (master,)
 
     def inside() -> NoReturn:
-        close_all_but(slave, report, complaints, *handed.values())
+        broker = built.broker.fileno() if built.broker is not None else 0
+        close_all_but(slave, report, complaints, *handed.values(), broker)
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         for number in range(3):
@@ -233,9 +234,9 @@ def start_inside(
             os.setpgid(0, 0)
             os.tcsetpgrp(0, os.getpid())
             set_signals(signal.SIG_DFL)
+            kernel_rules.confine(order["view"]["rules"], built.broker)
             channel = _moved(channel, above := max(handed) + 1)
             _renumber([*handed.values()], [*handed], above)
-            kernel_rules.confine(order["view"]["rules"])
             _become_shell(order)
         except (OSError, ValueError) as error:
             channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])

@@ -359,7 +359,7 @@ class Supervisor:
 
     def _led(self, states: list[ProcessState]) -> set[int]:
         """Return the leaders among `states`, parents first, and all that is below them."""
-        found = {*self._commands, *(sandbox.init for _, sandbox in self._sandboxes)}
+        found = set(self._commands).union(*(one.children for _, one in self._sandboxes))
         for state in states:
             if state.parent in found:
                 found.add(state.pid)

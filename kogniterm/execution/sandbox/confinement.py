@@ -52,7 +52,8 @@ class Sandbox:
     workspace that the user allowed; `hidden` are folders that are empty inside, beside the usual
     ones with secrets; `closed` can be read there and never written; `shown` are folders that
     programs inside need even where a private /tmp or a hidden folder would cover them. `access` is
-    what commands may do: write there, or only read.
+    what commands may do: write there, or only read. `own_sockets` is whether this machine lets
+    local sockets work inside, in a kind that can have them.
     """
 
     kind: SandboxKind
@@ -65,6 +66,7 @@ class Sandbox:
     closed: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     access: Literal["write", "read"] = "write"
+    own_sockets: bool = True
 
     def view(
         self,
@@ -107,6 +109,11 @@ class Sandbox:
     def gives(self) -> Gives:
         """Return what a sandbox of this kind gives."""
         return GIVES[self.kind]
+
+    @property
+    def local_sockets(self) -> bool:
+        """Return whether programs inside can connect to sockets of each other."""
+        return self.gives.own_sockets and self.own_sockets and not self.network
 
     @property
     def reads_only(self) -> bool:
@@ -182,6 +189,8 @@ class Sandbox:
         # A network of the sandbox's own has nothing but a loopback, which test servers need.
         if gives.own_network or self.network:
             families += [kernel_rules.AF_INET, kernel_rules.AF_INET6]
+        if self.local_sockets:
+            families += [kernel_rules.AF_UNIX]
         rules: dict[str, object] = {
             "families": families,
             "foreign": not gives.own_processes,

@@ -26,6 +26,7 @@ import stat
 import struct
 import time
 
+from kogniterm.execution.sandbox import local_sockets
 from kogniterm.host import kernel_calls as kernel
 from kogniterm.host.kernel_calls import (
     NEW_CGROUP,
@@ -82,8 +83,10 @@ class BuildError(OSError):
 class BuiltSandbox:
     """A sandbox that stands: its namespaces, and the pid of its first process, or 0.
 
-    `table` is an open mountinfo (proc_pid_mountinfo(5)) of its mounts, `steps` are those by which
-    they were made. Without `spaces` (Landlock) there is nothing to enter.
+    `children` are the processes that are not of a command: the first one, and the broker, to which
+    `broker` leads where local sockets work. `table` is an open mountinfo (proc_pid_mountinfo(5)) of
+    its mounts, `steps` are those by which they were made. Without `spaces` (Landlock) there is
+    nothing to enter.
     """
 
     def __init__(
@@ -101,6 +104,8 @@ class BuiltSandbox:
         mounts = self._mounts()
         self._made = {step[-1]: mounts.get(step[-1], set()) for step in steps}
         self._protected: Mounts = {}
+        self.broker: socket.socket | None = None
+        self.children = {init}
 
     def fork(
         self, before: Callable[[], tuple[int, ...]], inside: Callable[[], NoReturn]
@@ -110,25 +115,25 @@ class BuiltSandbox:
         `before` is called in all namespaces but that of the processes. The process has no
         privileges; it is a child of this one, which must be a subreaper. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        helper = os.fork()  # outside of the namespace of processes; its child is inside
-        if helper == 0:
-            with _ending(theirs):
-                ours.close()
-                with contextlib.suppress(OSError):
-                    _write("/proc/self/oom_score_adj", "500")  # it ends before other programs
-                self._enter()
-                opened = before()
-                kernel.drop_privileges()
-                kernel.keep_privileges_out()
-                kernel.hide_memory()  # again: a change of credentials has undone it
-                pid = fork_patiently() if self.init else 0
-                if pid or not self.init:
-                    _tell(theirs, b"%d" % (pid or os.getpid()), opened)
-                if pid == 0:
-                    theirs.close()
-                    inside()
-        theirs.close()
+        if NEW_NETWORK in self._spaces and (self.broker is None or _readable(self.broker)):
+            self._start_broker()
+
+        def enter(line: socket.socket) -> None:  # outside of the namespace of processes
+            with contextlib.suppress(OSError):
+                _write("/proc/self/oom_score_adj", "500")  # it ends before other programs
+            self._enter()
+            opened = before()
+            kernel.drop_privileges()
+            kernel.keep_privileges_out()
+            kernel.hide_memory()  # again: a change of credentials has undone it
+            pid = fork_patiently() if self.init else 0  # the child is inside
+            if pid or not self.init:
+                _tell(line, b"%d" % (pid or os.getpid()), opened)
+            if pid == 0:
+                line.close()
+                inside()
+
+        helper, ours = _forked(enter)
         with ours:
             said, fds = _hear(ours)
         if self.init or not said.isdigit():
@@ -138,6 +143,12 @@ class BuiltSandbox:
             raise BuildError(_reason(said))
         return int(said), fds
 
+    def _start_broker(self) -> None:
+        spaces = self._spaces[NEW_USER], self._spaces[NEW_NETWORK]
+        pid, line = _forked(lambda line: local_sockets.serve(line, *spaces))
+        self.broker = line if line.recv(1) == local_sockets.READY else None
+        self.children = {self.init, pid}
+
     def _enter(self, *, left_out: int = 0) -> None:
         for kind, fd in self._spaces.items():
             if kind != left_out:
@@ -146,11 +157,7 @@ class BuiltSandbox:
     @property
     def gone(self) -> bool:
         """Return whether the first process has ended, or was killed from outside."""
-        if self._line is None:
-            return False
-        poll = select.poll()
-        poll.register(self._line, select.POLLIN)
-        return bool(poll.poll(0))
+        return self._line is not None and _readable(self._line)
 
     @property
     def whole(self) -> bool:
@@ -194,14 +201,12 @@ class BuiltSandbox:
 
         Returns what it gives. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        helper = os.fork()
-        if helper == 0:
-            with _ending(theirs):
-                ours.close()
-                self._enter(left_out=NEW_PIDS)
-                theirs.sendall(json.dumps(change()).encode("ascii"))
-        theirs.close()
+
+        def enter(line: socket.socket) -> None:
+            self._enter(left_out=NEW_PIDS)
+            line.sendall(json.dumps(change()).encode("ascii"))
+
+        helper, ours = _forked(enter, socket.SOCK_STREAM)
         with ours, ours.makefile("rb") as file:
             said = file.read()
         os.waitpid(helper, 0)
@@ -218,11 +223,13 @@ class BuiltSandbox:
         if self.init and not self.gone:  # else its number may be somebody else's by now
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)
-        if self._line is not None:
-            self._line.close()
+        for line in (self._line, self.broker):
+            if line is not None:
+                line.close()
         for fd in (*self._spaces.values(), *((self._table,) if self._table >= 0 else ())):
             os.close(fd)
-        self.init, self._line, self._spaces, self._table = 0, None, {}, -1
+        self.init, self._spaces, self._table, self.children = 0, {}, -1, set()
+        self._line = self.broker = None
 
 
 def build(view: View) -> BuiltSandbox:
@@ -263,20 +270,19 @@ def _mounts_in(table: bytes) -> Iterator[tuple[int, str, str]]:
 
 def _build(view: View, *, own_processes: bool) -> BuiltSandbox:
     """Fork a builder, which makes the namespaces and forks the first process, and hear of both."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    builder = os.fork()
-    if builder == 0:
-        with _ending(theirs):
-            kernel.close_all_but(0, 1, 2, theirs.fileno())
-            if view["kind"] == "bubblewrap":
-                _enter_bubblewrap(view)
-            else:
-                _leave_namespaces(network=view["network"], own_processes=own_processes)
-            if not own_processes or (init := os.fork()) == 0:
-                _begin(view, theirs, own_processes=own_processes)
-            else:
-                _tell(theirs, b"%d" % init)
-    theirs.close()
+
+    def begin(line: socket.socket) -> None:
+        kernel.close_all_but(0, 1, 2, line.fileno())
+        if view["kind"] == "bubblewrap":
+            _enter_bubblewrap(view)
+        else:
+            _leave_namespaces(network=view["network"], own_processes=own_processes)
+        if not own_processes or (init := os.fork()) == 0:
+            _begin(view, line, own_processes=own_processes)
+        else:
+            _tell(line, b"%d" % init)
+
+    builder, ours = _forked(begin)
     os.waitpid(builder, 0)
     init, spaces = 0, list[int]()
     try:
@@ -417,9 +423,8 @@ def _mount_processes(*, own: bool) -> None:
         kernel.mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_EXECUTION)
         _limit_processes()
     else:
-        proc = kernel.place("/proc")  # programs write what is below /proc/self
-        kernel.set_attributes(proc, 0, cleared=READ_ONLY)
-        os.close(proc)
+        with kernel.opened(kernel.place("/proc")) as proc:  # programs write below /proc/self
+            kernel.set_attributes(proc, 0, cleared=READ_ONLY)
 
 
 def _finish(*, network: bool) -> None:
@@ -460,12 +465,9 @@ def _open(step: Step) -> int:
     attributes = 0 if option.startswith("--dev") else NO_SUID | NO_DEVICES
     attributes |= READ_ONLY if option.startswith("--ro") else 0
     try:
-        source = kernel.place(paths[0])
-        try:
+        with kernel.opened(kernel.place(paths[0])) as source:
             is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
             return kernel.copy_mounts(source, attributes, recursive=is_folder)
-        finally:
-            os.close(source)
     except OSError:
         if option.endswith("-try"):
             return -1
@@ -498,9 +500,8 @@ def _take(step: Step, tree: int, *, make: bool) -> None:
     elif option == "--dir":
         os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
     elif option == "--remount-ro":
-        on = kernel.place(target)
-        kernel.set_attributes(on, READ_ONLY)
-        os.close(on)
+        with kernel.opened(kernel.place(target)) as on:
+            kernel.set_attributes(on, READ_ONLY)
     else:
         _put(tree, target, make=make)
 
@@ -535,6 +536,30 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
+def _forked(
+    work: Callable[[socket.socket], object], kind: int = socket.SOCK_SEQPACKET
+) -> tuple[int, socket.socket]:
+    """Fork a process that calls `work` with a channel, on which it also tells why it failed.
+
+    Returns its pid and the other end.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    pid = os.fork()
+    if pid == 0:
+        code = _NOT_BECOME
+        try:
+            ours.close()
+            work(theirs)
+            code = 0
+        except (OSError, ValueError) as error:
+            with contextlib.suppress(OSError):
+                _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
+        finally:
+            os._exit(code)
+    theirs.close()
+    return pid, ours
+
+
 def fork_patiently() -> int:
     """Fork; what was just killed may still take the last numbers of processes."""
     for _ in range(_TRIES):
@@ -544,17 +569,10 @@ def fork_patiently() -> int:
     return os.fork()
 
 
-@contextlib.contextmanager
-def _ending(line: socket.socket) -> Iterator[None]:
-    """Run a fork of this process to its end; what went wrong is told on `line`, if it is open."""
-    try:
-        yield
-        os._exit(0)
-    except (OSError, ValueError) as error:
-        with contextlib.suppress(OSError):
-            _tell(line, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-    finally:
-        os._exit(_NOT_BECOME)
+def _readable(line: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _tell(line: socket.socket, said: bytes, fds: Sequence[int] = ()) -> None:

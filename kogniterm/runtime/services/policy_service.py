@@ -692,6 +692,7 @@ def open_sandbox(
         closed=(*own, str(paths.cache), *(at_home if above_home else ())),
         # Scripts of the user's own skills are run there, in a folder that is hidden otherwise.
         shown=tuple(filter(None, [environ.get("VIRTUAL_ENV"), str(paths.extensions.skills)])),
+        own_sockets=found.own_sockets,
     )
     return box, tuple(reasons)
 
