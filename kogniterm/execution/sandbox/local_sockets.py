@@ -145,7 +145,7 @@ class _Broker:
         kernel.drop_privileges(but=kernel.LOOK_INTO_PROCESSES)
         kernel.keep_privileges_out()
         kernel.hide_memory()
-        kernel.rename_process("sandbox")
+        kernel.rename_process("sandbox-sockets")
         kernel.set_signals(signal.SIG_IGN)
         signal.signal(signal.SIGUSR1, lambda *_: None)  # interrupts the connection of a thread
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
