@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from kogniterm.errors import ToolError
 from kogniterm.execution.screen import Screen, render
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink
-from kogniterm.text.bounded_regex import Pattern
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 256 << 10
@@ -318,18 +317,23 @@ class OutputStore:
         """Return whether `path`, without links, is a kept output."""
         return path.is_relative_to(self._folder.resolve()) and path.is_file()
 
-    def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> tuple[str, int]:
+    def page(
+        self,
+        path: str | Path,
+        start_line: int = 1,
+        count: int = 200,
+        room: int = _PAGE_CHARACTERS,
+    ) -> tuple[str, int]:
         """Return at most `count` lines from `start_line` on, and the number of the next one, or 0.
 
-        A negative start counts from the end. Fewer lines come when they are long. Raises ToolError
-        for a path that is not kept output.
+        A negative start counts from the end. Fewer lines come when they take more than `room`
+        characters. Raises ToolError for a path that is not kept output.
         """
         file = self._file(path)
         if start_line < 0:
             start_line = max(1, sum(1 for _ in _lines(file)) + start_line + 1)
         start_line = max(1, start_line)
         found: list[str] = []
-        room = _PAGE_CHARACTERS
         for number, line in enumerate(islice(_lines(file), start_line - 1, None), start_line):
             if len(found) >= count or (found and len(line) > room):
                 return "\n".join(found), number
@@ -338,16 +342,9 @@ class OutputStore:
             room -= len(line) + 1
         return "\n".join(found), 0
 
-    def search(
-        self, path: str | Path, pattern: str, *, limit: int = 50
-    ) -> Sequence[tuple[int, str]]:
-        """Return the first `limit` lines that match the regular expression, with their numbers.
-
-        Raises ToolError for an invalid pattern or a path that is not kept output.
-        """
-        expression = Pattern(pattern)
-        lines = enumerate(_lines(self._file(path)), 1)
-        return list(islice((one for one in lines if expression.search(one[1])), limit))
+    def lines(self, path: str | Path) -> Iterator[str]:
+        """Yield all lines. Raises ToolError for a path that is not kept output."""
+        yield from _lines(self._file(path))
 
     def prune(self) -> int:
         """Delete files that are too old, then the oldest until the quota holds; bytes freed."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from kogniterm import prompts
+from kogniterm.agent.compaction import observation_limit
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import StorageError
 from kogniterm.execution import open_executor
@@ -403,7 +404,7 @@ def _tools(
         ModelQuestions(forgetting.asker),
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, ModelSearch(modes), skills, servers, hosts,
-        journal.secrets.carry,
+        journal.secrets.carry, lambda: observation_limit(modes.model.info.context_window),
     )  # fmt: skip
     usable = session_tools(
         ports,
