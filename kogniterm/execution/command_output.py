@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from kogniterm.errors import ToolError
@@ -81,6 +81,7 @@ class OutputKeeper:
         self._file: int | None = None
         self._written = 0
         self.total = 0
+        self._lines = 0
 
     @property
     def path(self) -> str | None:
@@ -95,6 +96,7 @@ class OutputKeeper:
 
     def _add(self, data: bytes) -> None:
         self.total += len(data)
+        self._lines += data.count(b"\n")
         self._write(data)
         room = HEAD_BYTES - len(self._head)
         if room > 0:
@@ -159,12 +161,13 @@ class OutputKeeper:
             if lost <= 0:
                 return self._whole(head + tail)
         gap = self.total - len(first) - len(last)
-        text, omitted = _clip_parts(start, end, wanted, gap, self.path)
+        lines = self._lines - first.count(b"\n") - last.count(b"\n")
+        text, omitted = _clip_parts(start, end, wanted, gap, max(lines, 0))
         return Rendered(text, omitted, full_screen)
 
     def _whole(self, data: bytes) -> Rendered:
         text, full_screen = self._shown(data)
-        return Rendered(*clip(text, self._limits.text, self.path), full_screen)
+        return Rendered(*clip(text, self._limits.text), full_screen)
 
     def _shown(self, data: bytes) -> tuple[str, str | None]:
         """Return what a screen would show of `data`, and the last full screen in it."""
@@ -252,22 +255,29 @@ def replace_hidden(data: bytes, hidden: Mapping[bytes, bytes]) -> tuple[bytes, b
     return data[:cut], data[cut:]
 
 
-def clip(text: str, limit: int, path: str | None = None) -> tuple[str, int]:
+def clip(text: str, limit: int) -> tuple[str, int]:
     """Return `text` within `limit` characters (a quarter head, the rest tail), and bytes omitted.
 
-    `path` is where all of it is.
+    Lines that are like their neighbours are left out first.
     """
     if len(text) <= limit:
         return text, 0
-    return _clip_parts(text, text, limit, 0, path)
+    return _clip_parts(text, text, limit, 0, 0)
 
 
-def _clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -> tuple[str, int]:
+def _clip_parts(head: str, tail: str, limit: int, lost: int, lines: int) -> tuple[str, int]:
     """Return the start of `head` and the end of `tail`, between them how much was left out.
 
-    They may be the same text; else `lost` bytes lie between them. Whole lines are kept where lines
-    are short enough.
+    They may be the same text; else `lost` bytes with `lines` ends of lines lie between them. Whole
+    lines are kept where lines are short enough.
     """
+    whole = _size(head) + (_size(tail) if head is not tail else 0)
+    if head is tail:
+        head = tail = _fold(head)
+        if len(head) <= limit:
+            return head, whole - _size(head)
+    else:
+        head, tail = _fold(head), _fold(tail)
     first = head[: limit // 4]
     last = tail[-(limit - limit // 4) :] if limit else ""
     if len(first) < len(head):
@@ -275,12 +285,31 @@ def _clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -
     if len(last) < len(tail):
         cut = last.find("\n") + 1
         last = last[cut:] if 0 < cut < len(last) // 2 else last
-    omitted = lost + _size(head) - _size(first) - _size(last)
+    lines += head.count("\n") - first.count("\n") - last.count("\n")
     if head is not tail:
-        omitted += _size(tail)
-    where = f"; the whole output is in {path}" if path else ""
+        lines += tail.count("\n")
+    omitted = lost + whole - _size(first) - _size(last)
     first = first if not first or first.endswith("\n") else first + "\n"
-    return f"{first}[… {omitted} bytes left out{where} …]\n{last}", omitted
+    left_out = f"{lines} lines, {omitted} bytes" if lines > 1 else f"{omitted} bytes"
+    return f"{first}[… {left_out} left out …]\n{last}", omitted
+
+
+_LIKE = 6
+"""Lines in a row that differ in numbers only, of which the first two and the last are shown."""
+_WORD = re.compile(r"[^\W\d_]{3}.* |[ ].*[^\W\d_]{3}")
+"""Rows of numbers are data, and lines without a space may be parts of a key."""
+_NUMBER = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+
+
+def _fold(text: str) -> str:
+    """Return `text` with long runs of lines that differ in numbers only shortened, and counted."""
+    shown: list[str] = []
+    for key, run in groupby(text.split("\n"), key=lambda line: _NUMBER.sub("0", line)):
+        like = list(run)
+        if len(like) >= _LIKE and _WORD.search(key):
+            like[2:-1] = [f"[… {len(like) - 3} lines left out that differ in numbers only …]"]
+        shown += like
+    return "\n".join(shown)
 
 
 def _size(text: str) -> int:

@@ -396,7 +396,10 @@ class CommandExecutor:
                 notes.append(_JOB_WITH_SECRET)
             before = self._state_for(lane)
             ours = {encode(k): exported(k, v) for k, v in options.secrets.items()}
+            told = self.cwd
             missing = self._carry(lane, files, {**overlay, **ours}, ending, notes, start)
+            if self.cwd != told and self._lineages.elsewhere is None:
+                notes.append(f"The shell is now in {self.cwd}.")
         result = command_result(
             command,
             ending,

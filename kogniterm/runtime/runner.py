@@ -185,7 +185,7 @@ class Runner:
         task = asyncio.ensure_future(
             self.in_thread(
                 self.executor.run, run, io, OutputLeft(self.budget.left("output_bytes"),
-                self.stopping.request), io.terminal,
+                self.stopping.request_at_limit), io.terminal,
             )
         )  # fmt: skip
         cancelled = await until_done(task, self.stopping)
@@ -233,6 +233,8 @@ class Runner:
         With `can_ask` the user can be asked, where the sandbox stopped it.
         """
         journal, sink, request = self.journal, io.sink, run.request
+        if result.ended == "stopped" and result.waiting is None and self.stopping.by:
+            result = replace(result, notes=(self.stopping.by, *result.notes))
         result = self._redact_result(result)
         ask = can_ask and request.refusal is None
         after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
@@ -504,14 +506,22 @@ class CommandStop:
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._requested = asyncio.Event()
+        self.by = ""
+        """Who made the request, and why, for the model."""
 
-    def request(self) -> None:
+    def request(self, by: str = "The user stopped it.") -> None:
         """End the running command; does nothing when none runs."""
+        self.by = self.by or by
         self._requested.set()
         self._stop()
 
+    def request_at_limit(self) -> None:
+        """End the running command, which wrote more than the session may."""
+        self.request("The output limit of the session was reached.")
+
     def begin(self) -> None:
         """Drop the request: a new command begins."""
+        self.by = ""
         self._requested.clear()
 
     async def repeat(self) -> None:

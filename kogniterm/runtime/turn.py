@@ -121,6 +121,8 @@ async def run_turn(
         if LEFT_OPEN in stopped.args:
             raise
         cancel_open(journal, "the user stopped the turn")
+        stopped_here = messages.note(prompts.text("decide_action.turn_stopped"))
+        journal.record(NodeRan(NodeUpdate("decide_action", (stopped_here,))))
         _note_cut_calls(services, count)
         answer = interrupted(count)
     except OutcomeNotWrittenError:

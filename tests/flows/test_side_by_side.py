@@ -206,7 +206,9 @@ async def test_a_cancelled_turn_ends_all_of_them(make_flow: MakeFlow) -> None:
     assert not (flow.folder / "made").exists()
     outcomes = [body for body, _ in kinds(flow, Outcome)]
     assert len(outcomes) == 2
-    assert "not run" in flow.shown[-1]
+    assert "[The user stopped it.]" in flow.shown[-3]
+    assert "not run" in flow.shown[-2]
+    assert flow.shown[-1] == "(The user stopped the turn here.)"
     assert await flow.run("again") is not None
 
 

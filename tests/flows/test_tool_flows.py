@@ -184,7 +184,7 @@ replies:
     said = again.shown[-9:]
     assert said[1] == "89999\n90000"
     assert said[3] == "4000\n[more from line 4001]"
-    assert said[5] == "89998: 89998\n89999: 89999"
+    assert said[5] == "89998:89998\n89999:89999"
     assert again.user is not None
     assert [one[0].command for one in again.user.asked] == [f"read {elsewhere}"]
     again.close()
