@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -69,6 +70,7 @@ INPUT_WAIT = 30.0
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
+_NAMES_EDITOR = re.compile(r"\b(?:VISUAL|EDITOR|core\.editor)=")
 _STOP_AGAIN = 0.1
 """Seconds between orders to stop, while a command may be about to start."""
 _NOT_LEFT = (
@@ -369,7 +371,7 @@ class CommandExecutor:
         path = Path(lane.output)
         start = self._lineages.start(cwd, wrapped=lane.sandbox is not None)
         with contextlib.closing(self._shell_files(lane, options)) as files:
-            overlay = self._overlay(env, options, lane.sandbox)
+            overlay = self._overlay(command, env, options, lane.sandbox)
             order = self._order(command, files, start, overlay, options, lane)
             private_folder(self._outputs)
             keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS), self.hidden)
@@ -517,11 +519,17 @@ class CommandExecutor:
         return ending
 
     def _overlay(
-        self, env: Mapping[str, str], options: RunOptions, sandbox: Sandbox | None
+        self,
+        command: str,
+        env: Mapping[str, str],
+        options: RunOptions,
+        sandbox: Sandbox | None,
     ) -> dict[bytes, bytes]:
         """Return declarations of variables for one command alone."""
         inside = sandbox.variables(self._private.temporary) if sandbox is not None else {}
-        ours = {} if options.at_once else self._overlays[sandbox is not None]
+        ours = {} if options.at_once else dict(self._overlays[sandbox is not None])
+        if _NAMES_EDITOR.search(command):
+            ours.pop("GIT_EDITOR", None)  # which would win over the one that the command names
         return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
     def _shell_files(self, lane: Lane, options: RunOptions) -> ShellFiles:

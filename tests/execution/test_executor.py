@@ -21,6 +21,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE, Sink, alive, private_folder_of, timed_out
 from tests.support.forge import until
+from tests.support.programs import require
 
 TERM_PROOF = "trap '' TERM HUP INT; while :; do sleep 0.05; done"
 
@@ -44,6 +45,14 @@ def executor(tmp_path: Path) -> Iterator[CommandExecutor]:
 
 
 # --- ends ------------------------------------------------------------------------------------
+
+
+def test_an_editor_that_a_command_names_is_used(executor: CommandExecutor) -> None:
+    require("git")
+    assert executor.run("git var GIT_EDITOR").text == "false"
+    assert executor.run("EDITOR='touch x;' git var GIT_EDITOR").text == "touch x;"
+    assert executor.run("git -c core.editor=vim var GIT_EDITOR").text == "vim"
+    assert executor.run("git var GIT_EDITOR").text == "false"
 
 
 def test_timeout_keeps_the_partial_output(executor: CommandExecutor) -> None:
