@@ -348,9 +348,14 @@ def _diagnosis(waiting: Waiting) -> str:
 
 
 def command_message(
-    request: ActionRequest, result: CommandResult, decision: Decision, note: str = ""
+    request: ActionRequest,
+    result: CommandResult,
+    decision: Decision,
+    note: str = "",
+    *,
+    looked: bool = False,
 ) -> ToolMessage:
-    """Return the observation of an approved command that ran."""
+    """Return the observation of an approved command that ran, and `looked` where it only read."""
     parts = []
     if decision.command != request.command:
         parts.append(f"[the user changed the command to: {decision.command}]")
@@ -364,8 +369,16 @@ def command_message(
         "cwd": result.cwd,
         "output_path": result.output_path,
         "masked": result.masked,
+        "failed": _failed(result, looked=looked),
     }
     return answer(request, "\n".join(parts), artifact=artifact)
+
+
+def _failed(result: CommandResult, *, looked: bool) -> bool:
+    """Return whether a command failed; 1 is the answer of many commands that only read."""
+    good = {0, 1} if looked else {0}
+    ended = result.ended == "detached" or (result.ended == "exited" and result.exit_code in good)
+    return not ended or any(one.failed for one in result.pipe[:-1])
 
 
 _DECIDERS = {
@@ -467,6 +480,25 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
         else:
             return []
     return []
+
+
+def failed_calls(messages: Sequence[BaseMessage]) -> list[Any]:
+    """Return the tool calls of the last AIMessage that failed, were refused or were held up."""
+    failed = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            if message.status == "error" or artifact_of(message).get("failed"):
+                failed.add(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            return [call for call in message.tool_calls if call["id"] in failed]
+        else:
+            return []
+    return []
+
+
+def held_up(call: str) -> str:
+    """Return the observation of an action behind a call of the same reply that failed."""
+    return prompts.text("execute_tool.after_failure", call=call)
 
 
 def cancel_messages(messages: Sequence[BaseMessage], text: str) -> list[ToolMessage]:

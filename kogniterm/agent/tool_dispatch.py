@@ -26,6 +26,8 @@ from kogniterm.agent.messages import (
     NEVER_FILLED_IN,
     ONLY_A_PLAN,
     ImageBlock,
+    failed_calls,
+    held_up,
     is_input,
     last_ai,
     observed_images,
@@ -175,6 +177,12 @@ def before_run(
 
     It is an action request, or it is refused because it can never run, or not in this step.
     """
+    failed = failed_calls(messages)
+    builds_on = call["name"] == COMPLETE_STEP.name or (
+        call["name"] == DELEGATE.name and acts(call["args"], _step_of(call, plan), context.named)
+    )
+    if failed and builds_on:
+        return AnsweredCall(plan, held_up(failed[0]["name"]), "refused")
     why = _outside_step(call, plan, messages, context)
     if why is not None:
         return AnsweredCall(plan, str(why), "refused")

@@ -30,6 +30,7 @@ from kogniterm.types import (
     ThoughtDelta,
     Usage,
 )
+from kogniterm.types.turn_values import NOTE
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage, BaseMessage
@@ -215,7 +216,7 @@ def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[
 
 
 def _count_turns(messages: Sequence[BaseMessage]) -> int:
-    return sum(message.type == "human" for message in messages)
+    return sum(m.type == "human" and NOTE not in m.additional_kwargs for m in messages)
 
 
 def _count_images(messages: Sequence[BaseMessage]) -> int:

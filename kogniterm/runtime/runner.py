@@ -233,8 +233,9 @@ class Runner:
         With `can_ask` the user can be asked, where the sandbox stopped it.
         """
         journal, sink, request = self.journal, io.sink, run.request
-        if result.ended == "stopped" and result.waiting is None and self.stopping.by:
-            result = replace(result, notes=(self.stopping.by, *result.notes))
+        by = self.stopping.by
+        if result.ended == "stopped" and result.waiting is None and by not in ("", *result.notes):
+            result = replace(result, notes=(by, *result.notes))
         result = self._redact_result(result)
         ask = can_ask and request.refusal is None
         after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
@@ -244,7 +245,8 @@ class Runner:
         heard = await self._hear_hooks(run, result, after, io)
         note = "\n".join(filter(None, (found, after.note, heard.note)))
         shown = journal.shown(request), journal.shown_decision(request.id, run.decision)
-        message = messages.command_message(shown[0], result, shown[1], note)
+        looked = run.report.label == "safe_readonly"
+        message = messages.command_message(shown[0], result, shown[1], note, looked=looked)
         again = None
         if after.refused is not None:
             again = self._outside(request, run.decision, run.report, after.refused, message.text)

@@ -15,9 +15,13 @@ only loop. A turn works with four services: journal, gate, runner and context.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
 
 from kogniterm import prompts
 from kogniterm.agent import messages
@@ -35,7 +39,6 @@ from kogniterm.runtime.runner import Approved, Runner
 from kogniterm.runtime.services.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.session_plans import review_plan
 from kogniterm.runtime.turn_end import (
-    cancel_agent,
     cancel_open,
     conclude,
     end_turn,
@@ -251,8 +254,7 @@ def _needs_compaction(end: NodeUpdate | None) -> bool:
 async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase | None:
     """Arrows 8 to 11 for every pending request, in order; return the budget that stops the turn.
 
-    A refusal cancels the requests that wait behind it. That of a sub-agent cancels only its own:
-    it may go another way.
+    Behind a call of the same reply that failed or was refused, only what cannot build on it runs.
     """
     journal = services.journal
     judged: dict[str, Prepared] = {}
@@ -261,8 +263,14 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             continue  # cancelled by an earlier one, or run beside it
         request = journal.exact(waiting)
         if request is None:
-            _give_back(journal, waiting)
-            return None
+            text = prompts.text("execute_tool.secret_lost")
+            journal.settle(waiting, "cancelled", messages.answer(waiting, text, failed=True))
+            continue
+        failed = messages.failed_calls(_history(journal, request))
+        if failed and not _may_follow(services, request, failed):
+            text = messages.held_up(failed[0]["name"])
+            journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
+            continue
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
@@ -271,27 +279,31 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             services.gate.refuse_acting(request)
         elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
-        elif (refused := await _run_at_once(services, request, io, count, judged)) is None:
-            continue
-        elif refused.agent:
-            cancel_agent(journal, refused.agent, "an earlier action was refused")
         else:
-            cancel_open(journal, "an earlier action was refused")
-            return None
+            await _run_at_once(services, request, io, count, judged, alone=bool(failed))
     return None
 
 
-def _give_back(journal: TurnJournal, request: ActionRequest) -> None:
-    """Give an action back to the model whose text a restart has lost, and what waits behind it.
+def _history(journal: TurnJournal, request: ActionRequest) -> Sequence[BaseMessage]:
+    """Return the messages of the agent that made a request."""
+    agents = journal.state.agents
+    return agents[request.agent].messages if request.agent else journal.state.messages
 
-    Only the redacted text was kept, and something else would run.
+
+def _may_follow(
+    services: TurnServices, request: ActionRequest, failed: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Return whether a request may run behind calls of its reply that failed.
+
+    It may if it has no effect, or edits a file that none of them names.
     """
-    text = prompts.text("execute_tool.secret_lost")
-    journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
-    if request.agent:
-        cancel_agent(journal, request.agent, "an earlier action has to be repeated")
-    else:
-        cancel_open(journal, "an earlier action has to be repeated")
+    if request.effect == "command":
+        cwd = services.runner.executor.cwd
+        return services.gate.policy.assess(request, cwd).label == "safe_readonly"
+    if request.effect == "edit":
+        name = Path(str(request.arguments.get("path"))).name
+        return not any(name in str(call["args"]) for call in failed)
+    return request.effect in ("none", "read", "person")
 
 
 async def _run_at_once(
@@ -300,15 +312,16 @@ async def _run_at_once(
     io: TurnIO,
     count: TurnCount,
     judged: dict[str, Prepared],
-) -> ActionRequest | None:
-    """Arrows 8 to 11 for a request, and for those behind it that may run beside it.
+    *,
+    alone: bool,
+) -> None:
+    """Arrows 8 to 11 for a request, and unless `alone` for those behind it that may run beside it.
 
-    `judged` gets those that were judged and must wait after all. Returns the request that was
-    refused, if any.
+    `judged` gets those that were judged and must wait after all.
     """
     beside, pending = services.beside, services.journal.state.pending
     approved: Sequence[Approved] = ()
-    if beside is not None and request.id not in judged:
+    if beside is not None and request.id not in judged and not alone:
         first = [one.id for one in pending].index(request.id)
         exact = takewhile(lambda one: one is not None, map(services.journal.exact, pending[first:]))
         waiting = [one for one in exact if one is not None]
@@ -316,12 +329,9 @@ async def _run_at_once(
         approved, before = await beside.admit(services.gate, found, io, count)
         judged.update(before)
     if beside is None or len(approved) < 2:
-        done = await _approve_and_run(services, request, io, count, judged.get(request.id))
-        return None if done else request
-    again = await beside.run(services.runner, approved, io, count)
-    if again is None or await _approve_and_run(services, again, io, count):
-        return None
-    return again
+        await _approve_and_run(services, request, io, count, judged.get(request.id))
+    elif (again := await beside.run(services.runner, approved, io, count)) is not None:
+        await _approve_and_run(services, again, io, count)
 
 
 async def _approve_and_run(
@@ -330,18 +340,14 @@ async def _approve_and_run(
     io: TurnIO,
     count: TurnCount,
     known: Prepared | None = None,
-) -> bool:
-    """Arrows 8 to 11 for one request; return False when it was refused.
-
-    `known` is what was judged already. A refusal of plan mode stops nothing: what waits behind it
-    may only read.
-    """
+) -> None:
+    """Arrows 8 to 11 for one request; `known` is what was judged already."""
     gate = services.gate
     judged = known.judged if known else await gate.judge(request, io)
     request, report, verdict = judged.request, judged.report, judged.verdict
     if only_plans(verdict):
         io.sink(gate.decided(request, gate.refuse_acting(request)))
-        return True
+        return
     if known is not None and known.decision is not None:
         decision = known.decision
     else:
@@ -351,6 +357,7 @@ async def _approve_and_run(
         shown = services.journal.shown_decision(request.id, decision)
         count.refused.append((shown.why, shown.by))
         services.journal.settle(request, "refused", refusal)
-        return False
+        return
     again = await services.runner.act(request, decision, report, io, count)
-    return again is None or await _approve_and_run(services, again, io, count)
+    if again is not None:
+        await _approve_and_run(services, again, io, count)

@@ -330,8 +330,8 @@ async def test_what_is_refused_comes_to_the_sub_agent_which_goes_another_way(
 replies:
   - calls: [{tool: delegate, arguments: {task: Empty it, tools: run}}]
   - when: {last_contains: Empty it}
-    calls: [{run: rm -r build}, {run: echo never}]
-  - {when: {last_contains: an earlier action was refused}, run: mv build old}
+    calls: [{run: rm -r build}, {run: touch never}]
+  - {when: {last_contains: an earlier call of the same reply}, run: mv build old}
   - {when: {last_contains: '[exit 0]'}, text: I moved it aside.}
   - {when: {tool: delegate}, text: It is aside.}
 """

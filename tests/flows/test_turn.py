@@ -66,8 +66,39 @@ replies:
 """
     flow = make_flow(script, decisions=[no("")])
     await flow.run()
-    assert "an earlier action was refused" in flow.shown[3]
+    told = "[not run: an earlier call of the same reply, execute_command, failed or was refused."
+    assert flow.shown[3].startswith(told)
     assert not list(flow.folder.iterdir())
+
+
+async def test_behind_a_failure_only_what_cannot_build_on_it_runs(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: edit_file, arguments: {path: a.txt, old: missing, new: x}}
+      - {run: cat a.txt}
+      - {tool: edit_file, arguments: {path: b.txt, old: b, new: c}}
+      - {tool: edit_file, arguments: {path: a.txt, old: a, new: b}}
+      - {run: touch made}
+      - {tool: read_file, arguments: {path: b.txt}}
+  - calls: [{run: (exit 2)}, {run: touch made}, {run: ls}]
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes] * 8)
+    for name in "ab":
+        (flow.folder / f"{name}.txt").write_text(f"{name}\n")
+    await flow.run()
+    by_edit = "[not run: an earlier call of the same reply, edit_file, failed"
+    assert "is not in" in flow.shown[2]
+    assert flow.shown[3].startswith("a\n[exit 0]")
+    assert flow.shown[4].startswith("Wrote")
+    assert flow.shown[5].startswith(by_edit)
+    assert flow.shown[6].startswith(by_edit)
+    assert flow.shown[7] == "1: c"
+    assert flow.shown[9] == "[exit 2]"
+    assert flow.shown[10].startswith("[not run: an earlier call of the same reply, execute_command")
+    assert flow.shown[11].startswith("a.txt")
+    assert not (flow.folder / "made").exists()
 
 
 async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow: MakeFlow) -> None:
