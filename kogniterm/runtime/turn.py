@@ -15,11 +15,9 @@ only loop. A turn works with four services: journal, gate, runner and context.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
-from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -267,7 +265,8 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             journal.settle(waiting, "cancelled", messages.answer(waiting, text, failed=True))
             continue
         failed = messages.failed_calls(_history(journal, request))
-        if failed and not _may_follow(services, request, failed):
+        cwd = services.runner.executor.cwd
+        if failed and not services.gate.policy.may_follow(request, failed, cwd):
             text = messages.held_up(failed[0]["name"])
             journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
             continue
@@ -288,22 +287,6 @@ def _history(journal: TurnJournal, request: ActionRequest) -> Sequence[BaseMessa
     """Return the messages of the agent that made a request."""
     agents = journal.state.agents
     return agents[request.agent].messages if request.agent else journal.state.messages
-
-
-def _may_follow(
-    services: TurnServices, request: ActionRequest, failed: Sequence[Mapping[str, Any]]
-) -> bool:
-    """Return whether a request may run behind calls of its reply that failed.
-
-    It may if it has no effect, or edits a file that none of them names.
-    """
-    if request.effect == "command":
-        cwd = services.runner.executor.cwd
-        return services.gate.policy.assess(request, cwd).label == "safe_readonly"
-    if request.effect == "edit":
-        name = Path(str(request.arguments.get("path"))).name
-        return not any(name in str(call["args"]) for call in failed)
-    return request.effect in ("none", "read", "person")
 
 
 async def _run_at_once(

@@ -312,6 +312,14 @@ class PolicyPort(Protocol):
         user sits at the prompt. `allowing` counts like an allow rule of the user about it.
         """
 
+    def may_follow(
+        self, request: ActionRequest, failed: Sequence[Mapping[str, Any]], cwd: str
+    ) -> bool:
+        """Return whether a request may run behind calls of its reply that `failed`.
+
+        It may if it has no effect, or edits a file that none of them names.
+        """
+
     def runs_inside(self, request: ActionRequest) -> bool:
         """Return whether only a rule or a hook took this call out of the graph."""
 

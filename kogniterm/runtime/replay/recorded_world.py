@@ -522,6 +522,14 @@ class RecordedPolicy:
         del request, given, how
         return self._verdict
 
+    def may_follow(self, request: ActionRequest, *given: object) -> bool:
+        """Return whether the recorded request was judged behind calls that had failed."""
+        del given
+        judged = self._player.turn.judged
+        return request.effect == "person" or bool(
+            judged and judged[0].report.command == request.command
+        )
+
     def runs_inside(self, request: ActionRequest) -> bool:
         """Return whether the recorded request was judged although only a plan was wanted."""
         judged = self._player.turn.judged

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm import approval
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
@@ -168,6 +168,17 @@ class PolicyService:
         if report.label != "dangerous" and self.secrets.use_in(report)[0].names:
             report = replace(report, label="needs_approval")
         return _with_repository(report, self.git_variable, self.workspace, cwd)
+
+    def may_follow(
+        self, request: ActionRequest, failed: Sequence[Mapping[str, Any]], cwd: str
+    ) -> bool:
+        """Return whether a request may run behind failed calls; see `PolicyPort.may_follow`."""
+        if request.effect == "command":
+            return self.assess(request, cwd).label == "safe_readonly"
+        if request.effect == "edit":
+            name = Path(str(request.arguments.get("path"))).name
+            return not any(name in str(call["args"]) for call in failed)
+        return request.effect in ("none", "read", "person")
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""
