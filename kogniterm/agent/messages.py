@@ -302,13 +302,17 @@ def command_text(result: CommandResult) -> str:
     """Return a command's observation: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
     lines.append(f"[{'; '.join((_ending(result), *map(str, result.pipe_told)))}]")
+    asking = result.jobs[-1].id if result.ended == "detached" and result.waiting else ""
     if result.waiting is not None:
-        lines.append(f"[{_diagnosis(result.waiting)}]")
+        lines.append(f"[{_asked(result.waiting, asking)}]" if asking else
+                     f"[{_diagnosis(result.waiting)}]")  # fmt: skip
     if result.omitted_bytes and result.output_path:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
     lines.extend(
-        f"[job {job.id} still runs ({job.fate_text}): {job.command}]" for job in result.jobs
+        f"[job {job.id} still runs ({job.fate_text}): {_short(job.command)}]"
+        for job in result.jobs
+        if job.id != asking
     )
     return "\n".join(lines)
 
@@ -345,6 +349,19 @@ def _diagnosis(waiting: Waiting) -> str:
     asked = waiting.kind in ("terminal", "password")
     helps = f". {prompts.text('execute_tool.needs_input')}" if asked else ""
     return f"at the end {said} for {waiting.seconds:.0f} s{evidence}{helps}"
+
+
+def _asked(waiting: Waiting, job: str) -> str:
+    """Return what a command waits for that became a job, and what can be done."""
+    if waiting.kind == "password":
+        return f"job {job} waits for a password, which only the user may type: stop it"
+    last = waiting.last_lines.rstrip("\n").rpartition("\n")[2][-200:]
+    return f"job {job} waits for input: `{last}`. jobs send types an answer"
+
+
+def _short(command: str) -> str:
+    line, _, more = command.partition("\n")
+    return f"{line[:80]}…" if more or len(line) > 80 else line
 
 
 def command_message(

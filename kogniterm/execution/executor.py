@@ -67,6 +67,8 @@ ROWS, COLUMNS = 40, 120
 """Window size of commands that run without the user's terminal."""
 INPUT_WAIT = 30.0
 """Seconds an unattended command may wait for keys that nobody is going to send."""
+_REACTION, _LINE = 5.0, 1.0
+"""Most seconds to wait for the reaction of a job to what was typed, and to a line in its middle."""
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
@@ -125,8 +127,10 @@ class Lane:
         timeout: float | None = None,
         sink: OutputSink | None = None,
         terminal: Terminal | None = None,
+        on_wait: Literal["stop", "detach"] = "stop",
     ) -> CommandResult:
-        """Run `command`; see `protocols.Executor.run`."""
+        """Run `command`; see `protocols.Executor.run`. One of several never becomes a job."""
+        del on_wait
         return self.executor.run_in(self, command, env=env, timeout=timeout, sink=sink,
                                     terminal=terminal)  # fmt: skip
 
@@ -665,6 +669,36 @@ class CommandExecutor:
         job = self._jobs.find(job_id)
         job.wait(timeout)
         return self._synced(job)
+
+    def attend_job(self, job_id: str, timeout: float) -> Job:
+        """Wait until a job has ended or wants input, at most `timeout` seconds."""
+        job = self._jobs.find(job_id)
+        job.settle(timeout, self._launcher.sync)
+        return self._synced(job)
+
+    def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
+        """Return what a job reads from its terminal at this moment, if anything."""
+        return self._jobs.find(job_id).running.asks()
+
+    def answer_job(self, job_id: str, text: str) -> str:
+        """Type `text` into a job, line by line, and return what it writes in reaction.
+
+        Raises ExecutionError when it reads with echo off: then only the user may type.
+        """
+        job = self._jobs.find(job_id)
+        self._launcher.sync()
+        start, lines = job.size(), text.splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            if job.running.hides_input():
+                raise ExecutionError(
+                    "Job {job} reads with echo off, as for a password; only the user may type "
+                    "that. Stop it, or use a command that needs none.",
+                    job=job_id,
+                )
+            job.running.send(encode(line))
+            job.settle(_REACTION if number == len(lines) else _LINE, self._launcher.sync)
+        self._launcher.sync()
+        return job.output(self._limits, (ROWS, COLUMNS), start)
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""

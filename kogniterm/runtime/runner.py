@@ -52,6 +52,7 @@ from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.tools.mcp.mcp_errors import McpCallLostError
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     ActionRequest,
     CommandResult,
     Decision,
@@ -343,6 +344,8 @@ class Runner:
         try:
             if secrets := given.values_for(command):
                 call = partial(call, secrets=secrets)
+            elif run.request.tool == EXECUTE_COMMAND and not self.modes.model.info.one_command:
+                call = partial(call, on_wait="detach")
             result = await asyncio.get_running_loop().run_in_executor(pool, call)
         except ExecutionError as error:
             # The intent is in the journal, so this needs an outcome like any other end.

@@ -295,6 +295,34 @@ def test_a_flooding_job_neither_blocks_nor_grows(tmp_path: Path) -> None:
         assert result.exit_code == 0
 
 
+WIZARD = """
+for question in Name Colour Size; do read -p "$question? " answer; said="$said $answer"; done
+read -s -p "Password: " secret; echo " done:$said"
+"""
+
+
+def test_a_wizard_is_answered_and_its_password_is_not(executor: CommandExecutor) -> None:
+    result = executor.run(WIZARD, on_wait="detach")
+    assert (result.ended, result.text) == ("detached", "Name? ")
+    job = result.jobs[0].id
+    assert executor.job_asks(job) == "terminal"
+    assert executor.answer_job(job, "ann\n") == "ann\nColour? "
+    assert executor.attend_job(job, PATIENCE).state == "running"
+    with pytest.raises(ExecutionError, match="reads with echo off"):
+        executor.answer_job(job, "red\nbig\nsecret\n")
+    assert executor.job_asks(job) == "password"
+    assert "secret" not in executor.read_job(job)
+
+
+def test_an_interactive_interpreter_reacts(executor: CommandExecutor) -> None:
+    result = executor.run(f"{sys.executable} -q -i", on_wait="detach")
+    assert result.text.strip() == ">>>"
+    job = result.jobs[0].id
+    assert executor.answer_job(job, "print(6 * 7)\n").splitlines()[-2:] == ["42", ">>> "]
+    executor.answer_job(job, "exit()\n")
+    assert executor.attend_job(job, PATIENCE).exit_code == 0
+
+
 def test_keys_for_a_job_that_has_ended_go_nowhere(executor: CommandExecutor) -> None:
     job = executor.run("read x", on_wait="detach").jobs[0].id
     executor.send_keys(job, "first\n")

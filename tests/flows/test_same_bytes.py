@@ -36,6 +36,7 @@ from kogniterm.types import (
     ActionRequest,
     CommandResult,
     Decision,
+    Job,
     RiskReport,
     UserInput,
     Verdict,
@@ -401,8 +402,12 @@ class Jobs:
 
     heard: Heard
 
-    def send_keys(self, job_id: str, text: str) -> None:
+    def jobs(self) -> tuple[Job, ...]:
+        return (Job("job-1", "cat", "ended", (), 0.0),)
+
+    def answer_job(self, job_id: str, text: str) -> str:
         self.heard.ran.append(text)
+        return ""
 
 
 async def test_jobs_send(heard: Heard, tmp_path: Path) -> None:

@@ -147,7 +147,9 @@ class PolicyService:
                 else Phrase("Controls a running command.")
             )
             effect = Effect("process", str(request.arguments.get("id", "")))
-            return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+            inside = request.arguments.get("sandboxed") is True
+            label: RiskLabel = "workspace_write" if inside else "needs_approval"
+            return RiskReport(request.command, label, (reason,), (effect,))
         if request.effect == "external":
             return self._assess_external(request, cwd)
         if request.effect == "hosts":
