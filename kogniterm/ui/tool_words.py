@@ -178,6 +178,7 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "jobs": _jobs,
     "delegate": _one("task", _shown),
     "complete_step": _one("step", _shown),
+    "end_turn": _one("outcome", _shown),
 }
 
 _LABELS: Mapping[str, Phrase] = {
@@ -204,4 +205,5 @@ _LABELS: Mapping[str, Phrase] = {
     "ask_user": Phrase("Ask you"),
     "make_plan": Phrase("Make a plan"),
     "complete_step": Phrase("Complete plan step"),
+    "end_turn": Phrase("End the turn:"),
 }

@@ -37,7 +37,7 @@ _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
 _MAIN_ROWS = 5
 """Rows that the live one of several commands gets at least."""
-_QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
+_QUIET_TOOLS = frozenset({"make_plan", "complete_step", "end_turn"})
 _AFTER_RESPONSE = (ev.ModelCalled, ev.ActionProposed, ev.AgentStarted, ev.ToolRan, ev.PlanChanged)
 """Events after which a response was not the last one of its turn."""
 _AFTER_ANSWER = (ev.ModelCalled, ev.ActionDecided, ev.ActionEnded, ev.PlanReviewed, ev.ToolRan)
