@@ -257,7 +257,7 @@ class WriteArguments(ProposedArguments):
     """The whole new content of a file."""
 
     content: str
-    purpose: str = ""
+    purpose: SkipJsonSchema[str] = ""
 
 
 class EditArguments(ProposedArguments):
@@ -266,7 +266,7 @@ class EditArguments(ProposedArguments):
     old: str = Field(min_length=1)
     new: str
     every: bool = False
-    purpose: str = ""
+    purpose: SkipJsonSchema[str] = ""
 
 
 Carry = Callable[[str, str], tuple[str, str] | None]

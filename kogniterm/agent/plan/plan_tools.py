@@ -45,7 +45,6 @@ _STEP = {
     "properties": {
         "id": {"type": "string"},
         "what": {"type": "string"},
-        "why": {"type": "string"},
         "inputs": _TEXTS,
         "tools": _TEXTS,
         "expect": {"type": "string"},
