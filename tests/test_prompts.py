@@ -61,6 +61,7 @@ def test_every_text_is_used() -> None:
     # Asked for by the kind of sub-agent or sandbox, by the name of the tool, also of those served
     # to other agents, and by the value of the preference (tests/memory/test_preferences.py).
     kinds = {"subagent.reading", "subagent.acting", "sandbox.bubblewrap", "sandbox.landlock"}
+    kinds |= {f"sandbox.outside_{answers}" for answers in ("now", "later", "never")}
     kinds |= {"plan_steps.hand_over", "plan_steps.hand_over_named"}
     by_name = ("tools.", "preferences.", "served.")
     assert loose - kinds == {name for name in loose if name.startswith(by_name)}

@@ -27,6 +27,7 @@ from kogniterm.types import (
     Observation,
     Phrase,
     PlanMode,
+    UserAnswers,
     UserInput,
     Waiting,
     events,
@@ -251,6 +252,24 @@ def told_to_plan(messages: Sequence[BaseMessage]) -> bool:
         if prompts.occurs(PLAN_MODE_OVER, message.text) or is_input(message):
             return False
     return False
+
+
+WHO_ANSWERS: Mapping[UserAnswers, str] = {
+    "now": "decide_action.user_now",
+    "later": "decide_action.user_later",
+    "never": "decide_action.nobody_answers",
+}
+"""Prompts that tell when a user approves and answers."""
+
+
+def known_answers(messages: Sequence[BaseMessage]) -> UserAnswers:
+    """Return when a user answers as far as the model was told: at first it is now."""
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            for state, name in WHO_ANSWERS.items():
+                if prompts.occurs(name, message.text):
+                    return state
+    return "now"
 
 
 def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

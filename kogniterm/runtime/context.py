@@ -32,9 +32,11 @@ from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     PLAN_MODE,
     PLAN_MODE_OVER,
+    WHO_ANSWERS,
     ImageBlock,
     drop_old_images,
     image_block,
+    known_answers,
     note,
     observed_images,
     told_to_plan,
@@ -80,6 +82,7 @@ from kogniterm.types import (
     Reply,
     ToolSpec,
     Usage,
+    UserAnswers,
     UserInput,
     events,
 )
@@ -123,8 +126,11 @@ class ContextService:
         """Return the tools the model may call."""
         return offered_tools(self.unlimited_context())
 
-    def recall(self, user_input: UserInput) -> Attached:
-        """Return what the files named in this input hold, and what memory and hooks add to it."""
+    def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
+        """Return what the files named in this input hold, and what memory and hooks add to it.
+
+        `answers` is when a user approves and answers in this turn.
+        """
         self.blocked = False
         model = self.modes.model.info
         found = attached(
@@ -135,7 +141,8 @@ class ContextService:
             model,
         )
         of_servers = self._take_resources()
-        told = (found.text, of_servers.text, self.hooks.take_context())
+        who = self._answers_news(answers, self.journal.state.messages)
+        told = (found.text, of_servers.text, self.hooks.take_context(), who)
         files = Attached(
             "\n\n".join(filter(None, told)),
             (*found.images, *of_servers.images),
@@ -231,7 +238,8 @@ class ContextService:
         context = self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
         goes_on = partial(self.hooks.goes_on, sink=io.sink)
         may_begin = partial(self.hooks.agent_begins, sink=io.sink)
-        return replace(context, goes_on=goes_on, may_begin=may_begin)
+        due = partial(self._notes_due, io.user_answers)
+        return replace(context, goes_on=goes_on, may_begin=may_begin, instructions_due=due)
 
     def unlimited_context(self) -> ThinkContext:
         """Return the ports of the graph for a caller that has no limits and no turn."""
@@ -287,6 +295,22 @@ class ContextService:
         if agent or told_to_plan(self.journal.state.messages) == planning:
             return said
         return (*said, prompts.text(PLAN_MODE if planning else PLAN_MODE_OVER))
+
+    def _notes_due(
+        self, answers: UserAnswers, agent: str, messages: Sequence[BaseMessage]
+    ) -> Sequence[BaseMessage]:
+        """Return what the model has to know from now on: who approves, and instructions."""
+        due = self._instructions_due(agent, messages)
+        if agent or not (news := self._answers_news(answers, messages)):
+            return due
+        return (note(news), *due)
+
+    def _answers_news(self, answers: UserAnswers, messages: Sequence[BaseMessage]) -> str:
+        """Return the note on when a user approves and answers, unless the model knows."""
+        known = known_answers(messages)
+        if known == answers or self.modes.model.info.one_command:
+            return ""
+        return prompts.text(WHO_ANSWERS[answers])
 
     def _instructions_due(
         self, agent: str, messages: Sequence[BaseMessage]

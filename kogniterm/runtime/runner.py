@@ -239,7 +239,9 @@ class Runner:
             result = replace(result, notes=(by, *result.notes))
         result = self._redact_result(result)
         ask = can_ask and request.refusal is None
-        after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
+        after = self.policy.after_run(
+            run.decision.command, result, box, can_ask=ask, answers=io.user_answers
+        )
         count.add_command(result)
         previous = journal.state.plan
         plan, found = (None, "") if after.refused else self._settle_check(request, result)

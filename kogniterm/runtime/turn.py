@@ -157,7 +157,7 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     cancel_open(journal, "the user continued with something else")
     clean = journal.redact_input(user_input)
     given, before = modes.plans.take(), journal.state.plan
-    beside = services.context.recall(clean)
+    beside = services.context.recall(clean, io.user_answers)
     plans = plan_context(given, before, partial(journal.value_of, given=clean))
     told = secrets_told(journal.given.untold())
     context = "\n\n".join(filter(None, [beside.text, plans, told]))

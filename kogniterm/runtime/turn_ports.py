@@ -39,6 +39,7 @@ from kogniterm.types import (
     RiskReport,
     RuleTrace,
     ToolRan,
+    UserAnswers,
     UserInput,
     Verdict,
     WebAnswer,
@@ -93,7 +94,7 @@ class TurnIO:
         return not isinstance(self.approver, Unattended)
 
     @property
-    def user_answers(self) -> Literal["now", "later", "never"]:
+    def user_answers(self) -> UserAnswers:
         """Return when a user answers a question of this turn."""
         later = getattr(self.approver, "answers_later", False)
         return "later" if later else "now" if self.attended else "never"
@@ -333,11 +334,18 @@ class PolicyPort(Protocol):
         """Set the executor's sandbox for the next command, as its decision requires."""
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool
+        self,
+        command: str,
+        result: CommandResult,
+        box: Sandbox | None,
+        *,
+        can_ask: bool,
+        answers: UserAnswers,
     ) -> SandboxFindings:
         """Return what to report about a command that ran in `box`.
 
-        With `can_ask` the user can be asked to let it run again outside.
+        With `can_ask` the user is asked at once to let it run again outside. `answers` is when a
+        user approves what is proposed again.
         """
 
 
@@ -377,7 +385,7 @@ class Attached:
 class ContextPort(Protocol):
     """Builds what goes into the model's calls."""
 
-    def recall(self, user_input: UserInput) -> Attached:
+    def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
         """Return the content of attached files and the memories for this input, as data."""
 
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:

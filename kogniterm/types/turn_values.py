@@ -173,6 +173,9 @@ class UserInput:
         )
 
 
+UserAnswers = Literal["now", "later", "never"]
+"""When a user approves and answers."""
+
 StopReason = Literal[
     "done",
     "not_done",

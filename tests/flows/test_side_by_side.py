@@ -358,7 +358,7 @@ async def test_only_behind_the_last_one_the_user_is_asked_to_let_it_run_outside(
     assert not (flow.folder.parent / "one").exists()
     assert (flow.folder.parent / "two").exists()
     first, second = (text for text in flow.shown if "[exit " in text)
-    assert "propose the same command again" in first
+    assert "propose the command alone (again)" in first
     assert "let it run again outside" in second
     flow.close()
     assert replayed(forge, flow)[1]["divergence"] is None

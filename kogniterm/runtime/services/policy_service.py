@@ -62,6 +62,7 @@ from kogniterm.types import (
     RiskReport,
     RuleTrace,
     ShellChange,
+    UserAnswers,
     Verdict,
 )
 
@@ -464,17 +465,20 @@ class PolicyService:
         return box
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool = False
+        self,
+        command: str,
+        result: CommandResult,
+        box: Sandbox | None,
+        *,
+        can_ask: bool = False,
+        answers: UserAnswers = "now",
     ) -> SandboxFindings:
-        """Return what to report about a command that ran in `box`.
-
-        With `can_ask` the user can be asked to let it run again outside.
-        """
+        """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if (box is None or not box.reads_only) and not self.secrets.use_in(ran)[0].names:
             # Of others, nothing that they set is carried over.
             self._note_values(command, result, ran, inside=box is not None)
-        return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
+        return self.sandbox.end(command, result, box, ran, can_ask=can_ask, answers=answers)
 
     def _note_values(
         self, command: str, result: CommandResult, ran: RiskReport, *, inside: bool

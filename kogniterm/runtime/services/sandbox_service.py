@@ -20,7 +20,7 @@ from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import MOST_ENTRIES, Planted, State, planted
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, events
+from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, UserAnswers, events
 
 _ON_MACHINE = {
     "lists": "ps pgrep pidof pstree top htop ss netstat ip ifconfig route arp lsns w",
@@ -126,6 +126,7 @@ class SandboxService:
         report: RiskReport,
         *,
         can_ask: bool = False,
+        answers: UserAnswers = "now",
     ) -> SandboxFindings:
         """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         if box is None:
@@ -136,9 +137,11 @@ class SandboxService:
             return SandboxFindings(note, (failed,))
         named, notices = self._planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
+        outside = prompts.text(f"sandbox.outside_{answers}")
+        later = "" if asks else f" {outside}"
         notes = [
-            *self._misled(command, box, report, asks=asks),
-            *self._stopped(command, result, box, asks=asks),
+            *self._misled(command, box, report, later),
+            *self._stopped(command, result, box, later),
             *self._of_tmp(box),
         ]
         if named:
@@ -149,7 +152,7 @@ class SandboxService:
             )
         if not self.told:
             self.told = True
-            notes.insert(0, prompts.text(f"sandbox.{box.kind}"))
+            notes.insert(0, f"{prompts.text(f'sandbox.{box.kind}')} {outside}")
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
         changed = tuple(map(str, named[:_MOST_RECORDED]))
         failure = self.stopped.get(command) if asks and not known and not self.always else None
@@ -182,8 +185,8 @@ class SandboxService:
         marks = [_MARK + prompts.text(f"sandbox.{kind}")[:40] for kind in kinds]
         self.told = any(mark in one for one in texts for mark in marks)
 
-    def _misled(self, command: str, box: Sandbox, report: RiskReport, *, asks: bool) -> list[str]:
-        """Return what a command may have got wrong; the user is asked about it now or later."""
+    def _misled(self, command: str, box: Sandbox, report: RiskReport, later: str) -> list[str]:
+        """Return what a command may have got wrong, and what can be done `later`."""
         tables = box.access == "tables"
         shown = {"lists"} if tables or box.kind != "bubblewrap" else set()
         kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
@@ -197,7 +200,6 @@ class SandboxService:
             "Needs processes or services of this machine, which the sandbox does not show."
         )
         self.stopped[command] = approval.SandboxFailure("process", names, why)
-        later = "" if asks else f" Propose {names} alone: it runs outside if a user approves it."
         if tables:
             return [f"{names} saw no open files and sockets of other processes.{later}"]
         return [
@@ -205,19 +207,13 @@ class SandboxService:
             f"not visible inside.{later}"
         ]
 
-    def _stopped(
-        self, command: str, result: CommandResult, box: Sandbox, *, asks: bool
-    ) -> list[str]:
+    def _stopped(self, command: str, result: CommandResult, box: Sandbox, later: str) -> list[str]:
         failure = approval.sandbox_failure(result.text, result.exit_code, command)
         if failure is None or command in self.stopped:
             return []
         failure = replace(failure, read_only=box.reads_only)
         self.stopped[command] = failure
-        later = (
-            " If it is needed, propose the same command again: it then runs outside, "
-            "if a user approves it."
-        )
-        return [str(failure.said) if asks else f"{failure.said}{later}"]
+        return [f"{failure.said}{later}"]
 
     def _of_tmp(self, box: Sandbox) -> list[str]:
         """Return the note that files in the private /tmp are not visible outside."""
