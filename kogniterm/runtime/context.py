@@ -569,7 +569,9 @@ async def _summary(older: list[BaseMessage], model: Model, tell: Tell) -> tuple[
     if model.info.one_command:
         return None, usage
     limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
-    text = f"{prompts.text('compact.summarise')}\n\n{compaction.transcript(older, limit)}"
+    words = min(max(model.info.context_window // 60, 200), 1_500)
+    text = prompts.text("compact.summarise", words=words)
+    text = f"{text}\n\n{compaction.transcript(older, limit)}"
     request = ModelRequest((HumanMessage(text),), purpose="compact")
     try:
         async for event in ask(model, request, tell):
