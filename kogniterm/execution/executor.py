@@ -664,23 +664,20 @@ class CommandExecutor:
         self._launcher.sync()
         return self._jobs.find(job_id).output(self._limits, (ROWS, COLUMNS))
 
-    def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
-        """Wait until a job has ended, at most `timeout` seconds; returns what it is then."""
+    def wait_job(self, job_id: str, timeout: float | None = None, *, or_asks: bool = False) -> Job:
+        """Wait until a job has ended (`or_asks` for input), at most `timeout` seconds."""
         job = self._jobs.find(job_id)
-        job.wait(timeout)
-        return self._synced(job)
-
-    def attend_job(self, job_id: str, timeout: float) -> Job:
-        """Wait until a job has ended or wants input, at most `timeout` seconds."""
-        job = self._jobs.find(job_id)
-        job.settle(timeout, self._launcher.sync)
+        if or_asks:
+            job.settle(timeout or 0.0, self._launcher.sync)
+        else:
+            job.wait(timeout)
         return self._synced(job)
 
     def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
         """Return what a job reads from its terminal at this moment, if anything."""
         return self._jobs.find(job_id).running.asks()
 
-    def answer_job(self, job_id: str, text: str) -> str:
+    def send_keys(self, job_id: str, text: str) -> str:
         """Type `text` into a job, line by line, and return what it writes in reaction.
 
         Raises ExecutionError when it reads with echo off: then only the user may type.
@@ -710,10 +707,6 @@ class CommandExecutor:
         known = job.job()
         self._launcher.sync()  # its file is complete when this returns
         return known
-
-    def send_keys(self, job_id: str, text: str) -> None:
-        """Type `text` into a job."""
-        self._jobs.find(job_id).running.send(encode(text))
 
     def keep_job(self, job_id: str) -> None:
         """Let a job outlive this executor.

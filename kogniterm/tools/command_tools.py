@@ -111,8 +111,8 @@ class JobsPort(Protocol):
     def read_job(self, job_id: str) -> str:
         """Return a job's output, clipped."""
 
-    def attend_job(self, job_id: str, timeout: float) -> Job:
-        """Wait until it has ended or wants input, at most `timeout` seconds."""
+    def wait_job(self, job_id: str, timeout: float | None = None, *, or_asks: bool = False) -> Job:
+        """Wait until it has ended (`or_asks` for input), at most `timeout` seconds."""
 
     def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
         """Return what it reads from its terminal at this moment, if anything."""
@@ -120,7 +120,7 @@ class JobsPort(Protocol):
     def stop_job(self, job_id: str) -> Job:
         """End it."""
 
-    def answer_job(self, job_id: str, text: str) -> str:
+    def send_keys(self, job_id: str, text: str) -> str:
         """Type into it, and return what it writes in reaction."""
 
     def keep_job(self, job_id: str) -> None:
@@ -217,14 +217,14 @@ def _act(jobs: JobsPort, arguments: JobArguments) -> str:
         case "read":
             return jobs.read_job(arguments.id) or "[nothing written yet]"
         case "wait":
-            return _line(jobs, jobs.attend_job(arguments.id, LONGEST_WAIT))
+            return _line(jobs, jobs.wait_job(arguments.id, LONGEST_WAIT, or_asks=True))
         case "stop":
             return _line(jobs, jobs.stop_job(arguments.id))
         case "keep":
             jobs.keep_job(arguments.id)
             return f"[{arguments.id} keeps running when KogniTerm ends]"
         case "send":
-            reaction = jobs.answer_job(arguments.id, arguments.keys)
+            reaction = jobs.send_keys(arguments.id, arguments.keys)
             now = next(job for job in jobs.jobs() if job.id == arguments.id)
             return f"{reaction}\n[{_line(jobs, now)}]".lstrip("\n")
 

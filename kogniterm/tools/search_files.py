@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from pydantic import Field
 
@@ -27,7 +27,6 @@ from kogniterm.host.programs import find_program, host_environment, waits_for_wr
 from kogniterm.host.safe_files import folder as open_folder
 from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.tools.base import Arguments, SchemaTool
@@ -66,8 +65,7 @@ class FindArguments(Arguments):
     path: str = "."
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(NamedTuple):
     """Numbers of the lines found, by file; `more` if the search ended before all were.
 
     For a count, there are as many numbers as lines. `skipped` is what could not be looked at.
@@ -78,25 +76,21 @@ class _Found:
     skipped: list[str]
 
 
-@dataclass(slots=True)
-class _Folders:
-    """The folders of one search: what its paths are relative to, and where they begin."""
+class _Folders(NamedTuple):
+    """The folder where a search begins, and the one that its paths are relative to."""
 
-    shell: str
-    workspace: str
     root: Path
+    shell: str
+    notes: list[str]
 
     def shown(self, path: Path) -> str:
         """Return a path as every file tool takes it."""
         return seen_from(self.shell, str(path))
 
-    def notes(self, skipped: Sequence[str]) -> list[str]:
-        """Return what the result does not tell by itself."""
-        notes = [f"[relative paths are from {self.shell}]"] * (self.shell != self.workspace)
-        if skipped:
-            more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
-            notes.append(f"[not looked into: {', '.join(skipped[:10])}{more}]")
-        return notes
+
+def _not_looked(skipped: Sequence[str]) -> list[str]:
+    more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+    return [f"[not looked into: {', '.join(skipped[:10])}{more}]"] if skipped else []
 
 
 def search_text(
@@ -156,7 +150,7 @@ def _shown(
     found: _Found, arguments: TextArguments, pattern: Pattern, folders: _Folders, room: int
 ) -> str:
     """Return what was found as text for the model."""
-    notes = folders.notes(found.skipped)
+    notes = [*folders.notes, *_not_looked(found.skipped)]
     if not found.lines:
         where = folders.shown(folders.root)
         whole = mode_of(folders.root)
@@ -181,7 +175,8 @@ def _shown(
         left -= len(numbers)
         if left <= 0:
             break
-    return _listing(lines, notes, more=found.more or left < 0, room=room)
+    more = found.more or sum(map(len, found.lines.values())) > MAX_RESULTS
+    return _listing(lines, notes, more=more, room=room)
 
 
 def _around(
@@ -230,7 +225,7 @@ def find_files(
         looked = list(islice(files_below(folders.root, skipped), MAX_FILES + 1))
         wanted = _matcher(arguments.glob)
         found = [folders.root / path for path in looked[:MAX_FILES] if wanted(path)]
-        notes = folders.notes(skipped)
+        notes = [*folders.notes, *_not_looked(skipped)]
         if len(looked) > MAX_FILES:
             notes.append(f"[only the first {MAX_FILES} files were looked at]")
         if not found:
@@ -294,14 +289,9 @@ def _folded(names: dict[str, int], room: int) -> list[str]:
 
 
 def _folders(cwd: str, workspace: str, name: str) -> _Folders:
-    """Return the folders of a search in `name`."""
-    root = _inside(cwd, workspace, name)
-    return _Folders(os.path.realpath(cwd), os.path.realpath(workspace), root)
-
-
-def _inside(cwd: str, workspace: str, name: str) -> Path:
-    path = real_path(cwd, name)
-    if not path.is_relative_to(os.path.realpath(workspace)):
+    """Return the folders of a search in `name`, which lies below the workspace."""
+    path, shell, top = real_path(cwd, name), os.path.realpath(cwd), os.path.realpath(workspace)
+    if not path.is_relative_to(top):
         raise ToolError(
             "{path} is outside the workspace {workspace}; use a command.",
             path=path,
@@ -321,7 +311,7 @@ def _inside(cwd: str, workspace: str, name: str) -> Path:
                 os.stat(".", dir_fd=descriptor)
     except OSError as error:
         raise unreadable(path, error) from error
-    return path
+    return _Folders(path, shell, [f"[relative paths are from {shell}]"] * (shell != top))
 
 
 def _listing(lines: Sequence[str], notes: Sequence[str], *, more: bool, room: int) -> str:

@@ -306,10 +306,10 @@ def test_a_wizard_is_answered_and_its_password_is_not(executor: CommandExecutor)
     assert (result.ended, result.text) == ("detached", "Name? ")
     job = result.jobs[0].id
     assert executor.job_asks(job) == "terminal"
-    assert executor.answer_job(job, "ann\n") == "ann\nColour? "
-    assert executor.attend_job(job, PATIENCE).state == "running"
+    assert executor.send_keys(job, "ann\n") == "ann\nColour? "
+    assert executor.wait_job(job, PATIENCE, or_asks=True).state == "running"
     with pytest.raises(ExecutionError, match="reads with echo off"):
-        executor.answer_job(job, "red\nbig\nsecret\n")
+        executor.send_keys(job, "red\nbig\nsecret\n")
     assert executor.job_asks(job) == "password"
     assert "secret" not in executor.read_job(job)
 
@@ -318,9 +318,9 @@ def test_an_interactive_interpreter_reacts(executor: CommandExecutor) -> None:
     result = executor.run(f"{sys.executable} -q -i", on_wait="detach")
     assert result.text.strip() == ">>>"
     job = result.jobs[0].id
-    assert executor.answer_job(job, "print(6 * 7)\n").splitlines()[-2:] == ["42", ">>> "]
-    executor.answer_job(job, "exit()\n")
-    assert executor.attend_job(job, PATIENCE).exit_code == 0
+    assert executor.send_keys(job, "print(6 * 7)\n").splitlines()[-2:] == ["42", ">>> "]
+    executor.send_keys(job, "exit()\n")
+    assert executor.wait_job(job, PATIENCE, or_asks=True).exit_code == 0
 
 
 def test_keys_for_a_job_that_has_ended_go_nowhere(executor: CommandExecutor) -> None:

@@ -405,7 +405,7 @@ class Jobs:
     def jobs(self) -> tuple[Job, ...]:
         return (Job("job-1", "cat", "ended", (), 0.0),)
 
-    def answer_job(self, job_id: str, text: str) -> str:
+    def send_keys(self, job_id: str, text: str) -> str:
         self.heard.ran.append(text)
         return ""
 
