@@ -518,12 +518,15 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
     return []
 
 
-def failed_calls(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return the tool calls of the last AIMessage that failed, were refused or were held up."""
+def failed_calls(messages: Sequence[BaseMessage], *, apart: bool = False) -> list[Any]:
+    """Return the tool calls of the last AIMessage that failed, were refused or were held up.
+
+    Of calls `apart`, which do not build on each other, only those that did not run.
+    """
     failed = set()
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
-            if message.status == "error" or artifact_of(message).get("failed"):
+            if message.status == "error" or (artifact_of(message).get("failed") and not apart):
                 failed.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             return [call for call in message.tool_calls if call["id"] in failed]

@@ -68,6 +68,7 @@ from kogniterm.runtime.turn_ports import (
     relay_aside,
 )
 from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.recording import NESTED
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import whole
@@ -303,7 +304,9 @@ class ContextService:
         due = self._instructions_due(agent, messages)
         if agent or not (news := self._answers_news(answers, messages)):
             return due
-        return (note(news), *due)
+        told = note(news)
+        told.additional_kwargs[NESTED] = answers  # a replay takes it as it was
+        return (told, *due)
 
     def _answers_news(self, answers: UserAnswers, messages: Sequence[BaseMessage]) -> str:
         """Return the note on when a user approves and answers, unless the model knows."""

@@ -249,10 +249,13 @@ def _needs_compaction(end: NodeUpdate | None) -> bool:
     return end is not None and end.node == "execute_tool"
 
 
-async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase | None:
+async def settle(
+    services: TurnServices, io: TurnIO, count: TurnCount, *, apart: bool = False
+) -> Phrase | None:
     """Arrows 8 to 11 for every pending request, in order; return the budget that stops the turn.
 
-    Behind a call of the same reply that failed or was refused, only what cannot build on it runs.
+    Behind a call of the same reply that failed or was refused, only what cannot build on it runs;
+    of actions `apart`, which nobody proposed in one reply, behind one that was refused.
     """
     journal = services.journal
     judged: dict[str, Prepared] = {}
@@ -264,7 +267,7 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             text = prompts.text("execute_tool.secret_lost")
             journal.settle(waiting, "cancelled", messages.answer(waiting, text, failed=True))
             continue
-        failed = messages.failed_calls(_history(journal, request))
+        failed = messages.failed_calls(_history(journal, request), apart=apart)
         cwd = services.runner.executor.cwd
         if failed and not services.gate.policy.may_follow(request, failed, cwd):
             text = messages.held_up(failed[0]["name"])

@@ -65,7 +65,7 @@ async def test_without_a_user_it_does_not_run_again_and_the_model_is_told(
     )
     await flow.run()
     assert "The sandbox was read-only: the command was expected to only read." in told(flow)[0]
-    assert "propose the same command again: it then runs outside, if a user" in told(flow)[0]
+    assert "nobody can approve" in told(flow)[0]
     assert "It has already run in part." in flow.shown[-2]
     assert intents(flow) == 1
     assert not (flow.folder / "made").exists()
