@@ -328,11 +328,10 @@ def command_text(result: CommandResult) -> str:
     if result.omitted_bytes and result.output_path:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
-    lines.extend(
-        f"[job {job.id} still runs ({job.fate_text}): {_short(job.command)}]"
-        for job in result.jobs
-        if job.id != asking
-    )
+    for job in result.jobs:
+        if job.id != asking:
+            begun = job.command.partition("\n")[0][:80]
+            lines.append(f"[job {job.id} still runs ({job.fate_text}): {begun}]")
     return "\n".join(lines)
 
 
@@ -376,11 +375,6 @@ def _asked(waiting: Waiting, job: str) -> str:
         return f"job {job} waits for a password, which only the user may type: stop it"
     last = waiting.last_lines.rstrip("\n").rpartition("\n")[2][-200:]
     return f"job {job} waits for input: `{last}`. jobs send types an answer"
-
-
-def _short(command: str) -> str:
-    line, _, more = command.partition("\n")
-    return f"{line[:80]}…" if more or len(line) > 80 else line
 
 
 def command_message(

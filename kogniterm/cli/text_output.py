@@ -13,7 +13,7 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.tool_words import tool_label, tool_words
+from kogniterm.ui.tool_words import QUIET_TOOLS, tool_label, tool_words
 from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
@@ -89,8 +89,8 @@ class TextSink:
                 # A command that began before this process was not announced on this screen.
                 request = event.request
                 self._agent(request.agent, request.agent_task, request.agent_name)
-            case events.ToolRan():
-                self._tool(event.name, event.arguments)
+            case events.ToolRan() if event.failed or event.name not in QUIET_TOOLS:
+                self._tool(event.name, "{}" if event.name in QUIET_TOOLS else event.arguments)
             case events.HostsEnded():
                 self._hosts(event)
             case events.ActionEnded() if event.tool != RUN_ON_HOSTS:
@@ -196,7 +196,7 @@ class TextSink:
             self._tool(event.tool, event.arguments)
         else:
             found = render(event.observation.partition(chr(10))[0])
-            self._line(f"· {tool_label(event.tool)}: {found}")
+            self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
 
     def _tool(self, name: str, arguments: str) -> None:
         self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())

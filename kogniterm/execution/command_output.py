@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
 from kogniterm.errors import ToolError
@@ -30,7 +30,6 @@ _RENDERED_WHOLE = 128 << 10
 _RENDERED_PIECE = 64 << 10
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 _LONGEST_LINE = 64 << 10
-_PAGE_CHARACTERS = 16_000
 _FRESH = 3600.0
 """Files changed in the last hour may belong to a running command and are not deleted."""
 _INTERVAL = 0.04
@@ -331,7 +330,7 @@ def _after_first_newline(data: bytes) -> bytes:
 class OutputStore:
     """The output files below `folder`.
 
-    Paths given to `page` and `search` must lie below the folder: a result's `output_path` does.
+    A path given to `lines` must lie below the folder: a result's `output_path` does.
     Files are kept for `max_age` seconds, as long as all of them take no more than `quota_bytes`.
     """
 
@@ -345,31 +344,6 @@ class OutputStore:
     def holds(self, path: Path) -> bool:
         """Return whether `path`, without links, is a kept output."""
         return path.is_relative_to(self._folder.resolve()) and path.is_file()
-
-    def page(
-        self,
-        path: str | Path,
-        start_line: int = 1,
-        count: int = 200,
-        room: int = _PAGE_CHARACTERS,
-    ) -> tuple[str, int]:
-        """Return at most `count` lines from `start_line` on, and the number of the next one, or 0.
-
-        A negative start counts from the end. Fewer lines come when they take more than `room`
-        characters. Raises ToolError for a path that is not kept output.
-        """
-        file = self._file(path)
-        if start_line < 0:
-            start_line = max(1, sum(1 for _ in _lines(file)) + start_line + 1)
-        start_line = max(1, start_line)
-        found: list[str] = []
-        for number, line in enumerate(islice(_lines(file), start_line - 1, None), start_line):
-            if len(found) >= count or (found and len(line) > room):
-                return "\n".join(found), number
-            left_out = f"[… {len(line) - room} characters left out …]" if len(line) > room else ""
-            found.append(line[:room] + left_out)
-            room -= len(line) + 1
-        return "\n".join(found), 0
 
     def lines(self, path: str | Path) -> Iterator[str]:
         """Yield all lines. Raises ToolError for a path that is not kept output."""

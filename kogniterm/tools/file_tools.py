@@ -64,14 +64,6 @@ class Outputs(Protocol):
     def holds(self, path: Path) -> bool:
         """Return whether a path is that of an output."""
 
-    def page(
-        self, path: Path, start_line: int = 1, count: int = 200, room: int = ...
-    ) -> tuple[str, int]:
-        """Return lines from `start_line` on, and the number of the one that follows, or 0.
-
-        A negative start counts from the end. They take at most `room` characters.
-        """
-
     def lines(self, path: Path) -> Iterator[str]:
         """Yield all lines. Raises `ToolError`."""
 
@@ -135,9 +127,18 @@ def read_file(
 
 
 def _output(outputs: Outputs, path: Path, arguments: ReadArguments, room: int) -> str:
-    text, following = outputs.page(path, arguments.start, arguments.lines, room - NOTE_ROOM)
-    more = f"\n{MORE_FROM}{following}]" if following else ""
-    return f"{text}{more}" if text else "[no such line]"
+    start, kept, left = arguments.start, list[str](), room - NOTE_ROOM
+    if start < 0:
+        start += 1 + sum(1 for _line in outputs.lines(path))
+    start = max(start, 1)
+    for number, line in enumerate(islice(outputs.lines(path), start - 1, None), start):
+        if len(kept) == arguments.lines or (kept and len(line) > left):
+            kept.append(f"{MORE_FROM}{number}]")
+            break
+        cut = f"[… {len(line) - left} characters left out …]" if len(line) > left else ""
+        kept.append(line[:left] + cut)
+        left -= len(line) + 1
+    return "\n".join(kept) or "[no such line]"
 
 
 def _opened(path: Path, cwd: str, workspace: str) -> BinaryIO:

@@ -28,7 +28,6 @@ import os
 import signal
 import socket
 import struct
-import sys
 import termios
 
 from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun, outliving
@@ -185,23 +184,6 @@ def take_unread(master: int) -> bytes:
         os.close(fd)
     # The terminal had turned Return into a newline and Ctrl-D into the end of the input.
     return typed.replace(b"\n", b"\r").replace(b"\0", b"\x04") if by_lines else typed
-
-
-def unread(master: int) -> int:
-    """Return how many typed bytes the program at the other end of `master` could read now."""
-    try:
-        other = fcntl.ioctl(master, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
-    except OSError:
-        return 0
-    try:
-        return int.from_bytes(fcntl.ioctl(other, termios.FIONREAD, bytes(4)), sys.byteorder)
-    except OSError:
-        return 0
-    finally:
-        os.close(other)
-
-
-_TIOCGPTPEER = 0x5441
 
 
 def line_modes(master: int) -> tuple[bool, bool]:

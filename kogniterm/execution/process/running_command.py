@@ -31,7 +31,7 @@ from kogniterm.execution.process.processes import (
     process_state,
     signal_processes,
 )
-from kogniterm.execution.process.pty import line_modes, unread
+from kogniterm.execution.process.pty import line_modes
 from kogniterm.execution.process.wait_diagnosis import QUIET, Watch
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink, Terminal
@@ -153,9 +153,9 @@ class RunningCommand:
         return canonical and not echo
 
     def asks(self) -> Literal["", "terminal", "password"]:
-        """Return whether what runs on reads its terminal at this moment, and all typed was read."""
+        """Return whether what runs on is blocked reading its terminal: what was typed is read."""
         with self._lock:
-            if self.master < 0 or self.outgoing.waiting or unread(self.master):
+            if self.master < 0 or self.outgoing.waiting:
                 return ""
             if not self._watch.reads_terminal():
                 return ""

@@ -108,7 +108,8 @@ class Status:
         for name, words in shown.items():
             if name in self.budgets:
                 used, limit = self._of(name)
-                yield name, words.format(used=f"{amount(name, used)}/{amount(name, limit)}")
+                most = "" if name == "steps" and not self._nearly(name) else amount(name, limit)
+                yield name, words.format(used="/".join(filter(None, (amount(name, used), most))))
 
     def _of(self, name: str) -> tuple[float, float]:
         used, limit = self.budgets[name]
