@@ -51,7 +51,7 @@ SAID_SHARE = 0.15
 """Share of the window that the user's own words may take in the compacted part."""
 
 DONE = "kogniterm_done"
-"""What was done before a compaction, with its message."""
+"""Key of what was done before a compaction, in its message."""
 
 DONE_SHARE = 0.05
 LAST_COMMANDS, MOST_FILES = 10, 40

@@ -60,7 +60,7 @@ from kogniterm.runtime.services.host_commands import (
     session_inventory,
 )
 from kogniterm.runtime.services.memory_service import MemoryService
-from kogniterm.runtime.services.policy_service import PolicyService, open_policy
+from kogniterm.runtime.services.policy_service import PolicyService, open_policy, states_of
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
@@ -421,7 +421,7 @@ def _hosts(given: SessionInputs, journal: TurnJournal, policy: PolicyService) ->
     if settings.hosts_inventory is not None:
         trust = given.paths.trust_file
         known = session_inventory(settings.hosts_inventory, workspace, trust)
-        policy.watch_inventory(inventory_files(known))
+        policy.inventory_states = states_of(inventory_files(known), policy.workspace)
     runner = partial(AnsibleHosts, journal.redact)  # and with the user's passwords
     return HostCommands(
         journal, known, runner, settings.hosts_limit,

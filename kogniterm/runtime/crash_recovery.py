@@ -17,7 +17,6 @@ from langchain_core.messages import HumanMessage
 from kogniterm import approval, prompts
 from kogniterm.agent import messages
 from kogniterm.agent.compaction import clip
-from kogniterm.approval import classify
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.services.host_commands import HostCommands, HostsEnd
 from kogniterm.runtime.turn_journal import TurnJournal
@@ -146,6 +145,8 @@ def _settle_ended(
     result = replace(result, text=output)
     approved = Decision("approve", intent.command, "policy")
     decision = journal.state.decisions.get(request.id, approved)
+    from kogniterm.approval import classify  # which few resumes need
+
     looked = classify(intent.command, cwd=intent.cwd).label == "safe_readonly"
     told = messages.command_message(request, result, decision, looked=looked)
     outcome = Outcome(request.id, "finished", told, result, agent=request.agent)

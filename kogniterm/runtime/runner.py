@@ -514,7 +514,7 @@ class CommandStop:
         self._stop = stop
         self._requested = asyncio.Event()
         self.by = ""
-        """Who made the request, and why, for the model."""
+        """Sentence for the model on who made the request, and why."""
 
     def request(self, by: str = "The user stopped it.") -> None:
         """End the running command; does nothing when none runs."""

@@ -134,7 +134,7 @@ class JobArguments(Arguments):
     id: str = ""
     keys: str = Field(default="", max_length=2000)
     sandboxed: SkipJsonSchema[bool] = False
-    """Whether the job runs in the sandbox; the tool sets it, whatever the model gives."""
+    """True for a job in the sandbox; the tool sets it, whatever the model gives."""
 
     @field_validator("keys")
     @classmethod

@@ -531,8 +531,6 @@ def _similar(text: str, old: str) -> str:
     best = max(places[:100], key=lambda n: sum(
         one == other for one, other in zip(wanted, lines[n:], strict=False)
     ))  # fmt: skip
-    shown = lines[best : best + min(len(wanted), MOST_SHOWN)]
-    numbered = (
-        f"{n}: {show_foreign(line[:LONGEST_LINE])}" for n, line in enumerate(shown, best + 1)
-    )
-    return "; this is similar:\n" + "\n".join(numbered)
+    shown = [line.removesuffix("\r") for line in lines[best : best + min(len(wanted), MOST_SHOWN)]]
+    told = (f"{n}: {show_foreign(line[:LONGEST_LINE])}" for n, line in enumerate(shown, best + 1))
+    return "; this is similar:\n" + "\n".join(told)

@@ -174,7 +174,7 @@ class UserInput:
 
 
 UserAnswers = Literal["now", "later", "never"]
-"""When a user approves and answers."""
+"""Times at which a user approves and answers."""
 
 StopReason = Literal[
     "done",

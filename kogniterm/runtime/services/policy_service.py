@@ -233,11 +233,6 @@ class PolicyService:
             label = "needs_approval"
         return replace(report, label=label, reasons=reasons, deciding=deciding)
 
-    def watch_inventory(self, files: Sequence[str]) -> None:
-        """Note the state of the files that decide where commands on hosts run, and how."""
-        report = RiskReport("", "safe_readonly", deciding=tuple(files))
-        self.inventory_states = file_states(report, self.workspace, "")
-
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about an edit or a read, by its resolved path."""
         path = os.path.realpath(named(cwd, str(request.arguments.get("path", ""))))
@@ -603,6 +598,11 @@ class PolicyService:
         """Return whether a permission that still holds lets the command leave the sandbox."""
         allowing = (f"lease {lease.id}" for lease in self._usable_leases() if lease.outside)
         return decision.by in allowing
+
+
+def states_of(files: Sequence[str], workspace: str) -> Mapping[str, str]:
+    """Return the states of files, such as those that decide where commands on hosts run."""
+    return file_states(RiskReport("", "safe_readonly", deciding=tuple(files)), workspace, "")
 
 
 def open_policy(
