@@ -321,10 +321,11 @@ def command_text(result: CommandResult) -> str:
     """Return a command's observation: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
     lines.append(f"[{'; '.join((_ending(result), *map(str, result.pipe_told)))}]")
-    asking = result.jobs[-1].id if result.ended == "detached" and result.waiting else ""
+    own = [job.id for job in result.jobs if job.command == result.command]
+    asking = own[-1] if own and result.ended == "detached" and result.waiting else ""
     if result.waiting is not None:
-        lines.append(f"[{_asked(result.waiting, asking)}]" if asking else
-                     f"[{_diagnosis(result.waiting)}]")  # fmt: skip
+        told = _asked(result.waiting, asking) if asking else _diagnosis(result.waiting)
+        lines.append(f"[{told}]")
     if result.omitted_bytes and result.output_path:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)

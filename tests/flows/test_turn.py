@@ -373,7 +373,7 @@ replies:
 async def test_piped_data_is_data(make_flow: MakeFlow) -> None:
     flow = make_flow()
     await flow.run(UserInput("review this", data="diff --git", source="run"))
-    assert flow.shown[0] == "review this\n\n<stdin>\ndiff --git\n</stdin>"
+    assert flow.shown[0].startswith("review this\n\n<stdin>\ndiff --git\n</stdin>\n\n(No user")
 
 
 async def test_a_users_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
@@ -423,21 +423,20 @@ async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object)
 
 
 @pytest.mark.parametrize(
-    ("command", "flag", "told"),
+    ("command", "told"),
     [
-        ("python3 -c 'input()'", "input_wait_limit", "python3 was waiting for input at the"),
-        ("read -s secret", "input_wait_limit", "waiting for a password"),
-        ("sleep 1000", "command_timeout", "sleep was sleeping for"),
+        ("python3 -c 'input(\"Go? \")'", "[job j1 waits for input: `Go? `. jobs send types"),
+        ("read -s secret", "[job j1 waits for a password, which only the user may type: stop it]"),
+        ("sleep 1000", "sleep was sleeping for"),
     ],
 )
 async def test_the_model_is_told_what_a_command_waited_for(
-    make_flow: MakeFlow, command: str, flag: str, told: str
+    make_flow: MakeFlow, command: str, told: str
 ) -> None:
     script = f"replies: [{{run: {json.dumps(command)}}}, {{text: All right.}}]"
-    flow = make_flow(script, **{flag: 1.5})
+    flow = make_flow(script, command_timeout=2.5)
     await flow.run()
     assert told in flow.shown[2]
-    assert ("Nobody answered" in flow.shown[2]) == (flag == "input_wait_limit")
 
 
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:
