@@ -501,7 +501,12 @@ replies:
     answer = await after.run(None)
     assert (answer.stop, answer.text) == ("unknown", "Told.")
     assert (after.folder / "count").read_text() == "first\nsecond\n"
-    assert after.shown == ["go", "", "Both are there.", "Told."]
+    assert [text.partition("\n\n(No user")[0] for text in after.shown] == [
+        "go",
+        "",
+        "Both are there.",
+        "Told.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -518,7 +523,12 @@ async def test_a_kill_at_any_other_point_loses_nothing(
     answer = await again.run(None)
     assert (answer.text, answer.exit_code) == ("Done.", 0)
     assert (again.folder / "count").read_text() == "x\n"
-    assert again.shown == ["go", "", "Added.", "Done."]
+    assert [text.partition("\n\n(No user")[0] for text in again.shown] == [
+        "go",
+        "",
+        "Added.",
+        "Done.",
+    ]
 
 
 def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:
