@@ -573,8 +573,8 @@ async def _summary(older: list[BaseMessage], model: Model, tell: Tell) -> tuple[
         return None, usage
     limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
     words = min(max(model.info.context_window // 60, 200), 1_500)
-    text = prompts.text("compact.summarise", words=words)
-    text = f"{text}\n\n{compaction.transcript(older, limit)}"
+    told = (prompts.text("compact.summarise"), prompts.text("compact.length", words=words))
+    text = "\n".join((*told, "", compaction.transcript(older, limit)))
     request = ModelRequest((HumanMessage(text),), purpose="compact")
     try:
         async for event in ask(model, request, tell):
