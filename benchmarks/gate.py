@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks import floors
+from benchmarks import floors, sandbox_steps
 from benchmarks.measuring import (
     PYTHON,
     ROOT,
@@ -90,6 +90,12 @@ def steps(at: Place) -> float:
     return ours / base
 
 
+def sandbox(at: Place) -> float:
+    """Return one ratio of a command in the first sandbox that works to one outside."""
+    del at
+    return sandbox_steps.step(sandbox_steps.working()[0]) / sandbox_steps.step("none")
+
+
 def output(at: Place) -> float:
     """Return one ratio of a step that writes a lot to `script -c`."""
     command = f"yes {LINE} | head -c {MEGABYTES}000000"
@@ -117,6 +123,7 @@ PARTS: Mapping[str, Part] = {
     "prompt": Part(prompt, 7),
     "one_shot": Part(one_shot, 3),
     "steps": Part(steps, 3),
+    "sandbox": Part(sandbox, 5),
     "output": Part(output, 5),
     "listing": Part(listing, 3),
 }
@@ -144,6 +151,9 @@ def check(names: Sequence[str], checkout: Path | None) -> int:
         for name in names:
             if name == "output" and not shutil.which("script"):
                 print(f"{name}: left out, script (util-linux) is not here")
+                continue
+            if name == "sandbox" and not sandbox_steps.working():
+                print(f"{name}: left out, no sandbox works here")
                 continue
             limit = limits()[name]
             ratio, found = measure(PARTS[name], limit, at)

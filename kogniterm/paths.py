@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from kogniterm.errors import SettingsError
 from kogniterm.lazy_dataclasses import dataclass
@@ -23,6 +24,17 @@ _XDG = {
     "data": ("XDG_DATA_HOME", ".local/share"),
     "cache": ("XDG_CACHE_HOME", ".cache"),
 }
+
+
+class SessionFolders(NamedTuple):
+    """Folders with a folder for each session, which is deleted with it.
+
+    They hold whole outputs of commands, kept replies of models, and copies for /undo.
+    """
+
+    outputs: Path
+    model_replies: Path
+    undo: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +159,14 @@ class Paths:
         return self.data / "written.jsonl"
 
     @property
-    def outputs(self) -> Path:
-        """Folder of whole command outputs."""
-        return self.data / "outputs"
+    def of_sessions(self) -> SessionFolders:
+        """The folders that have one for each session."""
+        return SessionFolders(*map(self.data.joinpath, ("outputs", "model-replies", "undo")))
 
     @property
     def spool(self) -> Path:
         """Folder of outcomes that the database could not take yet, a file a session."""
         return self.data / "spool"
-
-    @property
-    def model_replies(self) -> Path:
-        """Folder of kept replies of models, a folder a session."""
-        return self.data / "model-replies"
 
     @property
     def provider_caches(self) -> Path:

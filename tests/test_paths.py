@@ -59,7 +59,8 @@ def test_every_file_has_its_folder() -> None:
         paths.config_file, paths.env_file, paths.policy_file, paths.permissions_file
     }  # fmt: skip
     in_data = {
-        paths.database, paths.outputs, paths.log_file, paths.history_file, paths.permission_uses
+        paths.database, *paths.of_sessions, paths.log_file, paths.history_file,
+        paths.permission_uses,
     }  # fmt: skip
     assert all(paths.config in file.parents for file in in_config)
     assert all(paths.data in file.parents for file in in_data)

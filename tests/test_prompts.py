@@ -60,10 +60,9 @@ def test_every_text_is_used() -> None:
     loose = {name for name in TEXTS if f'"{name}"' not in words and f"'{name}'" not in words}
     # Asked for by the kind of sub-agent or sandbox, by the name of the tool, also of those served
     # to other agents, and by the value of the preference (tests/memory/test_preferences.py).
-    kinds = {"subagent.reading", "subagent.acting", "sandbox.bubblewrap", "sandbox.landlock"}
-    kinds |= {f"sandbox.outside_{answers}" for answers in ("now", "later", "never")}
+    kinds = {"subagent.reading", "subagent.acting"}
     kinds |= {"plan_steps.hand_over", "plan_steps.hand_over_named"}
-    by_name = ("tools.", "preferences.", "served.")
+    by_name = ("tools.", "preferences.", "served.", "sandbox.")
     assert loose - kinds == {name for name in loose if name.startswith(by_name)}
 
 

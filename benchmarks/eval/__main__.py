@@ -24,6 +24,7 @@ from benchmarks.eval.results import (
 from benchmarks.eval.scratch import kind, scratch
 from benchmarks.eval.setups import SetUp, plain, product
 from benchmarks.eval.table import Task, tasks
+from kogniterm.execution.sandbox.kinds import GIVES
 from kogniterm.models.local.weights import (
     CATALOGUE,
     DEFAULT_NAME,
@@ -51,8 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     if file is None:
         print(f"no weights in {folder}; run: kogniterm models pull {entry.name}", file=sys.stderr)
         return 1
-    if kind() != "bubblewrap":
-        print("bubblewrap (bwrap) is needed to run what a model proposes", file=sys.stderr)
+    if not GIVES[kind()].own_processes:
+        print("what a model proposes runs only in a sandbox with own processes", file=sys.stderr)
         return 1
     chosen = _chosen(args)
     running = args.setup or SET_UPS

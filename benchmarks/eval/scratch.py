@@ -1,8 +1,8 @@
 """Scratch folder in which commands cannot affect the rest of the machine.
 
 Commands run in the product's own sandbox: only the folder can be written, and there is no network.
-Bubblewrap also hides other processes: what a model proposes runs only in there. The table's own
-commands are known and run under Landlock too. Without either nothing is run.
+What a model proposes runs only where other processes are hidden, too. The table's own commands are
+known and run in any kind of sandbox. Without one nothing is run.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.execution.process.processes import end_tree
-from kogniterm.execution.sandbox.confinement import Probe, Sandbox, SandboxKind, probe
+from kogniterm.execution.process.confined_program import run_confined
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox_probe import Probe, probe
 
 SECONDS = 20
 
@@ -40,28 +42,23 @@ class Scratch:
     def run(self, command: str) -> Done:
         """Run `command` with bash in the folder; 124 when it takes too long."""
         box, temporary = self._sandbox(), str(self.temporary)
-        argv = ["bash", "-c", command]
-        process = subprocess.Popen(
-            box.wrap(argv, cwd=box.workspace, shell_files=temporary, temporary=temporary),
-            cwd=self.folder,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **box.variables(temporary)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        with process:
-            try:
-                output, code = process.communicate(timeout=SECONDS)[0], process.returncode
-            except subprocess.TimeoutExpired:
-                end_tree(process.pid)
-                output, code = process.communicate()[0], 124
-        return Done(output.decode("utf-8", "replace"), code)
+        try:
+            done = run_confined(
+                ["bash", "-c", f"exec 2>&1; {command}"],
+                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                cwd=str(self.folder),
+                sandbox=box,
+                temporary=temporary,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            return Done((error.stdout or b"").decode("utf-8", "replace"), 124)
+        return Done(done.stdout.decode("utf-8", "replace"), done.returncode)
 
     def _sandbox(self) -> Sandbox:
         found = _found()
         if found.kind == "none":
-            raise RuntimeError("neither bubblewrap nor Landlock works here: nothing is run")
+            raise RuntimeError("no sandbox works here: nothing is run")
         return Sandbox(found.kind, str(self.folder), str(Path.home()), program=found.program)
 
 

@@ -173,8 +173,7 @@ def open_sessions_at(location: Path | str) -> Iterator[SessionStore]:
         location,
         user=user_name(),
         version=__version__,
-        outputs=paths.outputs,
-        replies=paths.model_replies,
+        folders=paths.of_sessions,
         heads=paths.data,
         spool=paths.spool,
     )

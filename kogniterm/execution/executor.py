@@ -85,8 +85,8 @@ _LEFT_IN_PART = (
 )
 _NOT_OUTSIDE = "Changed inside the sandbox only, so not for commands outside it: {names}."
 _OUT_OF_REACH = (
-    "Processes of other commands cannot be reached from inside the sandbox; jobs are read and "
-    "stopped by their id."
+    "In the sandbox a shell does not know the jobs of other commands ($!, %1, wait); jobs are read "
+    "and stopped by their id."
 )
 _BESIDE = (
     "It ran beside other commands, so what it changed in the shell is not carried over: {names}."
@@ -348,14 +348,11 @@ class CommandExecutor:
     def _state_for(self, lane: Lane) -> ShellState:
         """Return the state that the shell of a lane starts from.
 
-        Where the machine's processes are seen, nothing that a sandboxed command left may run, and
-        where a secret is given, nothing that any command left.
+        Where a secret is given, nothing that any command left may run.
         """
         if lane.fresh:
             return self._first
-        box = lane.sandbox
-        machine = box is not None and box.access == "tables"
-        return self._lineages.state(wrapped=box is not None, from_outside=machine)
+        return self._lineages.state(wrapped=lane.sandbox is not None)
 
     def _lane(self, descriptors: Descriptors, *, alone: bool) -> Lane:
         if self._closed:
@@ -389,8 +386,6 @@ class CommandExecutor:
             duration = time.monotonic() - running.started
             jobs = any(job.state == "running" for job in self.jobs())
             if ending.left_running:
-                if isinstance(files, SealedFiles):
-                    running.reports.inside = files.noted_status()
                 room = 0 if options.secrets else keeper.file_room
                 self._adopt(command, running, room, path, ending, wrapped=start.wrapped)
             else:
@@ -585,14 +580,12 @@ class CommandExecutor:
             "PWD": start.folder,
             **options.secrets,
         }
-        terminal = options.terminal
+        terminal, view = options.terminal, None
         if lane.sandbox is not None:
-            argv = lane.sandbox.wrap(
-                argv,
-                cwd=start.folder,
+            view = lane.sandbox.view(
                 shell_files=str(self._private.path),
                 temporary=self._private.temporary,
-                jobs_run=any(job.state == "running" for job in self.jobs()),
+                shared=not options.secrets,
             )
         return Order(
             argv,
@@ -602,7 +595,8 @@ class CommandExecutor:
             newlines=options.at_once,
             descriptors=lane.descriptors,
             real=start.real,
-            handed=files.descriptors if isinstance(files, SealedFiles) else None,
+            view=view,
+            handed=files.descriptors if isinstance(files, SealedFiles) else {},
         )
 
     def _take_over(self, left: ShellState, notes: list[str], *, wrapped: bool) -> tuple[str, ...]:

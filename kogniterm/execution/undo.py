@@ -18,12 +18,11 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +40,6 @@ from kogniterm.host.safe_files import (
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 from kogniterm.text.file_text import changed, unified
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase
 
 Kind = Literal["file", "folder", "link", "other", "absent"]
@@ -184,7 +182,6 @@ class Preimage:
     """
 
     id: str
-    session: SessionId
     created: float
     what: str
     entries: tuple[FileSnapshot, ...]
@@ -216,8 +213,8 @@ class WayBack:
     """The way back to before `images`, the newest first: what changes, and what stays as it is.
 
     `steps` are the paths as they are and as they will be. Of `changes`, what goes with a folder is
-    not listed; `kept` are paths that changed since or that no action made, and what is too large
-    for a copy.
+    not listed; `kept` are paths that changed since or that no action made, what is too large for a
+    copy, and what there is no whole copy of any more.
     """
 
     images: tuple[Preimage, ...]
@@ -227,7 +224,7 @@ class WayBack:
 
 
 class PreimageStore:
-    """Pre-images in a folder: contents by digest, one manifest an action, newest listed first."""
+    """Pre-images of a session in its folder: contents by digest, one manifest an action."""
 
     def __init__(
         self, folder: Path, *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES
@@ -236,16 +233,14 @@ class PreimageStore:
         self.max_bytes = max_bytes
         self.max_entries = max_entries
 
-    def keep(
-        self, session: SessionId, action: str, what: str, paths: Iterable[Path]
-    ) -> Preimage | None:
+    def keep(self, action: str, what: str, paths: Iterable[Path]) -> Preimage | None:
         """Keep every path as it is now; None when there is nothing to keep.
 
         Raises `StorageError` when the copies cannot be written: then the action must not start
         believing that it can be undone.
         """
         found, skipped = self._survey(paths)
-        image = Preimage(action, session, time.time(), what, tuple(found), tuple(skipped))
+        image = Preimage(action, time.time(), what, tuple(found), tuple(skipped))
         return self._save(image) if found or skipped else None
 
     def _save(self, image: Preimage) -> Preimage:
@@ -263,9 +258,9 @@ class PreimageStore:
             self._write(image)
         return image
 
-    def note_left(self, session: str, action: str) -> None:
+    def note_left(self, action: str) -> None:
         """Note what the action left, which has ended: only that is removed or replaced later."""
-        file = self._folder / session / f"{action}.json"
+        file = self._folder / f"{action}.json"
         if not file.exists():
             return
         time.sleep(TICK)  # so that every later change has a later time
@@ -281,9 +276,9 @@ class PreimageStore:
         """Return the first path that `keep` would pass over, which then cannot be undone."""
         return next(iter(self._survey(paths)[1]), None)
 
-    def images(self, session: SessionId) -> tuple[Preimage, ...]:
-        """Return the pre-images of `session`, the newest first."""
-        images = [_read(file) for file in (self._folder / session).glob("*.json")]
+    def images(self) -> tuple[Preimage, ...]:
+        """Return the pre-images, the newest first."""
+        images = [_read(file) for file in self._folder.glob("*.json")]
         return tuple(sorted(images, key=lambda image: image.created, reverse=True))
 
     def way_back(self, images: Iterable[Preimage], *, everything: bool = False) -> WayBack:
@@ -327,7 +322,7 @@ class PreimageStore:
         """
         first, files = way.images[0], tuple(now for now, _ in way.steps)
         name, what = f"undo-{time.time_ns()}", f"{UNDO_OF}{what or first.what}"
-        redo = Preimage(name, first.session, time.time(), what, files)
+        redo = Preimage(name, time.time(), what, files)
         redo = self._save(redo) if files else redo
         folders = [step for step in way.steps if step[1].kind == "folder"]
         gone = [step for step in way.steps if step[1].kind == "absent"]
@@ -360,35 +355,25 @@ class PreimageStore:
             ) from reason
         return tuple(change.path for change in way.changes)
 
-    def forget(self, session: SessionId) -> None:
-        """Remove the pre-images of a session, and contents nobody needs any more."""
-        shutil.rmtree(self._folder / session, ignore_errors=True)
-        self._drop_contents()
-
     def drop(self, names: Callable[[str], bool]) -> int:
         """Remove the pre-images with a path for which `names` holds; returns how many.
 
         Their actions cannot be undone any more.
         """
-        files = self._folder.glob("*/*.json")
+        files = self._folder.glob("*.json")
         named = [file for file in files if any(map(names, _paths(_read(file))))]
         for file in named:
             file.unlink()
-        if named:
-            self._drop_contents()
-        return len(named)
-
-    def _drop_contents(self) -> None:
-        """Remove contents nobody needs any more."""
         needed = {
             entry.digest
-            for file in self._folder.glob("*/*.json")
+            for file in self._folder.glob("*.json")
             for entry in _read(file).entries
             if entry.kind == "file"
         }
-        for blob in (self._folder / "contents").glob("*"):
+        for blob in (self._folder / "contents").glob("*") if named else ():
             if blob.name not in needed:
                 blob.unlink(missing_ok=True)
+        return len(named)
 
     def _survey(self, paths: Iterable[Path]) -> tuple[list[FileSnapshot], list[str]]:
         """Return what to keep of `paths`, contents still unread, and the paths to pass over."""
@@ -412,20 +397,35 @@ class PreimageStore:
         return entries, skipped
 
     def _stamps(self, image: Preimage, *, below: bool = True) -> dict[str, str]:
-        """Return the stamps of the paths of an image, and of what lies `below` them."""
+        """Return the stamps of the paths of an image, and of what lies `below` them.
+
+        Of a tree with too many entries there are none: it goes back whole or not at all.
+        """
         paths = [entry.path for entry in image.entries]
-        walks = (walk(Path(top), []) for top in (grouped(paths) if below else paths))
-        each = chain.from_iterable(walks if below else (islice(one, 1) for one in walks))
-        found = islice(each, 2 * self.max_entries if below else None)
-        return {path: entry.stamp for path, entry in found if entry is not None and entry.stamp}
+        found: dict[str, str] = {}
+        room = 2 * self.max_entries
+        for top in grouped(paths) if below else paths:
+            inside = list(islice(walk(Path(top), []), room + 1 if below else 1))
+            if below and len(inside) > room:
+                continue
+            room -= len(inside)
+            found |= {path: one.stamp for path, one in inside if one is not None and one.stamp}
+        return found
 
     def _with_content(self, entry: FileSnapshot, data: bytes) -> FileSnapshot:
         digest = hashlib.sha256(data).hexdigest()
         blob = self._folder / "contents" / digest
-        # One that something was forgotten in is no copy any more.
-        if not blob.exists() or hashlib.sha256(blob.read_bytes()).hexdigest() != digest:
+        entry = replace(entry, digest=digest, size=len(data))
+        if not self.holds(entry):
             write_private(blob, data)
-        return replace(entry, digest=digest, size=len(data))
+        return entry
+
+    def holds(self, entry: FileSnapshot) -> bool:
+        """Return whether what is kept is all there; where a text was forgotten, it is no copy."""
+        if entry.kind != "file":
+            return True
+        kept = (self._folder / "contents").resolve() / entry.digest
+        return _digest(FileSnapshot(str(kept), "file")) == entry.digest
 
     def text(self, entry: FileSnapshot) -> bytes | None:
         """Return a kept file, or one on the disk; None for a binary, or one that is not small."""
@@ -441,7 +441,7 @@ class PreimageStore:
     def _write(self, image: Preimage) -> None:
         # Names need not be UTF-8; what of them is not comes as half characters.
         data = json.dumps(asdict(image), ensure_ascii=False).encode("utf-8", "surrogatepass")
-        write_private(self._folder / image.session / f"{image.id}.json", data)
+        write_private(self._folder / f"{image.id}.json", data)
 
 
 class _Way:
@@ -476,8 +476,9 @@ class _Way:
             if _lies_below(path, image.skipped) or self._same(there, was):
                 continue
             own = image.after is not None and there.stamp == image.after.get(path, "")
-            # Where something was not saved, what the action made may be that, moved.
-            own = own and not (was.kind == "absent" and image.skipped)
+            # Where something was not saved, a file of another inode may be that, moved.
+            known = there.kind == "absent" or there.stamp.split()[2] in was.stamp.split()[2:3]
+            own = own and (known or not image.skipped)
             if own or self._everything:
                 steps[path] = was
                 self.foreign |= set() if own else {path}
@@ -493,14 +494,16 @@ class _Way:
             while upper not in known and self.at(upper).kind == "absent":
                 missing.append(upper)
                 upper = upper.rpartition("/")[0] or "/"
-            if (steps.get(upper) or self.at(upper)).kind == "folder":
+            there = (steps.get(upper) or self.at(upper)).kind == "folder"
+            if there and self._store.holds(steps[path]):
                 steps |= {one: FileSnapshot(one, "folder", 0o755) for one in missing}
             else:
                 del steps[path]
                 self.kept[path] = None
         ending = [one for one, was in steps.items() if was.kind != "folder" == self.at(one).kind]
         for top in grouped(ending) if self._everything else ():
-            for path, _ in islice(walk(Path(top), []), self._store.max_entries):
+            found = list(islice(walk(Path(top), []), self._store.max_entries + 1))
+            for path, _ in found if len(found) <= self._store.max_entries else ():
                 if path not in steps and self.at(path).kind != "absent":
                     steps[path] = FileSnapshot(path, "absent")
                     self.foreign.add(path)
@@ -584,6 +587,7 @@ def _digest(entry: FileSnapshot) -> str:
 
 def _read(file: Path) -> Preimage:
     raw = json.loads(file.read_text(encoding="utf-8", errors="surrogatepass"))
+    raw.pop("session", None)  # of an earlier version
     entries = tuple(FileSnapshot(**entry) for entry in raw.pop("entries"))
     return Preimage(**{**raw, "entries": entries, "skipped": tuple(raw["skipped"])})
 

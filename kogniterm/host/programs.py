@@ -60,6 +60,10 @@ def find_user_program(name: str, *workspaces: str) -> str | None:
 _KEPT = frozenset({"HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "TERM"})
 
 
+LOOK_SECONDS = 0.05
+"""Time between two looks whether a program waits for a named pipe in place of a file."""
+
+
 def waits_for_writer(pid: int) -> bool:
     """Return whether a program waits for the other end of a named pipe that it opened to read."""
     try:

@@ -25,15 +25,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
-from kogniterm.host.programs import find_program, host_environment, waits_for_writer
+from kogniterm.host.programs import LOOK_SECONDS, find_program, host_environment, waits_for_writer
 from kogniterm.host.safe_files import working_folder
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 
 SECONDS = 10.0
 """Longer than git takes on a busy machine to list files without reading their contents."""
-_LOOK_SECONDS = 0.05
-"""Time after which it is looked whether git waits for a named pipe in place of a `.gitignore`."""
 _OFF = (
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -99,7 +97,7 @@ def host_git(folder: Path | str, *arguments: str, seconds: float = SECONDS) -> b
     with git:
         while True:
             try:
-                told, _ = git.communicate(timeout=_LOOK_SECONDS)
+                told, _ = git.communicate(timeout=LOOK_SECONDS)
             except subprocess.TimeoutExpired as error:
                 if time.monotonic() > until or waits_for_writer(git.pid):
                     git.kill()

@@ -81,7 +81,7 @@ class ToolMemory:
 
     def asked_to_forget(self, quote: str) -> None:
         """Raise `ToolError` unless the user's own words `quote` ask to forget something."""
-        own = map(statements.own_words, self._session.said)
+        own = [statements.own_words(one.text) for one in self._session.said]
         spoken = raw_words(quote) and any(statements.holds_words(one, quote) for one in own)
         if not spoken or not statements.frame("forget").search(quote):
             raise ToolError(
@@ -177,9 +177,8 @@ class SessionContext:
         return self._last
 
     def why_not_kept(self, said: str) -> Phrase | None:
-        """Return why the request in `said` to remember something is refused, or None."""
-        message = Message(0, "person", said)
-        if self.mode != "full" or statements.memory_request(statements.own_words(message)) is None:
+        """Return why what `said` states to be remembered is refused, or None."""
+        if self.mode != "full" or not statements.stated(statements.own_words(said)):
             return None
         return fact_records.why_not_kept(statements.reveal(said))
 

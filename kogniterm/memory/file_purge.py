@@ -70,31 +70,14 @@ class Forgettable(Protocol):
         """Remove or blank everything that holds one of `terms`, literally, in any case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """Texts that must not be found anywhere, and bytes that are copies of them."""
-
-    matcher: Matcher
-    copies: tuple[bytes, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.matcher or self.copies)
-
-    def stand_in(self, data: bytes, *, stored: bool) -> bool:
-        """Return whether `data` holds one of them; `stored`: it is a piece of a database file."""
-        if any(copy in data for copy in self.copies):
-            return True
-        return self.matcher.holds(decoded(data), stored=stored)
-
-
 def scan(
-    paths: Iterable[Path], marks: Marks, known: Iterable[Searched] = ()
+    paths: Iterable[Path], matcher: Matcher, known: Iterable[Searched] = ()
 ) -> tuple[int, int, tuple[Path, ...]]:
-    """Read every regular file at or below `paths`; (files, bytes, files that hold a mark).
+    """Read every regular file at or below `paths`; (files, bytes, files that hold a term).
 
     Those of `known` that were not changed since are not read again.
     """
-    if not marks:
+    if not matcher:
         return 0, 0, ()
     before = {one.path: one for one in known}
     files = read = 0
@@ -102,7 +85,7 @@ def scan(
     for file in dict.fromkeys(_files(paths)):
         searched = before.get(file)
         if searched is None or searched.stamp != stamp(file):
-            searched = _search_file(file, marks)
+            searched = _search_file(file, matcher)
         files += 1
         read += searched.size
         if searched.holds:
@@ -155,19 +138,19 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
             )
 
 
-def _search_file(path: Path, marks: Marks) -> Searched:
+def _search_file(path: Path, matcher: Matcher) -> Searched:
     size = 0
     is_database = path.name.endswith((".db", *_BESIDE))
     with drivers.raw_bytes(path) if is_database else path.open("rb") as file:
         for at, window in windows(file):
             size = at + len(window)
-            if marks.stand_in(bytes(window), stored=is_database):
+            if matcher.holds(decoded(bytes(window)), stored=is_database):
                 return Searched(path, size, holds=True)
     return Searched(path, size, holds=False)
 
 
 FORGOTTEN = b"[forgotten]"
-_LINE_START = re.compile(rb"(\n[+> ]?)")
+_PROSE = re.compile(rb"[ \t.,;:!?'()-]+")
 
 
 class FilePurge:
@@ -207,23 +190,13 @@ def _overwrite(path: Path, matcher: Matcher) -> tuple[bool, Searched]:
         with path.open("rb") as file:
             for at, window in windows(file):
                 size = at + len(window)
-                spans = _blanked(window, matcher)
-                if spans:
+                if spans := matcher.byte_spans(bytes(window)):
                     changed = True
+                    for start, end in spans:
+                        window[start:end] = blank(bytes(window[start:end]))
                     _write(path, at, window, spans)
                     holds = holds or matcher.holds(decoded(_read_back(path, at, len(window))))
         return changed, Searched(path, size, holds, stamp(path))
-
-
-def _blanked(window: bytearray, matcher: Matcher) -> list[tuple[int, int]]:
-    spans = matcher.byte_spans(bytes(window))
-    for start, end in spans:
-        window[start:end] = blank(bytes(window[start:end]))
-    codes = matcher.encoded_byte_spans(bytes(window))
-    for start, end in codes:
-        # Still base64, of zeros: it decodes to as many bytes as before.
-        window[start:end] = b"A" * (end - start)
-    return [*spans, *codes]
 
 
 def _write(path: Path, at: int, window: bytearray, spans: Sequence[tuple[int, int]]) -> None:
@@ -242,18 +215,9 @@ def _read_back(path: Path, at: int, length: int) -> bytes:
 
 
 def blank(forgotten: bytes) -> bytes:
-    """Return a replacement of as many bytes and lines as `forgotten`, in the same encoding."""
+    """Return a replacement of as many bytes and lines as `forgotten`."""
     length = len(forgotten)
-    if b"\0" in forgotten:
-        return bytes(ord("-") if byte else 0 for byte in forgotten)
-    text = decoded(forgotten)
-    dashes = without_letters(text)
-    if dashes is not None and dashes != text:
-        # Quotes, escapes and control sequences are kept for readers of the file.
-        return encoded(dashes)
-    if b"\n" in forgotten:
-        # The beginnings of lines (the + of the prompt history) are kept.
-        lines = _LINE_START.split(forgotten)
-        kept = b"".join(one if at % 2 else b"-" * len(one) for at, one in enumerate(lines))
-        return kept if kept != forgotten else b"-" * length
-    return FORGOTTEN.ljust(length) if length >= len(FORGOTTEN) else b"-" * length
+    dashes = encoded(without_letters(decoded(forgotten)))
+    if length >= len(FORGOTTEN) and _PROSE.fullmatch(dashes):
+        return FORGOTTEN.ljust(length)
+    return dashes if dashes != forgotten else b"-" * length

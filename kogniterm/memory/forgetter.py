@@ -18,14 +18,14 @@ from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import learnings
 from kogniterm.memory.extraction.statements import frame
 from kogniterm.memory.fact_records import Fact, Lesson, Preference
-from kogniterm.memory.file_purge import Forgettable, Marks, Mention, Purged, scan
+from kogniterm.memory.file_purge import Forgettable, Mention, Purged, scan
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.memory.preferences import Preferences
 from kogniterm.memory.repository import FactRepository, Tombstones
 from kogniterm.protocols import Clock
 from kogniterm.text.language import raw_words, stems_of
-from kogniterm.text.matching import Matcher
+from kogniterm.text.matching import Matcher, decoded
 from kogniterm.types import Phrase
 
 SHORTEST_TERM = 4
@@ -78,14 +78,12 @@ class Receipt:
 class ForgetRequest:
     """A user's request to forget memories, and words that are removed from every store.
 
-    `beside` are lessons and preferences that go by themselves. With `doubtful` it may be a task
-    for the model as well: the user is to say which.
+    `beside` are lessons and preferences that go by themselves.
     """
 
     facts: tuple[Fact, ...] = ()
     phrases: tuple[str, ...] = ()
     beside: tuple[Lesson | Preference, ...] = ()
-    doubtful: bool = False
 
     @property
     def labels(self) -> list[str]:
@@ -175,18 +173,10 @@ class Forgetter:
         return [fact for fact in facts if stems and stems <= set(stems_of(_spaced(fact)))]
 
     def meant(self, sentence: ForgetSentence) -> ForgetRequest | None:
-        """Return the request that a sentence of the user stands for, or None: it is a task.
-
-        A lesson's task may itself begin with "forget", so a sentence that may be a task finds
-        facts and preferences only.
-        """
+        """Return the request that a sentence of the user stands for, or None: it is a task."""
         request = self.candidates(sentence.what)
-        if request is not None and not sentence.clear:
-            own = tuple(one for one in request.beside if isinstance(one, Preference))
-            request = replace(request, beside=own, doubtful=True)
-            return request if request.facts or own else None
         if request is None and sentence.all and len(sentence.what) >= SHORTEST_TERM:
-            return ForgetRequest(phrases=(sentence.what,), doubtful=True)
+            return ForgetRequest(phrases=(sentence.what,))
         return request
 
     def candidates(self, text: str) -> ForgetRequest | None:
@@ -286,9 +276,7 @@ class Forgetter:
         doomed = [(one, _with_chain(one, facts)) for one, facts in named]
         every = [fact for _, facts in doomed for fact in facts]
         terms = terms_of(every, phrases, beside)
-        copies = [mark for one, facts in doomed for mark in _hidden_marks(one, facts)]
-        copies += [mark for one in beside for mark in _row_marks(one)]
-        marks = Marks(Matcher(terms), tuple(copies))
+        matcher = Matcher([*terms, *(text for one in beside for text in _row_texts(one))])
         now = self._clock.now()
         sql = self._repository.sql
         with sql.transaction():
@@ -297,12 +285,12 @@ class Forgetter:
                 self._tombstones.of(repository).add([*own, *phrases], now)
                 repository.delete([fact.id for fact in facts], now=now, who="person")
             gone = self._forget_beside(beside, now)
-            purged = _purge_tables(self._repository, marks.matcher)
+            purged = _purge_tables(self._repository, matcher)
             removed = replace(purged, removed=gone + purged.removed)
         others = [] if dropped is None else [Purged(BESIDE_FACTS, dropped)]
         parts = [*others, removed, *(store.purge(terms) for store in self._stores)]
         sql.scrub()
-        return self._receipt(tuple(fact.id for fact in every), parts, marks, phrases)
+        return self._receipt(tuple(fact.id for fact in every), parts, matcher, phrases)
 
     def _forget_beside(self, beside: Sequence[Lesson | Preference], now: float) -> int:
         gone = self._learnings.forget([one for one in beside if isinstance(one, Lesson)], now)
@@ -313,13 +301,13 @@ class Forgetter:
         self,
         facts: tuple[int, ...],
         parts: Sequence[Purged],
-        marks: Marks,
+        matcher: Matcher,
         phrases: Sequence[str],
     ) -> Receipt:
         outside = [file for part in parts for file in part.files]
         known = [one for part in parts for one in part.searched]
-        files, read, found = scan([*self._paths, *outside], marks, known)
-        columns, held = _scan_rows(self._repository.sql, marks)
+        files, read, found = scan([*self._paths, *outside], matcher, known)
+        columns, held = _scan_rows(self._repository.sql, matcher)
         short = [
             Phrase(
                 "“{term}” outside memory (too short to match reliably)",
@@ -386,32 +374,16 @@ def _with_chain(repository: FactRepository, facts: Iterable[Fact]) -> list[Fact]
     return list(chain.values())
 
 
-def _hidden_marks(repository: FactRepository, facts: Sequence[Fact]) -> list[bytes]:
-    """Return vectors and stored terms: copies of the text in another form."""
-    marks: list[bytes] = []
-    sql = repository.sql
-    for fact in facts:
-        bound = (sql.user, fact.id)
-        rows = sql.execute(
-            "SELECT vector FROM fact_vectors WHERE user_id = ? AND fact_id = ?", bound
-        )
-        marks.extend(bytes(row[0]) for row in rows)
-        row = sql.one("SELECT terms FROM facts WHERE user_id = ? AND id = ?", bound)
-        if row and len(row[0]) >= 3 * SHORTEST_TERM:
-            marks.append(str(row[0]).encode())
-    return marks
-
-
 def _spaced(fact: Fact) -> str:
     """Return text, quote and keywords as normalised words with spaces around each."""
     every = raw_words(f"{fact.text} · {fact.origin.quote} · {fact.keywords}")
     return f" {' '.join(every)} "
 
 
-def _row_marks(one: Lesson | Preference) -> list[bytes]:
-    """Return the bytes that stand side by side in a row of SQLite, so that they name it alone."""
-    mark = f"{one.task}{one.shape}".encode() if isinstance(one, Lesson) else b""
-    return [mark] if len(mark) >= 3 * SHORTEST_TERM else []
+def _row_texts(one: Lesson | Preference) -> list[str]:
+    """Return the texts that stand side by side in a row of SQLite, so that they name it alone."""
+    text = f"{one.task}{one.shape}" if isinstance(one, Lesson) else ""
+    return [text] if len(text) >= 3 * SHORTEST_TERM else []
 
 
 def _kept_words(one: Lesson | Preference) -> str:
@@ -469,42 +441,41 @@ def _unreachable(repository: FactRepository) -> tuple[Phrase, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ForgetSentence:
-    """A sentence that asks to forget `what`, and how sure it is that memory is meant.
+    """A sentence that asks to forget `what`.
 
-    `clear`: it speaks of memory ("forget that we …", "olvida lo de …", "forget m7"); another one
-    may be a task ("forget the cache"). `all`: it asks for everything about something, so that
-    the words are meant even when no memory holds them.
+    `all`: it asks for everything about something, so that the words are meant even when no memory
+    holds them.
     """
 
     what: str
-    clear: bool
     all: bool = False
 
 
 def forget_request(text: str) -> ForgetSentence | None:
-    """Return what `text` asks to forget, or None if it asks for more, or names nothing.
+    """Return what `text` asks to forget ("forget that we …", "olvida lo de …", "forget m7").
 
-    One that goes on with something to do ("… and rebuild") is a task.
+    None if it asks for more or names nothing, and for what may be a task ("forget the cache",
+    "… and rebuild"): the model has a tool to forget.
     """
     found = frame("forget_request").fullmatch(text)
     if found is None or _MORE.search(found["what"]) or frame("goes_on").search(found["what"]):
         return None
     what = found["what"].strip()
-    if re.fullmatch(r"\[?[ml]\d{1,18}\]?", what, re.IGNORECASE):
-        return ForgetSentence(what, clear=True)
-    if not stems_of(what):
-        return None
-    every = bool(found["all"] or found["known"])
-    return ForgetSentence(what, clear=every or bool(found["link"]), all=every)
+    named = _LABEL.fullmatch(what) or _LESSON.fullmatch(what)
+    return (
+        ForgetSentence(what, bool(found["all"] or found["known"]))
+        if named or stems_of(what)
+        else None
+    )
 
 
-def _scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]:
-    """Search every column of the user's rows, of all rooms; (columns, those that hold a mark).
+def _scan_rows(sql: MemoryDatabase, matcher: Matcher) -> tuple[int, tuple[str, ...]]:
+    """Search every column of the user's rows, of all rooms; (columns, those that hold a term).
 
     They are named "table.column". The files of a server cannot be read, and a text that SQLite
     splits in its file is whole here.
     """
-    if not marks:
+    if not matcher:
         return 0, ()
     searched = 0
     found = []
@@ -515,7 +486,7 @@ def _scan_rows(sql: MemoryDatabase, marks: Marks) -> tuple[int, tuple[str, ...]]
         names = ", ".join(wanted)
         for row in sql.each(f"SELECT {names} FROM {table}"):
             for column, value in zip(columns, row, strict=True):
-                if column not in held and _value_holds(value, marks):
+                if column not in held and _value_holds(value, matcher):
                     held.add(column)
         searched += len(columns)
         found += [f"{table}.{column}" for column in columns if column in held]
@@ -545,9 +516,7 @@ def _text_columns(sql: MemoryDatabase) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def _value_holds(value: object, marks: Marks) -> bool:
-    if isinstance(value, str):
-        return marks.matcher.holds(value)
+def _value_holds(value: object, matcher: Matcher) -> bool:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return marks.stand_in(bytes(value), stored=False)
-    return False
+        value = decoded(bytes(value))
+    return isinstance(value, str) and matcher.holds(value)

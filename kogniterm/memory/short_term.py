@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.memory.extraction.statements import frame
 from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
 
@@ -40,6 +39,11 @@ _REMOTE = re.compile(
 _PATH = re.compile(
     r"(?<![\w@:/.~-])((?:~|\.{1,2})?/?(?:[\w+-][\w.+-]*/)*[\w+-][\w.+-]*\.[A-Za-z][A-Za-z0-9]{0,9}"
     r"|(?:~|\.{1,2})?/(?:[\w.+-]+/)*[\w.+-]+)(?![\w/@-])"
+)
+_REFERS_BACK = re.compile(
+    r"\b(?:(?:th(?:at|is|ose|ese)|es[ea]s?|est[ea]s?|aquel(?:la)?) (?:file|server|archivo|fichero|"
+    r"servidor)|from before\b|de antes\b)",
+    re.IGNORECASE,
 )
 _NO_FILE = re.compile(r"(?:e\.g|i\.e|p\.ej|\d+\.\w|/dev/null)\.?", re.IGNORECASE)
 
@@ -150,17 +154,13 @@ class SessionRepository:
 def named_in(text: str, *, request: bool = False) -> list[Mention]:
     """Return the files and servers that `text` names, and, with `request`, the text as a request.
 
-    Found by their form ("deploy/a.yaml", "heron.example.org"), or by the word before them ("server
-    heron", "el servidor heron").
+    Found by their form ("deploy/a.yaml", "heron.example.org", "ssh heron").
     """
     found: list[Mention] = []
     rest = text
     for pattern in (_URL, _REMOTE, _HOST, _ADDRESS):
         found += [Mention("server", one[1].rstrip(".")) for one in pattern.finditer(rest)]
         rest = pattern.sub(" ", rest)
-    for one in frame("named").finditer(rest):
-        kind: NameKind = "server" if frame("servers").fullmatch(one["what"]) else "name"
-        found.append(Mention(kind, one["name"]))
     paths = (one[1].rstrip(".") for one in _PATH.finditer(rest))
     found += [Mention("file", path) for path in paths if not _NO_FILE.fullmatch(path)]
     if request and (first := " ".join(text.split())):
@@ -171,4 +171,4 @@ def named_in(text: str, *, request: bool = False) -> list[Mention]:
 
 def refers_back(text: str) -> bool:
     """Return whether `text` speaks of something named before ("that server", "de antes")."""
-    return frame("refers_back").search(text) is not None
+    return _REFERS_BACK.search(text) is not None

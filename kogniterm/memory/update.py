@@ -47,11 +47,7 @@ _COMMANDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A statement that may become a fact; with `project` "" it holds everywhere.
-
-    `corrects` is true when the user said it as a correction; `replaces` is the id of the fact that
-    it corrects, where that is known.
-    """
+    """A statement that may become a fact; with `project` "" it holds everywhere."""
 
     text: str
     category: Category = "fact"
@@ -63,8 +59,6 @@ class Candidate:
     created: float | None = None
     pinned: bool = False
     origin: Origin = field(default_factory=Origin)
-    corrects: bool = False
-    replaces: int | None = None
 
 
 def judge(relation: Relation, new: Candidate, old: Fact, now: float) -> Action:
@@ -126,9 +120,6 @@ class Updater:
         with self._repository.transaction():
             if known is None or relation is None:
                 known, relation = self._relate(candidate)
-            if relation == "update" and candidate.corrects:
-                # A correction in the user's own words counts like what it corrects.
-                candidate = replace(candidate, source="explicit")
             now = self._clock.now()
             action = judge(relation, candidate, known, now) if known else "add"
             if action == "supersede" and not may_supersede:
@@ -152,29 +143,13 @@ class Updater:
         return cleaned
 
     def _relate(self, candidate: Candidate) -> tuple[Fact | None, Relation]:
-        """Return the known fact with its relation to the new one.
-
-        An equal text is the same, an equal slot an update. So is a correction that can take the
-        place of one fact, and of no other.
-        """
+        """Return the known fact with its relation: same by an equal text, update by the slot."""
         same = self._repository.same_text(candidate.text, candidate.project)
         if same is not None:
             return same, "same"
         taken = self._repository.in_slot(candidate.slot, candidate.project)
         if taken is not None:
             return taken, "update"
-        named = self._repository.get(candidate.replaces) if candidate.replaces else None
-        if named is not None and named.status == "active":
-            return named, "update"
-        if candidate.corrects:
-            stale = [
-                fact
-                for fact in self._repository.facts("active")
-                if fact.project == candidate.project
-                and takes_the_place(candidate.text, fact.text, candidate.origin.quote)
-            ]
-            if len(stale) == 1:
-                return stale[0], "update"
         return None, "other"
 
     def _apply(
@@ -183,6 +158,9 @@ class Updater:
         if action == "confirm" and known is not None:
             return self._confirmed(candidate, known, now, who)
         fact = _new_fact(candidate, now)
+        if known is not None and action in ("pend", "supersede"):
+            # By their slot, what is confirmed later ends the fact that it replaces.
+            fact = replace(fact, slot=fact.slot or known.slot)
         if action == "pend" or starts_pending(candidate):
             stored = self._repository.insert(replace(fact, status="pending"), now=now, who=who)
             reason = Phrase("needs your confirmation: /memory confirm {id}", {"id": stored.label})
@@ -214,7 +192,7 @@ class Updater:
     def _superseded(self, fact: Fact, known: Fact, now: float, who: str) -> Change:
         repository = self._repository
         self._retire(known, None, now, who)
-        stored = repository.insert(replace(fact, slot=fact.slot or known.slot), now=now, who=who)
+        stored = repository.insert(fact, now=now, who=who)
         old = repository.change(known, "link", now=now, who=who, superseded_by=stored.id)
         reason = Phrase("replaces [{old}]", {"old": old.label})
         return Change("superseded", stored, reason, old)
@@ -398,27 +376,6 @@ def shares_a_subject(one: str, two: str) -> bool:
     """Return whether two statements share a content word, or a synonym or translation of one."""
     first, second = _content_words(one), _content_words(two)
     return any(term in second or answering(term) & second for term in first)
-
-
-def with_value(old: str, said: str) -> str | None:
-    """Return `old` with the value that the short correction `said` names, such as a weekday.
-
-    None unless each of them names exactly one value of one kind, and `said` says nothing else.
-    """
-    if len(plain(old)) != len(old) or len(plain(said)) != len(said):
-        return None
-    for pattern in _KINDS.values():
-        whole = re.compile(rf"(?<![\w.,:])(?:{pattern.pattern})(?![\w:])")
-        held, named = (list(whole.finditer(plain(text))) for text in (old, said))
-        if len(held) == 1 and len(named) == 1:
-            value = said[named[0].start() : named[0].end()]
-            if _content_words(said) - _content_words(value) - _content_words(old):
-                return None
-            changed = old[: held[0].start()] + value + old[held[0].end() :]
-            return changed if plain(changed) != plain(old) else None
-        if held and named:
-            return None
-    return None
 
 
 def _listed(*rows: str) -> frozenset[str]:

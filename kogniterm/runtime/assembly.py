@@ -316,9 +316,8 @@ def _hooks(
 
 
 def _undo(paths: Paths, state: SessionState) -> UndoService:
-    return UndoService(
-        PreimageStore(paths.data / "undo"), SessionId(state.session_id), Path(state.folder)
-    )
+    kept = PreimageStore(paths.of_sessions.undo / SessionId(state.session_id))
+    return UndoService(kept, Path(state.folder))
 
 
 def _answers(given: SessionInputs) -> Path | None:
@@ -490,7 +489,7 @@ def _outputs(given: SessionInputs) -> OutputStore:
     """Return the store of whole outputs, after removing what is too old or too much."""
     settings = given.settings
     outputs = OutputStore(
-        given.paths.outputs,
+        given.paths.of_sessions.outputs,
         quota_bytes=settings.output_quota_mb * 1_000_000,
         max_age=settings.output_max_age_days * 86_400,
     )
@@ -501,7 +500,7 @@ def _outputs(given: SessionInputs) -> OutputStore:
 def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService) -> CommandExecutor:
     state = written.state
     folder = state.cwd if Path(state.cwd).is_dir() else state.folder
-    outputs = written.outputs = given.paths.outputs / SessionId(state.session_id)
+    outputs = written.outputs = given.paths.of_sessions.outputs / SessionId(state.session_id)
     if given.commands is not None:
         from kogniterm.execution.command_script import AnsweringExecutor
 

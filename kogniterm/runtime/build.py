@@ -209,8 +209,7 @@ def open_user_store(settings: Settings, paths: Paths) -> tuple[SessionStore, tup
         shared.get_secret_value() if shared is not None else paths.database,
         user=account_name(),
         version=__version__,
-        outputs=paths.outputs,
-        replies=paths.model_replies,
+        folders=paths.of_sessions,
         heads=paths.data,
         spool=paths.spool,
         fault=armed(settings.faults),
@@ -350,7 +349,7 @@ def reply_cache(settings: Settings, paths: Paths) -> ReplyCache:
     from kogniterm.models.reply_cache import ReplyCache
 
     return ReplyCache(
-        paths.model_replies,
+        paths.of_sessions.model_replies,
         quota=settings.model_cache_mb * 1_000_000,
         max_age=settings.model_cache_max_age_days * 86_400.0,
     )

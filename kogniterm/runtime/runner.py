@@ -412,11 +412,13 @@ class Runner:
         heard = AfterTool(self.hooks.told(request))
         if not failure:
             response = tool_response(request, observation)
-            if request.effect != "person" and self.hooks.follows(subject_of(request)):
+            follows = request.effect != "person" and self.hooks.follows(subject_of(request))
+            if follows:
                 # What was done is on disk before a hook runs, which may be cut by a crash.
                 self.journal.record(tool_ended_note(request.id, observation), durable=True)
             heard = await self.hooks.after_tool(request, response, io.sink)
-            self.note_left(request.id)
+            if follows:
+                self.note_left(request.id)
         text = "\n".join(filter(None, (observation, heard.note)))
         message = messages.action_message(
             request, text, failed=failure, images=end.images, masked=end.masked

@@ -160,10 +160,9 @@ class LiveSession:
                 return self._without_model(sink, partial(_refused, why))
         forget = self.forgetting.requested_in(user_input) if user_input is not None else None
         if forget is not None and not self.state.open_turn:
-            choice = await self.forgetting.decide(forget, sink)
-            if choice != "task":
-                do = partial(self.forgetting.answer, forget, choice, sink)
-                return self._without_model(sink, do)
+            choice = await self.forgetting.decide(forget)
+            do = partial(self.forgetting.answer, forget, choice, sink)
+            return self._without_model(sink, do)
         if user_input is not None and not self.state.open_turn:
             news = self._only_preferences(user_input)
             if news:

@@ -11,7 +11,7 @@ carried over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kogniterm.errors import StorageCorruptError
@@ -191,8 +191,7 @@ def open_store(
     *,
     user: str,
     version: str,
-    outputs: Path | None = None,
-    replies: Path | None = None,
+    folders: Sequence[Path] = (),
     heads: Path | None = None,
     spool: Path | None = None,
     now: Callable[[], float] = time.time,
@@ -218,8 +217,7 @@ def open_store(
     store = SessionStore(
         database,
         version=version,
-        outputs=outputs,
-        replies=replies,
+        folders=folders,
         spool=spool,
         now=now,
         fault=fault,

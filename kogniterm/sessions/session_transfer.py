@@ -111,18 +111,19 @@ def read_session(lines: Iterable[str]) -> SessionFile:
     given = list(lines)
     if given and f'"format":"{REPORT_FORMAT}"' in given[0]:
         given = report_session(given)
-    found, rows = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=_unusable)
+    found, rows = read_closed(given, FORMAT, VERSION, _row, closing=_closing, unusable=unusable)
     line, before = 1, 0
     try:
         header = codec.from_fields(_Header, found)
         _require(0 <= header.created < _LAST_TIME and 0 <= (header.parent_seq or 0) < 2**31)
+        _require(storable(header.parent or "") == (header.parent or ""))
         for row in rows:
             line += 1
             _require(before < row.seq < 2**31 and 0 <= row.time < _LAST_TIME)
             before, texts = row.seq, (row.kind, row.salt, row.payload, row.request_id or "")
             _require(all(storable(text) == text for text in (*texts, row.previous, row.hash)))
     except TypeError as error:
-        raise _unusable(line, value_problem(error)) from error
+        raise unusable(line, value_problem(error)) from error
     return SessionFile(header, rows)
 
 
@@ -143,7 +144,7 @@ def import_lines(store: SessionStore, lines: Iterable[str], *, as_new: bool = Fa
         session_id = new_id() if as_new else SessionId(header.id)
     except UsageError as error:
         why = Phrase("{problem} Import it with --as-new", {"problem": error.text})
-        raise _unusable(1, why) from error
+        raise unusable(1, why) from error
     present = store.info(session_id)
     if present is not None:
         if list(stored_records(store.database, session_id))[: len(rows)] == rows:
@@ -188,7 +189,8 @@ def _row(value: dict[str, Any]) -> StoredRecord:
     return codec.from_fields(StoredRecord, {**fields, "payload": payload})
 
 
-def _unusable(number: int, detail: Phrase) -> UsageError:
+def unusable(number: int, detail: Phrase) -> UsageError:
+    """Return the error that a line of an export cannot be used."""
     return UsageError(
         "The file is not a valid session export (line {line}): {detail}.",
         line=number,
@@ -385,7 +387,7 @@ def report_session(lines: Iterable[str]) -> list[str]:
         REPORT_VERSION,
         lambda value: (value["part"], str(value["line"])),
         closing=_report_end,
-        unusable=_unusable,
+        unusable=unusable,
     )
     return [line for part, line in tagged if part == _SESSION]
 

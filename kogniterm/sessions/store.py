@@ -57,11 +57,10 @@ _USED = f"(turns > 0 OR draft <> '' OR EXISTS ({_COMMAND}))"
 class SessionStore:
     """The sessions in one database.
 
-    `outputs` is the folder of their output files, `replies` that of kept replies of models, with a
-    folder for each session, and `spool` the one for outcomes that the database cannot take.
-    `anchor` records in the head file what is written, and has the notices about it
-    for the user. Not for use from two threads at once. Methods raise `StorageError` kinds, and
-    `UsageError` for a reference that names no session, or more than one.
+    `folders` have a folder for each session, which is deleted with it, and `spool` is the one for
+    outcomes that the database cannot take. `anchor` records in the head file what is written, and
+    has the notices about it for the user. Not for use from two threads at once. Methods raise
+    `StorageError` kinds, and `UsageError` for a reference that names no session, or more than one.
     """
 
     def __init__(
@@ -69,8 +68,7 @@ class SessionStore:
         database: Database,
         *,
         version: str,
-        outputs: Path | None = None,
-        replies: Path | None = None,
+        folders: Sequence[Path] = (),
         spool: Path | None = None,
         now: Callable[[], float] = time.time,
         fault: Fault = no_fault,
@@ -79,8 +77,7 @@ class SessionStore:
     ) -> None:
         self.database = database
         self.version = version
-        self.outputs = outputs
-        self._replies = replies
+        self.folders = folders
         self._spool = spool
         self.now = now
         self._fault = fault
@@ -367,7 +364,7 @@ class SessionStore:
         """Return the session's own folders; none for an ID that an older version let in."""
         with suppress(UsageError):
             own = SessionId(session_id)
-            return [folder / own for folder in (self.outputs, self._replies) if folder is not None]
+            return [folder / own for folder in self.folders]
         return []
 
     def close(self) -> None:

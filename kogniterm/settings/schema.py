@@ -274,7 +274,7 @@ class Settings(BaseSettings):
         "Run read-only commands (label safe_readonly) without asking.",
         flag="--allow-reads",
     )
-    sandbox: Literal["auto", "bubblewrap", "landlock", "off"] = _setting(
+    sandbox: Literal["auto", "namespaces", "bubblewrap", "container", "landlock", "off"] = _setting(
         "auto",
         "Sandbox for commands; auto uses the first kind that works.",
         flag="--no-sandbox",

@@ -21,7 +21,9 @@ _LABEL = "kogniterm-queue-key:"
 def read_key(path: Path) -> bytes:
     """Return the key in `path`, made (0600) when there is none. Raises `StorageError` kinds."""
     with drivers.storage_errors(path):
-        key = _content(path)
+        key = b""
+        with suppress(FileNotFoundError):
+            key = read_file(path)
         if len(key) == _KEY_BYTES:
             with suppress(OSError):
                 path.chmod(0o600)  # however it was copied here
@@ -29,11 +31,11 @@ def read_key(path: Path) -> bytes:
         made = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
         write_private(made, secrets.token_bytes(_KEY_BYTES), durable=True)
         try:
-            if key:
-                made.replace(path)  # cut short when it was written
-            else:
-                with suppress(FileExistsError):  # another process made one meanwhile
-                    os.link(made, path)
+            os.link(made, path)
+        except FileExistsError:
+            # Another process made one meanwhile; or it was cut short when it was written.
+            if path.stat().st_size != _KEY_BYTES:
+                made.replace(path)
         finally:
             made.unlink(missing_ok=True)
         return read_file(path)
@@ -56,10 +58,3 @@ def take_over(path: Path, text: str) -> None:
         raise UsageError("This is no key; write one with: kogniterm queue key export FILE")
     with drivers.storage_errors(path):
         write_private(path, key, durable=True)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_file(path)
-    except FileNotFoundError:
-        return b""

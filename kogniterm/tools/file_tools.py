@@ -500,18 +500,30 @@ def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> tupl
         )
     pieces, at = [], 0
     for one in found:
-        ends = _ends_near(text, one) if either else "\n"
-        pieces += [text[at : one.start(2)], with_ends(core[1], ends)]
+        new_core = _with_ends_of(text, one, *core) if either else core[1]
+        pieces += [text[at : one.start(2)], new_core]
         at = one.end(2)
     return "".join([*pieces, text[at:]]), len(found)
 
 
-def _ends_near(text: str, found: re.Match[str]) -> str:
-    """Return how the lines of a replaced piece end, or else the line that it is in or behind."""
-    for at in (text.find("\n", found.start()), text.rfind("\n", 0, found.start())):
+def _with_ends_of(text: str, found: re.Match[str], old: str, new: str) -> str:
+    """Return `new` with the line ends where `old` was found; lines that it adds end like others."""
+    near, ends = "\n", re.findall("\r?\n", found[2])
+    for at in (text.rfind("\n", 0, found.start()), text.find("\n", found.start())):
         if at >= 0:
-            return "\r\n" if text[at - 1 : at] == "\r" else "\n"
-    return "\n"
+            near = "\r\n" if text[at - 1 : at] == "\r" else "\n"
+    near = ends[0] if ends else near
+    if len(set(ends)) < 2:
+        return with_ends(new, near)
+    before, after, pieces = old.split("\n"), new.split("\n"), list[str]()
+    # Lines that stand alike on both sides keep their ends; so do as many lines, each its own.
+    alike = len(before) == len(after)
+    matcher = difflib.SequenceMatcher(None, [] if alike else before, after, autojunk=False)
+    for _, a, b, c, d in matcher.get_opcodes():
+        known = ends if alike else ends[a:b]
+        for line, end in zip(after[c:d], [*known, *[near] * (d - c)], strict=False):
+            pieces += [line, end]
+    return "".join(pieces[:-1])
 
 
 MOST_SHOWN = 20

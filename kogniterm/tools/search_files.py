@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 from pydantic import Field
 
 from kogniterm.errors import ToolError, why
-from kogniterm.host.programs import find_program, host_environment, waits_for_writer
+from kogniterm.host.programs import LOOK_SECONDS, find_program, host_environment, waits_for_writer
 from kogniterm.host.safe_files import folder as open_folder
 from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
@@ -39,7 +39,6 @@ MAX_FILES = 100_000
 MAX_SECRET_LINES = 2_000
 """Found lines that may turn out to be in files with secrets, before a search gives up."""
 SECONDS = 20.0
-_LOOK_SECONDS = 0.05
 _PIECE = 1 << 20
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 _NOT_LISTED = "files that git ignores are left out"
@@ -409,7 +408,7 @@ _UNREADABLE = re.compile(r"(?:rg: )?(?:\./)?(.+): (.+) \(os error \d+\)")
 async def _end_when_it_waits(process: asyncio.subprocess.Process) -> None:
     """End a search that waits for a named pipe, which is in place of a file to ignore."""
     while not waits_for_writer(process.pid):  # noqa: ASYNC110 - the kernel reports no event
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)
     process.kill()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
 from kogniterm.approval import ShellValues, classify, values_after
 from kogniterm.approval.analysis.command_options import READING, Rules, rule_table
+from kogniterm.execution.process.confined_program import run_confined
 from kogniterm.execution.sandbox.confinement import Sandbox
 from tests.approval.corpus import WORKSPACE
 from tests.approval.generated import composed, program_call
@@ -59,28 +59,19 @@ class RealShell:
                 (inside / name).chmod(0o755)
             for place, command in enumerate(row):
                 (work / str(number) / f"command{place}").write_text(command)
-        shell_files = str(self._folder / "files")
-        argv = self._box.wrap(
-            ["bash", "--norc", "--noprofile", "-c", _DRIVER],
-            cwd=str(work),
-            shell_files=shell_files,
-            temporary=shell_files,
-        )
         environ = {
             "PATH": os.environ["PATH"] + ":.",
             "HOME": str(self._folder / "home"),
             "LANG": "C.UTF-8",
         }
-        subprocess.run(
-            argv,
-            cwd=work,
+        run_confined(
+            ["bash", "--norc", "--noprofile", "-c", _DRIVER],
             env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=True,
-            start_new_session=True,
+            cwd=str(work),
+            sandbox=self._box,
+            temporary=str(self._folder / "files"),
             timeout=60 + 6 * len(rows),
-        )
+        ).check_returncode()
         return [row for number, row in enumerate(rows) if self._changed(work / str(number) / "in")]
 
     def _changed(self, inside: Path) -> bool:

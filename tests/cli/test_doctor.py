@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kogniterm.execution.sandbox.confinement import Probe, probe
+from kogniterm.execution.sandbox.kinds import GIVES
+from kogniterm.execution.sandbox_probe import Probe, probe
 from kogniterm.runtime.use_cases import health_checks
 from kogniterm.runtime.use_cases.health_checks import sandbox_findings
 from kogniterm.types import Phrase
@@ -113,9 +114,8 @@ def test_every_optional_package_is_named_and_those_of_this_environment_are_found
 
 def test_the_sandbox_is_tried(shell: Shell, tmp_path: Path) -> None:
     tried = shell.run("doctor").stdout
-    kinds = {"bubblewrap": "bubblewrap", "landlock": "Landlock"}
-    works = kinds.get(probe(tmp_path / "probe").kind)
-    expected = f"sandbox: {works} works" if works else "no sandbox works here"
+    works = probe(tmp_path / "probe").kind
+    expected = f"sandbox: {GIVES[works].name} works" if works != "none" else "no sandbox works here"
     assert expected in tried
     off = shell.run("doctor", environ={"KOGNITERM_SANDBOX": "off"}).stdout
     assert "sandbox: switched off by the variable KOGNITERM_SANDBOX" in off

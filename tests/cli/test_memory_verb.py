@@ -153,7 +153,7 @@ def test_forgetting_reaches_the_journal_and_its_chain_still_holds(user: User) ->
     label = user.json("add", "The", "safe", "opens", "with", "tangerine")["fact"]["id"]
     outputs = user.data / "outputs"
     store = SessionStore(
-        Database(user.data / "kogniterm.db", SESSIONS), version="1.0", outputs=outputs
+        Database(user.data / "kogniterm.db", SESSIONS), version="1.0", folders=[outputs]
     )
     journal = store.create(folder=str(user.project), model="scripted:a")
     write(journal, command_turn(1, "THE SAFE opens with tangerine, remember it"))

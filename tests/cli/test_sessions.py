@@ -21,7 +21,7 @@ from tests.support.conversation import command_turn, write
 def store_of(shell: Shell) -> SessionStore:
     outputs = shell.data / "outputs"
     return SessionStore(
-        Database(shell.data / "kogniterm.db", SESSIONS), version="1.0", outputs=outputs
+        Database(shell.data / "kogniterm.db", SESSIONS), version="1.0", folders=[outputs]
     )
 
 

@@ -49,7 +49,7 @@ def snapshot(folder: Path) -> dict[str, object]:
 
 
 def kept(store: PreimageStore, *paths: Path) -> Preimage:
-    image = store.keep("s", "1", "test", paths)
+    image = store.keep("1", "test", paths)
     assert image is not None
     return image
 
@@ -60,8 +60,8 @@ def changes(store: PreimageStore, image: Preimage) -> tuple[FileDifference, ...]
 
 def undo(store: PreimageStore, image: Preimage) -> tuple[str, ...]:
     """Undo an action that left what is there now."""
-    store.note_left(image.session, image.id)
-    (image,) = (one for one in store.images(image.session) if one.id == image.id)
+    store.note_left(image.id)
+    (image,) = (one for one in store.images() if one.id == image.id)
     return store.restore(store.way_back([image]))
 
 
@@ -93,7 +93,7 @@ def test_an_undo_can_be_undone(work: Path, store: PreimageStore) -> None:
     image = kept(store, work / "a.txt")
     (work / "a.txt").write_text("changed\n")
     assert undo(store, image) == (str(work / "a.txt"),)
-    redo = store.images("s")[0]
+    redo = store.images()[0]
     assert redo.what == "undo of: test"
     store.restore(store.way_back([redo]))
     assert (work / "a.txt").read_text() == "changed\n"
@@ -115,10 +115,10 @@ def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
     image = kept(store, work / "a.txt", work / "made")
     (work / "a.txt").write_text("two\n")
     (work / "made").write_text("new\n")
-    store.note_left("s", "1")
+    store.note_left("1")
     subprocess.run(["bash", "-c", theirs], cwd=work, check=True)
     now = snapshot(work)
-    (image,) = store.images("s")
+    (image,) = store.images()
     way = store.way_back([image])
     assert (way.kept, [one.path for one in way.changes]) == (
         (f"{work}/made",),
@@ -129,13 +129,13 @@ def test_what_changed_since_stays_and_comes_back_when_it_is_asked_for(
     assert (work / "a.txt").read_text() == "one\n"
     store.restore(store.way_back([image], everything=True))
     assert not (work / "made").exists()
-    store.restore(store.way_back(store.images("s")[:1]))
+    store.restore(store.way_back(store.images()[:1]))
     assert snapshot(work)["made"] == now["made"]
 
 
 def test_files_at_the_top_of_everything_have_a_way_back(store: PreimageStore) -> None:
     image = Preimage(
-        "1", "s", 0.0, "rm", (FileSnapshot("/no-such-file", "file", 0o644, "0"),), (), after={}
+        "1", 0.0, "rm", (FileSnapshot("/no-such-file", "link", 0o777, "0"),), (), after={}
     )
     assert [one.change for one in store.way_back([image]).changes] == ["deleted"]
 
@@ -147,9 +147,9 @@ def test_what_was_moved_stays_where_its_old_place_is_taken(
     kept(store, work / "a.txt", work / "moved")
     (work / "moved").mkdir()
     (work / "a.txt").rename(work / "moved" / "a.txt")
-    store.note_left("s", "1")
+    store.note_left("1")
     subprocess.run(["bash", "-c", theirs], cwd=work, check=True)
-    way = store.way_back(store.images("s"))
+    way = store.way_back(store.images())
     assert (way.changes, set(way.kept)) == ((), {f"{work}/a.txt", f"{work}/moved"})
     store.restore(way)
     assert (work / "moved" / "a.txt").read_text() == "one\n"
@@ -158,10 +158,10 @@ def test_what_was_moved_stays_where_its_old_place_is_taken(
 def test_a_folder_that_was_made_anew_stays(work: Path, store: PreimageStore) -> None:
     kept(store, work / "made")
     (work / "made").mkdir()
-    store.note_left("s", "1")
+    store.note_left("1")
     (work / "made").rmdir()
     (work / "made").mkdir()  # of the same inode on some file systems
-    store.restore(store.way_back(store.images("s")))
+    store.restore(store.way_back(store.images()))
     assert (work / "made").is_dir()
 
 
@@ -175,6 +175,36 @@ def test_what_is_no_copy_of_is_not_removed(work: Path, tmp_path: Path) -> None:
     assert undo(store, image) == ()
     assert (work / "moved").exists()
     assert (work / "made" / "big").exists()
+
+
+def test_what_was_moved_out_of_a_tree_without_a_copy_stays(work: Path, tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo", max_bytes=15)
+    (work / "big").mkdir()
+    for name in ("one", "two"):
+        (work / "big" / name).write_text("8 bytes.")
+    image = kept(store, work / "big", work / "a.txt", work / "run.sh")
+    (work / "big" / "one").rename(work / "a.txt")
+    (work / "run.sh").write_text("in place")
+    assert undo(store, image) == (f"{work}/run.sh",)
+    assert (work / "a.txt").read_text() == "8 bytes."
+
+
+@pytest.mark.parametrize("count", [9, 30])
+def test_a_tree_with_too_many_files_stays_whole(work: Path, tmp_path: Path, count: int) -> None:
+    store = PreimageStore(tmp_path / "undo", max_entries=5)
+    kept(store, work / "made", work / "a.txt")
+    (work / "made" / "deep").mkdir(parents=True)
+    for number in range(count):
+        (work / "made" / "deep" / f"{number:02}").write_text("x")
+    (work / "a.txt").write_text("two")
+    store.note_left("1")
+    for everything in (False, True):
+        way = store.way_back(store.images(), everything=everything)
+        assert [one.path for one in way.changes] == [f"{work}/a.txt"]
+        assert way.kept
+        assert all(path.startswith(f"{work}/made") for path in way.kept)
+    store.restore(way)
+    assert len(list((work / "made" / "deep").iterdir())) == count
 
 
 def test_an_action_whose_end_is_not_known_is_only_asked_about(
@@ -194,8 +224,8 @@ def test_what_changes_at_the_question_is_not_replaced(work: Path, store: Preimag
     kept(store, work / "a.txt", work / "run.sh")
     for name in ("a.txt", "run.sh"):
         (work / name).write_text("two\n")
-    store.note_left("s", "1")
-    way = store.way_back(store.images("s"))
+    store.note_left("1")
+    way = store.way_back(store.images())
     (work / "a.txt").write_text("mine\n")
     with pytest.raises(StorageError, match="could not be restored: changed meanwhile"):
         store.restore(way)
@@ -215,7 +245,7 @@ def test_with_a_second_writer_only_what_is_an_actions_own_goes_back(
 def test_what_is_too_large_is_named_and_not_kept(work: Path, tmp_path: Path) -> None:
     store = PreimageStore(tmp_path / "undo", max_bytes=10)
     (work / "big").write_bytes(b"x" * 11)
-    image = store.keep("s", "1", "test", [work / "big", work / "a.txt"])
+    image = store.keep("1", "test", [work / "big", work / "a.txt"])
     assert image is not None
     assert image.skipped == (str(work / "big"),)
     assert [entry.path for entry in image.entries] == [str(work / "a.txt")]
@@ -228,19 +258,14 @@ def test_pipes_are_passed_over_without_blocking(work: Path, store: PreimageStore
     (work / "sub" / "b.bin").unlink()
     os.mkfifo(work / "new")
     assert undo(store, image) == (f"{work}/sub/b.bin",)
-    assert store.way_back(store.images("s")[1:]).kept == (f"{work}/new",)
+    assert store.way_back(store.images()[1:]).kept == (f"{work}/new",)
     assert image.skipped == (f"{work}/sub/pipe",)
 
 
-def test_the_list_is_newest_first_and_forgetting_leaves_no_content(
-    work: Path, store: PreimageStore, tmp_path: Path
-) -> None:
-    store.keep("s", "1", "first", [work / "a.txt"])
-    store.keep("s", "2", "second", [work / "run.sh"])
-    assert [image.what for image in store.images("s")] == ["second", "first"]
-    store.forget("s")
-    assert store.images("s") == ()
-    assert not list((tmp_path / "undo" / "contents").glob("*"))
+def test_the_list_is_newest_first(work: Path, store: PreimageStore) -> None:
+    store.keep("1", "first", [work / "a.txt"])
+    store.keep("2", "second", [work / "run.sh"])
+    assert [image.what for image in store.images()] == ["second", "first"]
 
 
 def test_contents_are_private(work: Path, store: PreimageStore, tmp_path: Path) -> None:
@@ -253,18 +278,37 @@ def test_a_content_that_was_blanked_is_kept_anew(work: Path, store: PreimageStor
     kept(store, work / "a.txt")
     for blob in (work.parent / "undo" / "contents").iterdir():
         blob.write_text("---\n")
-    image = store.keep("s", "2", "test", [work / "a.txt"])
+    image = store.keep("2", "test", [work / "a.txt"])
     assert image is not None
     (work / "a.txt").unlink()
     undo(store, image)
     assert (work / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.parametrize("left", [b"---\n", b"", None])
+def test_what_there_is_no_whole_copy_of_stays(
+    work: Path, store: PreimageStore, left: bytes | None
+) -> None:
+    kept(store, work / "a.txt", work / "run.sh")
+    (work / "a.txt").write_text("two\n")
+    (work / "run.sh").unlink()
+    for blob in (work.parent / "undo" / "contents").iterdir():
+        if blob.read_text() == "one\n":
+            blob.write_bytes(left) if left is not None else blob.unlink()
+    store.note_left("1")
+    for everything in (False, True):
+        way = store.way_back(store.images(), everything=everything)
+        assert [one.path for one in way.changes] == [f"{work}/run.sh"]
+        assert way.kept == (f"{work}/a.txt",)
+    store.restore(way)
+    assert (work / "a.txt").read_text() == "two\n"
+
+
 def test_images_of_paths_that_must_not_be_named_go_whole(work: Path, store: PreimageStore) -> None:
     kept(store, work / "a.txt")
-    other = store.keep("s", "2", "test", [work / "run.sh"])
+    other = store.keep("2", "test", [work / "run.sh"])
     assert store.drop(lambda path: path.endswith("a.txt")) == 1
-    assert store.images("s") == (other,)
+    assert store.images() == (other,)
     assert len(list((work.parent / "undo" / "contents").iterdir())) == 1
 
 
@@ -328,7 +372,7 @@ def test_names_that_are_no_text_and_the_longest_come_back(work: Path, store: Pre
     image = kept(store, *(work / name for name in names))
     for name in names:
         (work / name).unlink()
-    restored = undo(store, store.images("s")[0])
+    restored = undo(store, store.images()[0])
     assert sorted(restored) == sorted(str(work / name) for name in names)
     assert changes(store, image) == ()
     assert {(work / name).read_text() for name in names} == {"one\n"}

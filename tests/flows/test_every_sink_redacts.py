@@ -160,7 +160,7 @@ def test_telemetry_gets_texts_redacted_or_not_at_all(kind: Any) -> None:
 @pytest.mark.parametrize("form", ["report", "atif"])
 def test_what_is_sent_to_others_of_a_session_is_redacted(tmp_path: Path, form: str) -> None:
     database = Database(tmp_path / "k.db", SESSIONS, user="ana", heads=tmp_path)
-    store = SessionStore(database, version="1.0", outputs=tmp_path / "outputs")
+    store = SessionStore(database, version="1.0", folders=[tmp_path / "outputs"])
     journal = store.create(folder="/home/ana", model="scripted:a")
     for kind in get_args(RecordBody):
         journal.append(

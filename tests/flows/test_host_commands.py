@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from kogniterm.errors import ExecutionError, UsageError
+from kogniterm.execution.hosts.answer_groups import stops
 from kogniterm.runtime.services.policy_service import REMOTE_HOME
 from kogniterm.runtime.unattended.parked_turn import Parking
 from kogniterm.sessions.records import HostIntent, HostOutcome, Intent, Outcome
-from kogniterm.text.answer_groups import stops
 from kogniterm.types import RUN_ON_HOSTS, Phrase, UserInput, events
 from kogniterm.types.hosts import HostAnswer, HostRequest, Inventory
 from tests.flows.conftest import Flow, MakeFlow, yes

@@ -13,7 +13,7 @@ from tests.flows.test_side_by_side import script as at_once
 from tests.support.programs import require_sandbox
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
+@pytest.fixture(params=["namespaces", "bubblewrap", "container", "landlock"])
 def kind(request: pytest.FixtureRequest) -> str:
     return require_sandbox(request.param).kind
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.cli.main import main
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.runtime.replay.recorded_events import past_turns
 from kogniterm.runtime.session import LiveSession
@@ -192,12 +193,25 @@ async def test_no_file_goes_back_where_one_cannot(make_flow: MakeFlow) -> None:
     before = flow.shown
     rewind = way(session, "write")
     # What was saved is gone: the conversation must not go back without its files.
-    contents = session.archive.paths.data / "undo" / "contents"
+    contents = session.archive.paths.of_sessions.undo / session.id / "contents"
     for file in contents.iterdir():
         file.unlink()
     with pytest.raises(StorageError, match="could not be restored"):
         go_back(session, rewind, files=True, conversation=True)
     assert flow.shown == before
+
+
+async def test_a_deleted_session_takes_its_copies_along(
+    make_flow: MakeFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow, session = await three_turns(make_flow)
+    copies = session.archive.paths.of_sessions.undo / session.id
+    assert list((copies / "contents").iterdir()) != []
+    flow.close()
+    for name, value in flow.environ.items():
+        monkeypatch.setenv(name, value)
+    assert main(["sessions", "delete", session.id, "--yes"]) == 0
+    assert not copies.exists()
 
 
 async def test_a_resumed_session_is_where_it_went_back_to(make_flow: MakeFlow) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kogniterm.execution.sandbox.confinement import SandboxKind
+from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.sessions.records import Intent, Judged, Outcome
 from kogniterm.types import Observation, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
@@ -325,7 +325,7 @@ async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_ag
     assert replayed(forge, flow)[0] == 0
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "container", "landlock"])
 async def test_sandboxed_commands_run_at_once(make_flow: MakeFlow, kind: SandboxKind) -> None:
     require_sandbox(kind)
     flow = make_flow(script("cat p", "cat q > out"), sandbox=kind)

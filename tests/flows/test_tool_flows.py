@@ -163,7 +163,7 @@ replies:
     flow = make_flow(script, decisions=[yes])
     await flow.run("look at the file")
     assert "Not stored" in "\n".join(flow.shown)
-    await flow.run("For later: we deploy on Mondays.")
+    await flow.run("For later, we deploy on Mondays.")
     memory = flow.session.memory.context.memory  # type: ignore[union-attr]
     assert [fact.text for fact in memory.facts("pending")] == ["They deploy on Mondays"]
     assert memory.facts("active") == []

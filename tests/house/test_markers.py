@@ -31,6 +31,8 @@ def test_what_counts_as_the_start_of_a_program() -> None:
     assert starts_program(["/usr/bin/python3", "-m", "kogniterm"])
     assert starts_program(["/venv/bin/kogniterm", "run"])
     assert starts_program(["/usr/lib/postgresql/17/bin/initdb"])
+    assert starts_program(["tmux", "-S", "/tmp/one", "new-session", "-d"])
+    assert not starts_program(["tmux", "-S", "/tmp/one", "capture-pane", "-p"])
     assert not starts_program(["/bin/bash", "-c", "true"])
     supervisor = ["-I", "-S", "-c", "main()"]
     assert not starts_program(["/usr/bin/python3", *supervisor])

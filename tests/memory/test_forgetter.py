@@ -7,7 +7,6 @@ import os
 import threading
 import tracemalloc
 import unicodedata
-from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kogniterm.memory import Memory, Origin, open_memory
-from kogniterm.memory.file_purge import FilePurge, Marks, Purged, scan
+from kogniterm.memory.file_purge import FilePurge, Purged, scan
 from kogniterm.memory.forgetter import BESIDE_FACTS, forget_request
 from kogniterm.memory.short_term import Mention
 from kogniterm.text.matching import Matcher
@@ -206,31 +205,32 @@ def test_a_sentence_that_asks_to_forget_names_what(said: str, what: str | None) 
 
 
 @pytest.mark.parametrize(
-    ("said", "clear", "every"),
+    ("said", "every"),
     [
-        ("Forget that we deploy on Fridays.", True, False),
-        ("forget m7", True, False),
-        ("forget [l3]", True, False),
-        ("olvida lo de mi gato", True, False),
-        ("please forget everything about heron", True, True),
-        ("Olvida todo lo que sabes de garza", True, True),
-        ("delete everything you know about heron", True, True),
-        ("borra lo que sabes sobre garza", True, True),
-        ("forget what I told you about heron", True, True),
-        ("forget the cache", False, False),
-        ("olvida los cambios de git", False, False),
-        ("forget my home address", False, False),
+        ("Forget that we deploy on Fridays.", False),
+        ("forget m7", False),
+        ("forget [l3]", False),
+        ("olvida lo de mi gato", False),
+        ("please forget everything about heron", True),
+        ("Olvida todo lo que sabes de garza", True),
+        ("delete everything you know about heron", True),
+        ("borra lo que sabes sobre garza", True),
+        ("forget what I told you about heron", True),
     ],
 )
-def test_only_a_sentence_about_memory_is_clear(said: str, clear: bool, every: bool) -> None:
+def test_a_sentence_about_memory_is_told_from_one_about_all(said: str, every: bool) -> None:
     found = forget_request(said)
     assert found is not None
-    assert (found.clear, found.all) == (clear, every)
+    assert found.all == every
 
 
 @pytest.mark.parametrize(
     "said",
     [
+        "forget the cache",
+        "forget the m7 branch",
+        "olvida los cambios de git",
+        "forget my home address",
         "forget the cache and rebuild",
         "forget that file, then run the tests",
         "forget about the linter and just push",
@@ -249,20 +249,12 @@ def test_a_task_that_begins_with_forget_is_a_task(memory: Memory, said: str) -> 
     assert found is None or memory.forgetter.meant(found) is None
 
 
-def test_a_sentence_that_may_be_a_task_is_asked_about_with_that_answer(memory: Memory) -> None:
-    memory.learnings.record("forget the cache", "make clean", ok=True)
-    sentence = forget_request("forget the cache")
-    assert sentence is not None
-    assert memory.forgetter.meant(sentence) is None
-    memory.add("the cache is on heron")
-    request = memory.forgetter.meant(sentence)
-    assert request is not None
-    assert (request.doubtful, request.labels) == (True, ["m1"])
+def test_everything_about_a_word_needs_no_match(memory: Memory) -> None:
     about = forget_request("forget everything about quetzal")
     assert about is not None
     unknown = memory.forgetter.meant(about)
     assert unknown is not None
-    assert (unknown.phrases, unknown.doubtful, unknown.labels) == (("quetzal",), True, [])
+    assert (unknown.phrases, unknown.labels) == (("quetzal",), [])
 
 
 def test_lessons_and_preferences_are_candidates_too(memory: Memory) -> None:
@@ -370,7 +362,7 @@ def test_pipes_and_links_are_left_alone(tmp_path: Path) -> None:
 
     def purge() -> None:
         FilePurge(Phrase("files"), [inside]).purge(["peanuts"])
-        assert scan([inside], Marks(Matcher(["peanuts"]))) == (0, 0, ())
+        assert scan([inside], Matcher(["peanuts"])) == (0, 0, ())
         done.set()
 
     worker = threading.Thread(target=purge, daemon=True)
@@ -389,7 +381,7 @@ def test_a_long_file_is_read_once_and_piece_by_piece(tmp_path: Path) -> None:
         for number in range(60_000_000 // len(line)):
             file.write(line)
             if number % 300 == 0:
-                file.write(b"The blue \x1b[31mpea\x1b[0mnut butter\n")
+                file.write(b"The blue \x1b[31mpeanut\x1b[0m butter\n")
     size = long.stat().st_size
     forgets = FilePurge(Phrase("outputs"), [long.parent])
     with open_memory(
@@ -420,7 +412,7 @@ def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * edge + b"PEANUTS" + b"y" * 10)
     (tmp_path / "json").write_text(json.dumps({"a": "ñandú egg"}))
     (tmp_path / "clean").write_text("nothing")
-    files, size, found = scan([tmp_path], Marks(Matcher(["peanuts", "ñandú egg"])))
+    files, size, found = scan([tmp_path], Matcher(["peanuts", "ñandú egg"]))
     assert files == 3
     assert size >= edge
     assert {file.name for file in found} == {"big", "json"}
@@ -429,29 +421,40 @@ def test_the_scan_finds_terms_across_chunks_and_escapes(tmp_path: Path) -> None:
 def test_the_scan_finds_what_is_written_in_other_ways(tmp_path: Path) -> None:
     term = "blue peanut butter"
     forms = {
-        "utf-16": f"x {term} y".encode("utf-16"),
-        "big-endian": f"{term.upper()}".encode("utf-16-be"),
         "two-lines": b"Blue peanut\n+butter",
         "json": json.dumps({"text": "blue\npeanut\tbutter"}).encode(),
-        **{f"base64-{n}": b64encode(b"x" * n + term.encode() + b" jar") for n in range(3)},
+        "colours": b"\x1b[34mblue\x1b(B\x1b[m \x1b[01;33m\x1b[Kpeanut\x1b[m\x1b[Kbutter",
     }
     for name, content in forms.items():
         (tmp_path / name).write_bytes(content)
-    (tmp_path / "clean").write_bytes(b64encode(b"blue walnut butter") + b"blue pea nut butter")
-    _, _, found = scan([tmp_path], Marks(Matcher([term])))
+    (tmp_path / "clean").write_bytes(b"blue walnut butter and blue pea nut butter")
+    _, _, found = scan([tmp_path], Matcher([term]))
     assert {file.name for file in found} == set(forms)
+
+
+def test_a_text_with_colour_codes_is_found_as_it_is_and_without_them(tmp_path: Path) -> None:
+    said = "error: \x1b[1mblue\x1b[0m pea\x1b[31mnut\x1b[m butter"
+    for text in (
+        said,
+        said.replace("\x1b[", "\x1b("),
+        json.dumps(said),
+        "error blue pea nut butter",
+    ):
+        assert Matcher([said]).holds(text)
+    assert not Matcher([said]).holds("error: blue peanut jelly")
 
 
 def test_what_is_written_in_other_ways_is_purged(tmp_path: Path) -> None:
     term = "blue peanut butter"
-    wide = tmp_path / "wide"
-    wide.write_bytes(f"I like {term}.".encode("utf-16"))
     history = tmp_path / "history"
     history.write_text("# then\n+I like blue\n+peanut  butter\n+a lot\n")
-    FilePurge(Phrase("files"), [tmp_path]).purge([term])
-    assert scan([tmp_path], Marks(Matcher([term])))[2] == ()
-    assert wide.read_bytes().decode("utf-16") == f"I like {'-' * len(term)}."
+    log = tmp_path / "log"
+    kept = {"said": ["blue", "peanut", "butter ñandú"], "blue": "peanut\nbutter"}
+    log.write_text(json.dumps(kept))
+    FilePurge(Phrase("files"), [tmp_path]).purge([term, "butter ñandú"])
+    assert scan([tmp_path], Matcher([term, "ñandú"]))[2] == ()
     assert [line[0] for line in history.read_text().splitlines()] == ["#", "+", "+", "+"]
+    assert [*json.loads(log.read_text())] == ["said", "----"]
 
 
 def test_a_server_is_searched_for_proof(postgres_url: str, tmp_path: Path) -> None:

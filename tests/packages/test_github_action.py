@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kogniterm.execution.sandbox.confinement import probe
+from kogniterm.execution.sandbox_probe import probe
 from tests.packages.actions_runner import Outcome, Runner
 from tests.support.fake_gemini import FakeGemini
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.execution.sandbox.confinement import probe
+from kogniterm.execution.sandbox_probe import probe
 from tests.support.programs import needs
 
 RECIPES = Path(__file__).resolve().parents[2] / "docs" / "recipes"

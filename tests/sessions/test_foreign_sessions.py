@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from kogniterm.errors import UsageError
 from kogniterm.runtime.use_cases.stored_data import import_session
+from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import InputReceived, Intent, NodeRan, Noted, RecordBody
 from kogniterm.sessions.session_database import SESSIONS
@@ -35,8 +36,7 @@ def home(tmp_path: Path, store: SessionStore) -> Path:
     (keys / "deep").mkdir(parents=True)
     (keys / "id_rsa").write_text("key")
     (keys / "deep" / "id").write_text("key")
-    assert store.outputs is not None
-    store.outputs.mkdir()
+    store.folders[0].mkdir()
     return keys
 
 
@@ -77,8 +77,7 @@ def test_an_id_is_refused_wherever_it_comes_from(
 
 
 def test_output_files_of_other_sessions_are_kept(store: SessionStore, tmp_path: Path) -> None:
-    assert store.outputs is not None
-    other = store.outputs / "18f-7-ab" / "0001.log"
+    other = store.folders[0] / "18f-7-ab" / "0001.log"
     other.parent.mkdir(parents=True)
     other.write_text("the output of another session")
     lines = foreign_export("evil", command_turn(1, output_path=str(other)))
@@ -90,9 +89,8 @@ def test_output_files_of_other_sessions_are_kept(store: SessionStore, tmp_path: 
 
 
 def test_a_fork_leaves_the_output_files_of_its_parent(store: SessionStore) -> None:
-    assert store.outputs is not None
     journal = store.create(folder="/", model="m")
-    own = store.outputs / journal.state.session_id / "18f-7-ab" / "0001.log"
+    own = store.folders[0] / journal.state.session_id / "18f-7-ab" / "0001.log"
     own.parent.mkdir(parents=True)
     own.write_text("whole output")
     write(journal, command_turn(1, output_path=str(own)))
@@ -101,7 +99,7 @@ def test_a_fork_leaves_the_output_files_of_its_parent(store: SessionStore) -> No
     store.delete([branch.id])
     assert own.exists()
     store.delete([journal.state.session_id])
-    assert list(store.outputs.iterdir()) == []
+    assert list(store.folders[0].iterdir()) == []
 
 
 REQUEST = ActionRequest("r1", "c1", "execute_command", "ls", "to see")
@@ -137,6 +135,24 @@ def test_nothing_imported_is_pending(store: SessionStore, home: Path, tmp_path: 
         assert load_state(store.database, imported.id)[0].seq == count
 
 
+def test_what_cannot_be_closed_is_not_imported(store: SessionStore, tmp_path: Path) -> None:
+    request = replace(REQUEST, id="\ud800")
+    update = NodeUpdate("decide_action", (AIMessage("", tool_calls=[CALL]),), pending=(request,))
+    twice = [*command_turn(1), OPEN[0], NodeRan(replace(update, pending=(REQUEST,)))]
+    for number, bodies in enumerate(([OPEN[0], NodeRan(update)], twice)):
+        with pytest.raises(UsageError, match="not a valid session export"):
+            import_session(store, foreign_export(f"s{number}", bodies), folder=str(tmp_path))
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize("data", [1.5, None, "x", [1]])
+def test_a_note_without_values_is_damaged(store: SessionStore, tmp_path: Path, data: Any) -> None:
+    for change in ({"payload": {"data": data}}, {"line": {"payload": data, "kind": "of_later"}}):
+        lines = foreign_export(f"s{len(store.sessions())}", [Noted("title", {})], **change)
+        imported = import_session(store, lines, folder="/")
+        assert [one.seq for one in readable_records(store.database, imported.id)] == [1]
+
+
 def test_a_copy_of_ones_own_database_keeps_what_waits(store: SessionStore, tmp_path: Path) -> None:
     journal = store.create(folder="/", model="m")
     write(journal, OPEN)
@@ -151,7 +167,8 @@ TURN = InputReceived(1, UserInput("Go"), HumanMessage("Go"))
 BAD_VALUES: list[dict[str, dict[str, Any]]] = [
     {"header": {"created": value}} for value in ("x", None, True, 1e300, -1, [], 10**400)
 ]
-BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}}, {"header": {"parent_seq": "x"}},
+BAD_VALUES += [{"header": {"draft": 5}}, {"header": {"parent": 5}},
+               {"header": {"parent": "\ud800"}}, {"header": {"parent_seq": "x"}},
                {"header": {"parent_seq": 2**70}}]  # fmt: skip
 BAD_VALUES += [{"line": {"seq": value}} for value in ("x", 0, -1, 1, 2**31, 2**70, 2.0, True, None)]
 BAD_VALUES += [{"line": {"time": value}} for value in ("x", 1e300, -1, None, 10**400, True)]

@@ -70,7 +70,7 @@ def database(open_database: OpenDatabase) -> Database:
 @pytest.fixture
 def store(database: Database, tmp_path: Path) -> SessionStore:
     """Return the sessions in the database."""
-    return SessionStore(database, version="1.0", outputs=tmp_path / "outputs", now=Ticking())
+    return SessionStore(database, version="1.0", folders=[tmp_path / "outputs"], now=Ticking())
 
 
 class Ticking:

@@ -29,7 +29,8 @@ from kogniterm.approval import classify
 from kogniterm.execution import open_executor
 from kogniterm.execution.effect_preview import preview
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox, probe
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.safe_git import started_by
 from tests.support.executing import private_folder_of
 
@@ -39,6 +40,14 @@ SECRET = "the-private-key"
 IN_A_ROW = 5
 """Attempts in one session; the state they leave makes later ones slow."""
 IN_SECONDS = 5.0
+POSITIONS = ("{command}", "({command}) & wait $!")
+"""An attempt is a command of the session, or a job of one."""
+HOSTILE = (
+    "(while :; do for p in /proc/[0-9]*; do ln -sfn /etc $p/cwd/sub/.git; "
+    "echo x > $p/root{mark}; kill -STOP ${{p#/proc/}}; kill -CONT ${{p#/proc/}}; "
+    "done; sleep 0.05; done) >/dev/null 2>&1 &"
+)
+"""A job beside which attempts are made: it reaches for every process that it sees."""
 
 FILES = (
     "ln -sfn {target} {name}",
@@ -238,6 +247,10 @@ def attack(place: Path, kind: str, layout: str, seed: int, rounds: int) -> dict[
         made = 0
         while made < rounds and not escaped:
             with open_executor(found.workspace, environment) as executor:
+                if made % 2:
+                    executor.sandbox = box
+                    mark = found.outside / "escaped"
+                    executor.run(HOSTILE.format(mark=mark), timeout=IN_SECONDS)
                 commands = islice(attempts(found, executor, chance), IN_A_ROW)
                 escaped += _try(found, executor, box, commands, chance, before)
             made += IN_A_ROW
@@ -258,13 +271,14 @@ def _try(
     for command in commands:
         executor.sandbox = box
         # The attempt may slow down later commands of the sandbox, and may do nothing else.
-        said = executor.run(command, timeout=IN_SECONDS).text
+        placed = chance.choice(POSITIONS).format(command=command)
+        said = executor.run(placed, timeout=IN_SECONDS).text
         executor.sandbox = None
         harmless = chance.choice(OUTSIDE)
         outcome = executor.run(harmless, timeout=60, cwd=str(found.workspace))
         _host_looks(found, harmless)
         wrong = _changes(before, found.picture()) + _reached(found)
-        if box.kind == "bubblewrap" and SECRET in said:
+        if box.gives.hides_names and SECRET in said:
             wrong.append("the secret was read")
         if outcome.ended != "exited":
             wrong.append(f"{harmless!r} outside ended as {outcome.ended}")

@@ -12,7 +12,8 @@ from pathlib import Path
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.process.processes import process_state
-from kogniterm.execution.sandbox.confinement import Sandbox, SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.types import CommandResult, Waiting
 from tests.support.programs import require_sandbox
 
@@ -57,7 +58,9 @@ class Sink:
             assert self.changed.wait_for(condition, PATIENCE)
 
 
-KINDS: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+KINDS: tuple[SandboxKind, ...] = ("namespaces", "bubblewrap", "container", "landlock")
+BUILT = KINDS[:3]
+"""Those that are built of namespaces."""
 
 
 @contextmanager

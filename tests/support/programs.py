@@ -21,7 +21,8 @@ from typing import Literal
 
 import pytest
 
-from kogniterm.execution.sandbox.confinement import Probe, SandboxKind, probe
+from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox_probe import Probe, probe
 from kogniterm.host.programs import find_program
 
 needs = pytest.mark.needs

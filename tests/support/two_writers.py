@@ -125,7 +125,7 @@ class TwoWriters:
         name = f"{len(self.before):06}"
         paths, change = self._change()
         state = self.state()
-        image = self.store.keep("s", name, name, paths)
+        image = self.store.keep(name, name, paths)
         change()
         self.recent = [*self.recent, *paths][-4:]
         # What the second writer made stays the second writer's where it is as it was.
@@ -134,7 +134,7 @@ class TwoWriters:
         if image is not None:
             self._note(name, state, now)
             if self.chance.random() < 0.95:
-                self.store.note_left("s", name)
+                self.store.note_left(name)
 
     def _note(self, action: str, before: State, now: State) -> None:
         self.before[action] = before
@@ -154,7 +154,7 @@ class TwoWriters:
 
     def go_back(self) -> list[str]:
         """Undo one action, or all since one; return the rules that were violated."""
-        images = self.store.images("s")
+        images = self.store.images()
         if not images:
             return []
         if self.chance.random() < 0.5:
@@ -173,12 +173,12 @@ class TwoWriters:
             wrong += self._theirs_stay(now, then)
             wrong += self._is_as_before(way, now, then)
         if way.steps:
-            redo = self.store.images("s")[0]
+            redo = self.store.images()[0]
             self._note(redo.id, now, then)
             if self.chance.random() < 0.5:
                 self.store.restore(self.store.way_back([redo]))
                 again = self.state()
-                self._note(self.store.images("s")[0].id, then, again)
+                self._note(self.store.images()[0].id, then, again)
                 wrong += [f"not undone again: {path!r}" for path in _differing(again, now)]
         # What came back is there as long as nobody takes that back.
         self.theirs -= set(_differing(now, then))

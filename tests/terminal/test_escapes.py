@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.escapes import LAYOUTS
+from tests.support.executing import KINDS
 from tests.support.programs import require_sandbox
 from tests.support.real_terminal import User
 from tests.terminal.conftest import OpenTerminal
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_outside_changes(
     open_terminal: OpenTerminal, place: Path, user: User, kind: str, layout: str, seed: int
 ) -> None:

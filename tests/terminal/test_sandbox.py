@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kogniterm.execution.sandbox.kinds import GIVES
 from tests.support.programs import require_sandbox
 from tests.support.real_terminal import User
 from tests.support.typing_user import (
@@ -20,7 +21,7 @@ from tests.support.typing_user import (
 )
 from tests.terminal.conftest import OpenTerminal
 
-KINDS = {"bubblewrap": "bubblewrap", "landlock": "Landlock"}
+KINDS = {kind: GIVES[kind].name for kind in GIVES if kind != "none"}
 STEPS = """
 replies:
 - run: python3 -c "print(6 * 7)" > made; cat made

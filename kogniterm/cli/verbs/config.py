@@ -69,7 +69,7 @@ def _path(_args: argparse.Namespace) -> Report:
         ("permissions", _("permissions"), paths.permissions_file),
         ("prompts", _("your prompts"), paths.prompts),
         ("database", _("database"), paths.database),
-        ("command_outputs", _("command outputs"), paths.outputs),
+        ("command_outputs", _("command outputs"), paths.of_sessions.outputs),
         ("log", _("log"), paths.log_file),
         ("prompt_history", _("prompt history"), paths.history_file),
         ("model_weights", _("model weights"), paths.weights),

@@ -165,8 +165,7 @@ def _prepare() -> None:
 
     listed_tools()
     preference_statements.preferences_in(_SAMPLE)
-    statements.memory_requests(_SAMPLE)
-    statements.rules(_SAMPLE)
+    statements.stated(_SAMPLE)
     forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
     personal_kind(_SAMPLE)

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from kogniterm.errors import ExecutionError, UsageError
 from kogniterm.execution.command_output import clip
 from kogniterm.execution.hosts import playbooks
+from kogniterm.execution.hosts.answer_groups import stops
 from kogniterm.execution.hosts.playbooks import JobReport, report_in
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.screen import render
@@ -34,7 +35,6 @@ from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import HostRunner
 from kogniterm.settings import environment
 from kogniterm.storage.folders import write_private
-from kogniterm.text.answer_groups import stops
 from kogniterm.text.redact import redact
 from kogniterm.text.visible import one_line, whole
 from kogniterm.types import Phrase

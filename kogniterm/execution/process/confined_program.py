@@ -8,7 +8,9 @@ happened. Ctrl-C at the terminal does not reach either of them.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -69,12 +71,10 @@ class ConfinedProgram:
         Text is UTF-8 where `env` has no locale: the guard's interpreter sees to that (PEP 538).
         `temporary` is a private folder that is /tmp in the sandbox. Raises `ExecutionError`.
         """
-        inner, environment = list(argv), dict(env)
+        environment = dict(env)
         if sandbox is not None:
-            inner = sandbox.wrap(inner, cwd=cwd, shell_files=temporary, temporary=temporary)
             environment |= sandbox.variables(temporary)
-        reading, lifeline = os.pipe()
-        guard = [sys.executable, "-I", "-S", str(_GUARD), str(_ROOT), str(reading), "--", *inner]
+        guard, passed, lifeline = _guard(argv, sandbox, temporary)
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *guard,
@@ -83,7 +83,7 @@ class ConfinedProgram:
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,
                 cwd=cwd,
-                pass_fds=(reading,),
+                pass_fds=passed,
                 start_new_session=True,
             )
         )
@@ -99,7 +99,8 @@ class ConfinedProgram:
                 "{program} could not be started: {why}.", program=argv[0], why=why_not(error)
             ) from error
         finally:
-            os.close(reading)
+            for fd in passed:
+                os.close(fd)
         program = cls(process, lifeline)
         program._listening = asyncio.create_task(program._listen())
         return program
@@ -192,6 +193,54 @@ class ConfinedProgram:
         while piece := await self.process.stderr.read(_PIECE):
             self._complaints += piece
             del self._complaints[:-MAX_COMPLAINTS]
+
+
+def run_confined(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str,
+    sandbox: Sandbox,
+    temporary: str,
+    timeout: float,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program without input in the sandbox, and wait for its end.
+
+    Raises OSError when it cannot be started, subprocess.TimeoutExpired after `timeout` seconds.
+    """
+    guard, passed, lifeline = _guard(argv, sandbox, temporary)
+    try:
+        return subprocess.run(
+            guard,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            start_new_session=True,
+            env={**env, **sandbox.variables(temporary)},
+            cwd=cwd,
+            pass_fds=passed,
+        )
+    finally:
+        for fd in (*passed, lifeline):
+            os.close(fd)
+
+
+def _guard(
+    argv: Sequence[str], sandbox: Sandbox | None, temporary: str
+) -> tuple[list[str], tuple[int, ...], int]:
+    """Return the words of a guard, the descriptors it is given, and the end of its lifeline."""
+    reading, lifeline = os.pipe()
+    passed: tuple[int, ...] = (reading,)
+    view = -1
+    if sandbox is not None:
+        wanted = sandbox.view(shell_files=temporary, temporary=temporary)
+        view = os.memfd_create("view")
+        os.write(view, json.dumps(wanted).encode("utf-8"))
+        os.lseek(view, 0, os.SEEK_SET)
+        passed = (reading, view)
+    python = [sys.executable, "-I", "-S", str(_GUARD), str(_ROOT)]
+    return [*python, str(reading), str(view), "--", *argv], passed, lifeline
 
 
 def why_not(error: Exception) -> str:

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kogniterm.execution.process.processes import process_state
-from kogniterm.execution.process.pty import LIBC, MOST_FDS, checked
+from kogniterm.execution.process.pty import MOST_FDS
 from kogniterm.execution.process.wait_diagnosis import terminal_device
+from kogniterm.host.kernel_calls import LIBC, checked
 
 _PIDFD_GETFD = 438
 """The system call's number, the same on every architecture (Linux 5.6)."""

@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,9 @@ class Order:
     """A command to start: `argv` with `env` in `cwd`, on a terminal of `size` (rows, columns).
 
     With `newlines` the terminal translates them. `descriptors` are what the shell is to have
-    open beside its terminal. `real` is what `cwd` must be without links. `handed` is None unless
-    `argv` is a sandbox, which cannot be made ahead of need: then it is given these, by their
-    numbers in there, instead of `descriptors`.
+    open beside its terminal. `real` is what `cwd` must be without links. With `view` it runs in
+    that sandbox (`Sandbox.view`), without `descriptors`. `handed` are the shell's files, by the
+    numbers of their descriptors in there.
     """
 
     argv: list[str]
@@ -57,7 +58,8 @@ class Order:
     newlines: bool
     descriptors: Descriptors
     real: str | None = None
-    handed: Mapping[int, int] | None = None
+    view: Mapping[str, object] | None = None
+    handed: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +89,11 @@ class Launched:
 _A_WHILE = 1.0
 
 
-NOTED_STATUS = 8
-"""Bytes of a wait status that a sandbox notes."""
-
-
 class Reports:
     """Reads one leader's reports. Safe to use from several threads.
 
     `status` is the shell's wait status once it has ended; `left` that of what it left running, 0
-    only if all of it ended so; `gone` means that no process of the command is left. `inside` is
-    memory in which a sandbox notes what was left there, for the numbers here are of the sandbox.
+    only if all of it ended so; `gone` means that no process of the command is left.
     """
 
     def __init__(self, fd: int) -> None:
@@ -104,7 +101,6 @@ class Reports:
         self.status: int | None = None
         self.left: int | None = None
         self.gone = False
-        self.inside = -1
         self._partial = b""
         self._lock = threading.Lock()
 
@@ -129,9 +125,6 @@ class Reports:
                     self.status, self.left = int(status), None
                 elif int(status) or self.left is None:
                     self.left = int(status)
-            if self.gone and self.inside >= 0:
-                noted = os.pread(self.inside, NOTED_STATUS, 0).rstrip(b"\0")
-                self.left = int(noted) if noted.isdigit() and int(noted) < 1 << 16 else None
 
     def wait(self, timeout: float | None) -> None:
         """Wait a while for the next report, at most `timeout` seconds, and take it in.
@@ -149,10 +142,9 @@ class Reports:
         """Release the pipe, once; the command then counts as gone."""
         with self._lock:
             self.gone = True
-            fds, self.fd, self.inside = (self.fd, self.inside), -1, -1
-        for fd in fds:
-            if fd >= 0:
-                os.close(fd)
+            fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class Launcher:
@@ -237,8 +229,8 @@ class Launcher:
         """
         try:
             with self._lock:
-                if order.handed is not None:
-                    return self._wrapped(order, order.handed)
+                if order.view is not None:
+                    return self._wrapped(order)
                 return self._give(order)
         except OSError as error:
             raise ExecutionError(
@@ -254,7 +246,7 @@ class Launcher:
                 pty.set_size(ready.master, *order.size)
                 if order.newlines:
                     pty.set_output_processing(ready.master, on=True)
-                _give_descriptors(channel, order.descriptors)
+                _give_descriptors(channel, order)
                 what = {"argv": order.argv, "env": order.env, "cwd": order.cwd}
                 pty.send_message(channel, {**what, "real": order.real})
             except (OSError, termios.error):
@@ -303,31 +295,43 @@ class Launcher:
             raise not_started(message["error"])
         return message, fds
 
-    def _wrapped(self, order: Order, handed: Mapping[int, int]) -> Launched:
+    def _wrapped(self, order: Order) -> Launched:
         reports, report = os.pipe()
+        ours, theirs = socket.socketpair()
         try:
             channel = self._start()
             request = {
                 "op": "spawn",
+                "view": order.view,
                 "argv": order.argv,
                 "env": order.env,
                 "cwd": order.cwd,
+                "real": order.real,
                 "size": order.size,
                 "newlines": order.newlines,
-                "numbers": list(handed),
+                "numbers": list(order.handed),
             }
-            pty.send_message(channel, request, (report, *handed.values()))
-            message, fds = self._answer(channel, "spawned", "refused")
+            passed = (report, theirs.fileno(), *order.handed.values())
+            pty.send_message(channel, request, passed)
+            message, fds = self._answer(channel, "spawned", "refused", "unbuilt")
             if message["op"] == "refused":
                 raise not_started(message["error"])
+            if message["op"] == "unbuilt":
+                raise ExecutionError(
+                    "The sandbox could not start, so the command was not run: {reason}. "
+                    "Run `kogniterm doctor` to see which sandbox works.",
+                    reason=message["error"],
+                )
         except BaseException:
             os.close(reports)
+            ours.close()
             raise
         finally:
             os.close(report)
+            theirs.close()
         os.set_blocking(fds[0], False)
         os.set_blocking(reports, False)
-        return Launched(message["leader"], fds[0], reports)
+        return Launched(message["leader"], fds[0], reports, ours)
 
     def _answer(self, channel: socket.socket, *kinds: str) -> tuple[dict[str, Any], list[int]]:
         """Wait for a message of one of `kinds`."""
@@ -408,18 +412,19 @@ def not_started(reason: Phrase | str) -> ExecutionError:
     return ExecutionError("The command could not be started: {reason}.", reason=reason)
 
 
-def _give_descriptors(channel: socket.socket, descriptors: Descriptors) -> None:
+def _give_descriptors(channel: socket.socket, order: Order) -> None:
     """Send what is open to the shell-to-be and close it here, before it is told to go on.
 
     The shell has it alone then: what it closes is closed, and its locks are let go.
     """
-    if not descriptors.open:
+    held = {**order.descriptors.open, **order.handed}
+    if not held:
         return
-    sent = {n: fd for n, fd in descriptors.open.items() if fd is not None}
-    terminals = [n for n, fd in descriptors.open.items() if fd is None]
+    sent = {n: fd for n, fd in held.items() if fd is not None}
+    terminals = [n for n, fd in held.items() if fd is None]
     numbers = {"numbers": list(sent), "terminals": terminals}
     pty.send_message(channel, numbers, tuple(sent.values()))
-    descriptors.given()
+    order.descriptors.given()
 
 
 def _whole(ready: Launched) -> socket.socket:

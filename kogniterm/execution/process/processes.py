@@ -131,8 +131,9 @@ def signal_processes(pids: list[int], number: int) -> None:
 def end_tree(leader: int, *, spare: Spare | None = None) -> None:
     """End everything below `leader`: TERM, then KILL 200 ms later.
 
-    Stopped processes are continued so that they can act on TERM. The KILL sweep repeats until
-    nothing is left, because a process may fork while it is being killed. What `spare` picks out of
+    Stopped processes are continued so that they can act on TERM; in a sandbox what runs there may
+    have stopped the leader, too. The KILL sweep repeats until nothing is left, because a process
+    may fork while it is being killed. What `spare` picks out of
     the tree is left alone.
     """
 
@@ -143,7 +144,7 @@ def end_tree(leader: int, *, spare: Spare | None = None) -> None:
 
     pids = [state.pid for state in rest()]
     signal_processes(pids, signal.SIGTERM)
-    signal_processes(pids, signal.SIGCONT)
+    signal_processes([*pids, leader], signal.SIGCONT)
     deadline = time.monotonic() + KILL_AFTER
     while rest() and time.monotonic() < deadline:
         time.sleep(_SWEEP_PAUSE)

@@ -1,13 +1,14 @@
 """The parent of a program without a terminal: it ends the program's tree, whatever happens.
 
-Run as a file by a bare interpreter: `program_guard.py ROOT LIFELINE -- ARGV`. LIFELINE is the
+Run as a file by a bare interpreter: `program_guard.py ROOT LIFELINE VIEW -- ARGV`. LIFELINE is the
 number of a pipe that KogniTerm holds open. When it closes (KogniTerm let go, or was killed), or
-when the program has ended, everything that the program started is ended too.
+when the program has ended, everything that the program started is ended too. VIEW is that of a file
+with the view of the sandbox that the guard builds for the program, or -1.
 """
 
 from __future__ import annotations
 
-import ctypes
+import json
 import os
 import select
 import signal
@@ -18,45 +19,64 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 NOT_STARTED = 127
 
 
 def main(arguments: list[str]) -> NoReturn:
     """Start the program and end as it ended."""
-    root, lifeline, _, *argv = arguments
+    root, lifeline, view, _, *argv = arguments
     sys.path.append(root)
     from kogniterm.execution.process.processes import end_tree
+    from kogniterm.execution.sandbox.namespaces import BuildError, build
+    from kogniterm.host.kernel_calls import become_subreaper, end_with_parent
 
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    become_subreaper()
+    os.set_inheritable(int(lifeline), False)
     ended, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    program = os.fork()
-    if program == 0:
-        _become(argv, libc)
+    sandbox = None
+    if int(view) < 0:
+        program = os.fork()
+        if program == 0:
+            # A guard that is killed takes the program with it, as the end of a sandbox does.
+            end_with_parent(signal.SIGKILL)
+            _become(argv)
+    else:
+        with open(int(view), encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
+            wanted = json.load(file)
+        folder = os.getcwd()  # noqa: PTH109 - as above
+        try:
+            sandbox = build(wanted)
+            program, _ = sandbox.fork(tuple, lambda: _become(argv, folder, wanted["rules"]))
+        except BuildError as error:
+            os.write(2, f"The sandbox could not start: {error}\n".encode())
+            os._exit(NOT_STARTED)
     for standard in (0, 1):
         os.close(standard)
     status = _wait(program, int(lifeline), ended)
-    end_tree(os.getpid())
+    end_tree(os.getpid(), spare=lambda _: {sandbox.child, sandbox.init} if sandbox else set())
+    if sandbox is not None:
+        sandbox.close()
     os._exit(NOT_STARTED if status is None else _exit_code(status))
 
 
-def _become(argv: list[str], libc: ctypes.CDLL) -> NoReturn:
-    # A guard that is killed takes the program with it.
-    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+def _become(argv: list[str], folder: str = ".", rules: dict[str, object] | None = None) -> NoReturn:
+    from kogniterm.execution.sandbox.kernel_rules import confine
+
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     try:
+        os.chdir(folder)
+        if rules is not None:
+            confine(rules)
         os.execvp(argv[0], argv)
     except OSError as error:
-        os.write(2, f"{argv[0]}: {os.strerror(error.errno or 0)}\n".encode())
-        os._exit(NOT_STARTED)
+        os.write(2, f"{error.filename or argv[0]}: {os.strerror(error.errno or 0)}\n".encode())
+    os._exit(NOT_STARTED)
 
 
 def _wait(program: int, lifeline: int, ended: int) -> int | None:

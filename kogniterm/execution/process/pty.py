@@ -9,8 +9,8 @@ Two forks of an interpreter and a new terminal are most of what a command costs.
 makes them while a command runs or nothing does (`Standby`), and hands the executor all there is to
 them: the terminal, the pipe of the reports, and the channel on which the shell-to-be waits for its
 order. The next command then takes one message. The shell-to-be ends when its channel closes, and
-both end with the supervisor, so that nothing is left of them when it is killed. Only a sandbox is
-started when it is ordered (`spawn`).
+both end with the supervisor, so that nothing is left of them when it is killed. Only in a sandbox a
+command is started when it is ordered (`start_inside`), so that nothing there waits for orders.
 
 Messages between the executor, the supervisor and a shell-to-be are length-prefixed JSON with
 descriptors. This module runs inside the supervisor, which has one thread, so forking is safe there.
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import ctypes
 import errno
 import fcntl
 import json
@@ -31,12 +30,21 @@ import struct
 import termios
 
 from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun, outliving
+from kogniterm.host.kernel_calls import (
+    become_subreaper,
+    close_all_but,
+    end_with_parent,
+    rename_process,
+    set_signals,
+)
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
+
+    from kogniterm.execution.sandbox.namespaces import Built
 
 
 _LENGTH = 4
@@ -87,10 +95,8 @@ def _read(channel: socket.socket, size: int, fds: list[int]) -> bytes | None:
     return b"".join(parts)
 
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_TIOCGPTPEER = 0x5441
-"""Opens the other end of a pseudo-terminal (Linux 4.13; ioctl_tty(2))."""
+_TIOCGPTPEER, _TIOCSPTLCK = 0x5441, 0x40045431
+"""Open the other end of a pseudo-terminal (Linux 4.13), and unlock it (ioctl_tty(2))."""
 _IUTF8 = 0x4000
 """Input is UTF-8: erasing takes a whole character (termios(3)); Python has no name for it."""
 _MOST_TYPED = 64 << 10
@@ -117,33 +123,10 @@ _LONGEST_ERROR = 4096
 CANNOT_START = 71
 """Exit code of a shell-to-be that cannot become the shell: EX_OSERR of sysexits.h."""
 _SIZE = (24, 80)
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class SpawnError(Exception):
     """The program or its folder cannot be used."""
-
-
-def checked(result: int) -> int:
-    """Return what a call of LIBC gave. Raises OSError for an error."""
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
-def prctl(option: int, value: int) -> None:
-    """Set an attribute of this process with the system call prctl; raise OSError.
-
-    Python has no wrapper for it.
-    """
-    checked(LIBC.prctl(option, value, 0, 0, 0))
-
-
-def become_subreaper() -> None:
-    """Make orphans below this process its children instead of init's."""
-    with contextlib.suppress(OSError):
-        prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def set_output_processing(fd: int, on: bool) -> None:
@@ -203,7 +186,8 @@ def set_size(fd: int, rows: int, columns: int) -> None:
 class Leading:
     """Facts that a leader needs: its supervisor's pid, and what may outlive that.
 
-    `statuses` is the executor's folder of exit codes; empty for a sandbox, of which nothing may.
+    `statuses` is the executor's folder of exit codes; empty for a sandbox, of which nothing may:
+    exit codes of orphans are noted nowhere, for inside their numbers mean other processes.
     """
 
     def __init__(self, supervisor: int, statuses: str, outlives: str) -> None:
@@ -212,32 +196,64 @@ class Leading:
         self.outlives = outlives
 
 
-def spawn(
-    argv: list[str],
-    env: dict[str, str],
-    cwd: str,
-    *,
-    size: tuple[int, int],
-    newlines: bool,
-    report: int,
-    descriptors: dict[int, int],
+def start_inside(
+    built: Built, order: dict[str, Any], report: int, complaints: int, handed: dict[int, int]
 ) -> tuple[int, int]:
-    """Start a wrapper (a sandbox); returns (the leader's pid, the terminal's master descriptor).
+    """Start a command in a sandbox; returns (the leader's pid, the terminal's master descriptor).
 
-    It must not own the terminal, so it runs in a session without one, with the terminal as its
-    standard streams; a `setsid -c` inside takes the terminal for the shell. `report` is the
-    descriptor the leader writes its reports to; `descriptors` are handed down under the numbers
-    they are listed by. Exit codes of orphans are noted nowhere: their numbers mean other processes
-    inside. Raises OSError or SpawnError when `argv` cannot be executed or the folder entered.
+    The leader writes its reports to the descriptor `report`, and the shell-to-be why it cannot be
+    the shell to `complaints`; `handed` are descriptors for the shell, by its own numbers. `order`
+    is one of the launcher with the rules that confine it. The leader is inside where the sandbox
+    has processes of its own, so it takes no orders there. Raises BuildError.
     """
-    leading = Leading(os.getpid(), "", NOTHING)
-    return open_terminal(
-        lambda: _split(cwd, newlines, report, descriptors, leading),
-        (report, *descriptors.values()),
-        size,
-        argv=argv,
-        env=env,
-    )
+    from kogniterm.execution.sandbox import kernel_rules  # once, before the fork
+
+    leading = None if built.init else Leading(os.getpid(), "", NOTHING)
+    slave = -1
+
+    def before() -> tuple[int]:
+        nonlocal slave
+        master, slave = _open_pair(order["size"], newlines=order["newlines"])
+        return (master,)
+
+    def inside() -> NoReturn:
+        close_all_but(slave, report, complaints, *handed.values())
+        os.setsid()
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+        for number in range(3):
+            os.dup2(slave, number)
+        _become_leader(leading)
+        if leading is None:
+            rename_process("sandbox")
+        shell = os.fork()
+        if shell:
+            _lead(shell, report, leading)
+        os.setpgid(0, 0)
+        os.tcsetpgrp(0, os.getpid())
+        set_signals(signal.SIG_DFL)
+        _default_signals()
+        channel = _place(socket.socket(fileno=complaints), [*handed.values()], [*handed], [])
+        try:
+            kernel_rules.confine(order["rules"])
+            _become_shell(order)
+        except (OSError, ValueError) as error:
+            channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
+        os._exit(CANNOT_START)
+
+    leader, (master,) = built.fork(before, inside)
+    return leader, master
+
+
+def _open_pair(size: tuple[int, int], *, newlines: bool) -> tuple[int, int]:
+    """Open a new terminal of this mount namespace; returns both of its ends."""
+    flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+    master = os.open("/dev/ptmx", flags)
+    fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
+    slave = fcntl.ioctl(master, _TIOCGPTPEER, flags)
+    set_size(slave, *size)
+    set_output_processing(slave, newlines)
+    _erase_whole_characters(slave)
+    return master, slave
 
 
 class Standby:
@@ -276,30 +292,23 @@ def complaint(channel: socket.socket) -> str:
 
 
 def open_terminal(
-    prepare: Callable[[], None],
-    kept: tuple[int, ...],
-    size: tuple[int, int],
-    *,
-    argv: list[str] | None = None,
-    env: dict[str, str] | None = None,
+    lead: Callable[[], NoReturn], kept: tuple[int, ...], size: tuple[int, int]
 ) -> tuple[int, int]:
     """Fork a session leader on a new terminal; returns (its pid, the terminal's master).
 
-    In the leader everything is closed but the descriptors `kept`, `prepare` is called, and then,
-    if it returns, `argv` executed. Raises OSError or SpawnError for what goes wrong there.
+    In the leader everything is closed but the descriptors `kept`, and `lead` is called. Raises
+    OSError or SpawnError for what goes wrong there.
     """
     # Loads shutil and its formats, for which a supervisor without a command has no use.
     from ptyprocess import PtyProcess, PtyProcessError
 
     def begin() -> None:
-        _erase_whole_characters()
-        prepare()
+        _erase_whole_characters(0)
+        lead()
 
     supervisor = os.getpid()
     try:
-        process = PtyProcess.spawn(
-            argv or ["/bin/sh"], env=env, dimensions=size, preexec_fn=begin, pass_fds=kept
-        )
+        process = PtyProcess.spawn(["/bin/sh"], dimensions=size, preexec_fn=begin, pass_fds=kept)
     except PtyProcessError as error:
         raise SpawnError(str(error)) from error
     finally:
@@ -315,40 +324,12 @@ def open_terminal(
     return int(process.pid), master
 
 
-def _erase_whole_characters() -> None:
-    """Have the terminal on descriptor 0 take what is typed for UTF-8, as terminal emulators do."""
+def _erase_whole_characters(fd: int) -> None:
+    """Have the terminal take what is typed for UTF-8, as terminal emulators do."""
     with contextlib.suppress(termios.error):
-        modes = termios.tcgetattr(0)
+        modes = termios.tcgetattr(fd)
         modes[0] |= _IUTF8
-        termios.tcsetattr(0, termios.TCSANOW, modes)
-
-
-def _split(
-    cwd: str, newlines: bool, report: int, descriptors: dict[int, int], leading: Leading
-) -> None:
-    """In the session leader: fork; the child returns to be executed, the leader never does.
-
-    The folder is entered here and not by ptyprocess, which would not tell the parent of a failure.
-    Raises OSError only: ptyprocess hands that kind back.
-    """
-    os.chdir(cwd)
-    os.set_inheritable(report, False)
-    try:
-        set_output_processing(0, newlines)
-    except termios.error as error:
-        raise OSError(*error.args) from error
-    _become_leader(leading.supervisor)
-    fcntl.ioctl(0, termios.TIOCNOTTY)
-    shell = os.fork()
-    if shell:
-        try:
-            _lead(shell, report, leading)
-        finally:
-            os._exit(1)
-    os.setpgid(0, 0)
-    _default_signals()
-    if descriptors:
-        _renumber(list(descriptors.values()), list(descriptors), max(descriptors) + 1)
+        termios.tcsetattr(fd, termios.TCSANOW, modes)
 
 
 def _renumber(fds: list[int], numbers: list[int], above: int) -> None:
@@ -360,15 +341,22 @@ def _renumber(fds: list[int], numbers: list[int], above: int) -> None:
         os.dup2(fd, number)
 
 
-def _become_leader(supervisor: int) -> None:
-    """Ignore what the terminal sends, adopt orphans below, and end with the supervisor."""
+def _become_leader(leading: Leading | None) -> None:
+    """Ignore what the terminal sends, adopt orphans below, and end with the supervisor.
+
+    Inside a sandbox with processes of its own (None) all signals are ignored that can be, and the
+    end comes with that of the sandbox.
+    """
     # From here on a child's end must not run a handler that writes to a closed descriptor.
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in _LEADER_IGNORES:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
-    _end_with(supervisor, _LEFT_ALONE)
+    if leading is None:
+        set_signals(signal.SIG_IGN, but=frozenset((signal.SIGCHLD,)))
+        return
+    _end_with(leading.supervisor, _LEFT_ALONE)
 
 
 def _default_signals() -> None:
@@ -383,22 +371,22 @@ def _default_signals() -> None:
 
 def _end_with(parent: int, number: int) -> None:
     """Have the kernel send this process signal `number` when `parent` ends; end if it has."""
-    with contextlib.suppress(OSError):
-        prctl(_PR_SET_PDEATHSIG, number)
+    end_with_parent(number)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _lead(shell: int, report: int, leading: Leading) -> NoReturn:
+def _lead(shell: int, report: int, leading: Leading | None) -> NoReturn:
     """Reap everything below the leader and report it; exits when nothing is left, or on LET_GO.
 
     Left alone, it ends what is below it as its supervisor would have: the kernel's hang-up at its
     own end reaches the foreground only, and a shell that is about to start a program loses it.
     """
-    statuses, noted = leading.statuses, 0
-    signal.signal(LET_GO, _let_go)
-    signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
-    _close_all_but(0, report)
+    statuses, noted = leading.statuses if leading else "", 0
+    if leading is not None:
+        signal.signal(LET_GO, _let_go)
+        signal.signal(_LEFT_ALONE, lambda *_: _end_all(leading))
+    close_all_but(0, report)
     os.chdir("/")
     ended = _ended(0)
     while ended is not None:
@@ -473,18 +461,10 @@ def _note(path: str, child: os.waitid_result | None) -> None:
         os.rename(f"{path}.new", path)  # noqa: PTH104 - pathlib is not worth loading here
 
 
-def _close_all_but(*kept: int) -> None:
-    low = 0
-    for fd in (*sorted(kept), 1 << 16):
-        if fd > low:  # an empty range would be taken for an open one
-            os.closerange(low, fd)
-        low = fd + 1
-
-
 def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn:
     """In the session leader: fork the shell-to-be, then lead. Never returns."""
     try:
-        _become_leader(leading.supervisor)
+        _become_leader(leading)
         leader = os.getpid()
         set_output_processing(0, on=False)
         shell = os.fork()
@@ -494,16 +474,15 @@ def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
         _default_signals()
-        _close_all_but(0, 1, 2, channel.fileno())
+        close_all_but(0, 1, 2, channel.fileno())
         _execute_when_ordered(channel)
     finally:
         os._exit(CANNOT_START)
 
 
 def _execute_when_ordered(channel: socket.socket) -> None:
-    """Become the shell of the next message: `argv` with `env` in `cwd`.
+    """Become the shell of the next message.
 
-    `real` is what `cwd` must be without links: what it was when the command was judged.
     Before it there may be one with descriptors: `numbers` are what they are to be here,
     `terminals` those that are to be the terminal.
     """
@@ -515,15 +494,21 @@ def _execute_when_ordered(channel: socket.socket) -> None:
             received = receive_message(channel)
         if received is None:
             return
-        what, _fds = received
-        os.chdir(what["cwd"])
-        if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
-            raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
-        with contextlib.suppress(OSError):
-            prctl(_PR_SET_PDEATHSIG, 0)  # a shell may outlive its leader, as in any terminal
-        os.execve(what["argv"][0], what["argv"], what["env"])
+        end_with_parent(0)  # a shell may outlive its leader, as in any terminal
+        _become_shell(received[0])
     except (OSError, ValueError) as error:
         channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
+
+
+def _become_shell(what: dict[str, Any]) -> None:
+    """Execute `argv` with `env` in `cwd`.
+
+    `real` is what `cwd` must be without links: what it was when the command was judged.
+    """
+    os.chdir(what["cwd"])
+    if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
+        raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
+    os.execve(what["argv"][0], what["argv"], what["env"])
 
 
 def _place(

@@ -373,7 +373,7 @@ class RunningCommand:
         pids = [victim.pid for victim in victims]
         self._ending = Ending(ended, None, tuple(victims), waiting)
         signal_processes(pids, signal.SIGTERM)
-        signal_processes(pids, signal.SIGCONT)
+        signal_processes([*pids, self.leader], signal.SIGCONT)
         self._kill_at = now + KILL_AFTER
 
     def _kill(self, now: float) -> bool:

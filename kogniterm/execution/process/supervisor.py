@@ -7,8 +7,9 @@ imports the standard library and ptyprocess only.
 
 Messages: `next` asks for a leader that stands by. It is answered by `ready` with the terminal's
 master, the pipe of the reports and the channel of the shell-to-be, or by `failed`. `spawn` starts a
-command that cannot wait for its order (one in a sandbox): with it come the report pipe and what the
-command is to have open; it is answered by `spawned` with the terminal's master, or by `refused`.
+command in a sandbox, where nothing waits for orders: with it come the report pipe, the channel for
+what is wrong, and what the command is to have open; it is answered by `spawned` with the terminal's
+master, by `refused`, or by `unbuilt` when the sandbox cannot be made.
 `adopt` (drain this master into a file) and `keep` (outlive the executor) have no answer; `sync` is
 answered by `synced` when everything written so far by adopted commands is in their files; `close`
 (the executor ends) by `left`: what stays, what was ended, and whether the supervisor stays too. It
@@ -16,7 +17,12 @@ ends when the executor lets go of the channel, and removes what that has left of
 
 What stays is let go of, so that it depends on no process of ours. Only where it still writes to its
 terminal its leader and the supervisor stay with it, and go on moving what it writes to its file.
-When the supervisor itself is killed, every leader ends its own command by the same rules.
+When the supervisor itself is killed, every leader ends its own command by the same rules, and every
+sandbox ends with all that runs in it.
+
+Sandboxes are built for the first command that needs them, and entered by later ones of the same
+`view`: those of the session together, any other one only while nothing runs in it. What needs a
+wider one gets another, so nothing widens for what runs.
 """
 
 from __future__ import annotations
@@ -45,30 +51,35 @@ from kogniterm.execution.process.processes import (
     write_to,
 )
 from kogniterm.execution.process.pty import STATUSES, Standby
+from kogniterm.host.kernel_calls import become_subreaper
 
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from kogniterm.execution.sandbox.namespaces import Built
+
 
 LOCK = "held"
 """The file in an executor's private folder that is locked as long as it or its supervisor lives."""
 _READ_SIZE = 1 << 16
 _READS_AT_ONCE = 256
+_MOST_IDLE = 4
+"""Sandboxes in which nothing runs that are kept for later commands."""
 
 
 class _Command:
     """A command the supervisor started; `sink` is the file its output goes to once adopted.
 
-    `kept` is whether all of it is to outlive the executor, `wrapped` whether it runs in a sandbox,
-    `stays` whether it does outlive the executor, with its terminal.
+    `kept` is whether all of it is to outlive the executor, `sandbox` what it runs in, `stays`
+    whether it does outlive the executor, with its terminal.
     """
 
-    def __init__(self, leader: int, master: int, *, wrapped: bool = False) -> None:
+    def __init__(self, leader: int, master: int, sandbox: Built | None = None) -> None:
         self.leader = leader
         self.master = master
-        self.wrapped = wrapped
+        self.sandbox = sandbox
         self.kept = False
         self.stays = False
         self.sink: int | None = None
@@ -123,6 +134,7 @@ class Supervisor:
         self._alone = False
         self._left: list[dict[str, Any]] = []
         self._commands: dict[int, _Command] = {}
+        self._sandboxes: list[tuple[object, Built]] = []
         self._poll = select.poll()
         self._draining: dict[int, _Command] = {}
         self._orphaned = False
@@ -193,31 +205,53 @@ class Supervisor:
                 self._answer({"op": "synced"})
 
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
-        if len(fds) != 1 + len(message["numbers"]):  # the kernel drops what may not be opened
-            for fd in fds:
-                os.close(fd)
-            self._answer({"op": "refused", "error": os.strerror(errno.EMFILE)})
-            return
-        report, *handed = fds
+        from kogniterm.execution.sandbox.namespaces import BuildError
+
         try:
-            leader, master = pty.spawn(
-                message["argv"],
-                message["env"],
-                message["cwd"],
-                size=message["size"],
-                newlines=message["newlines"],
-                report=report,
-                descriptors=dict(zip(message["numbers"], handed, strict=True)),
-            )
-        except (OSError, pty.SpawnError) as error:
+            if len(fds) != 2 + len(message["numbers"]):  # the kernel drops what may not be opened
+                self._answer({"op": "refused", "error": os.strerror(errno.EMFILE)})
+                return
+            report, complaints, *descriptors = fds
+            handed = dict(zip(message["numbers"], descriptors, strict=True))
+            sandbox = self._sandbox(message["view"])
+            order = {**message, "rules": message["view"]["rules"]}
+            leader, master = pty.start_inside(sandbox, order, report, complaints, handed)
+        except OSError as error:
             self._answer({"op": "refused", "error": str(error)})
+            return
+        except BuildError as error:
+            self._answer({"op": "unbuilt", "error": str(error)})
             return
         finally:
             for fd in fds:
                 os.close(fd)
         os.set_blocking(master, False)
-        self._commands[leader] = _Command(leader, master, wrapped=True)
+        self._commands[leader] = _Command(leader, master, sandbox)
         self._answer({"op": "spawned", "leader": leader}, (master,))
+
+    def _sandbox(self, view: dict[str, Any]) -> Built:
+        """Return the sandbox of a command, as it has to be now. Raises BuildError."""
+        from kogniterm.execution.sandbox.namespaces import build, identity
+
+        self._reap()
+        for one in [one for one in self._sandboxes if one[1].gone]:
+            self._sandboxes.remove(one)  # what ran in it ends with it
+            one[1].close()
+        # A folder that was replaced is another one: what stands shows the old one.
+        shown = [identity(step[1]) for step in view["base"] if "bind" in step[0]]
+        key = [shown, *(view[name] for name in ("kind", "network", "shared", "base"))]
+        used = [command.sandbox for command in self._commands.values()]
+        for known, sandbox in self._sandboxes:
+            if known == key and (view["shared"] or sandbox not in used):
+                sandbox.protect(view["kept"])
+                return sandbox
+        idle = [one for one in self._sandboxes if one[1] not in used]
+        for one in idle[: -_MOST_IDLE + 1]:
+            self._sandboxes.remove(one)
+            one[1].close()
+        sandbox = build(view)
+        self._sandboxes.append((key, sandbox))
+        return sandbox
 
     def _prepare(self) -> None:
         """Have a leader ready for the next command, and hand it to the executor."""
@@ -285,14 +319,17 @@ class Supervisor:
     def _end_orphans(self) -> None:
         """End what leaders that were killed have left: the kernel gave it to this process.
 
-        Most of it ends with its terminal, but not what ignores the hang-up, nor a shell that was
-        not in the foreground yet.
+        That of a sandbox went to its first process. Most of it ends with its terminal, but not what
+        ignores the hang-up, nor a shell that was not in the foreground yet.
         """
         end_tree(os.getpid(), spare=self._led)
+        for _, sandbox in self._sandboxes:
+            if sandbox.init:
+                end_tree(sandbox.init)
 
     def _led(self, states: list[ProcessState]) -> set[int]:
         """Return the leaders among `states`, parents first, and all that is below them."""
-        found = set(self._commands)
+        found = {*self._commands, *(sandbox.child for _, sandbox in self._sandboxes)}
         for state in states:
             if state.parent in found:
                 found.add(state.pid)
@@ -317,6 +354,9 @@ class Supervisor:
             command.stays = True
             if command.master not in self._draining:
                 self._drain(command)
+        for _, sandbox in self._sandboxes:
+            sandbox.close()
+        self._sandboxes.clear()
 
     def _end_tree(self, command: _Command) -> bool:
         """End what does not stay of a command; returns whether anything does."""
@@ -334,14 +374,14 @@ class Supervisor:
 
     def _spared(self, command: _Command, states: list[ProcessState]) -> set[int]:
         """Return what of a command outlives the executor; inside a sandbox nothing can."""
-        if self._outlives == NOTHING or command.wrapped:
+        if self._outlives == NOTHING or command.sandbox is not None:
             return set()
         if command.kept:
             return {state.pid for state in states}
         return outliving(states, command.leader, self._outlives, self._statuses)
 
     def _why_ended(self, command: _Command) -> str:
-        if command.wrapped:
+        if command.sandbox is not None:
             return "sandbox"
         return "asked" if self._outlives == NOTHING else "background"
 
@@ -387,7 +427,7 @@ def main(channel_fd: int, host: int, private: str, outlives: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the executor's thread may block some
     os.chdir("/")
-    pty.become_subreaper()
+    become_subreaper()
     channel = socket.socket(fileno=channel_fd)
     channel.set_inheritable(False)
     gc.disable()

@@ -14,22 +14,24 @@ of all newer architectures (aarch64).
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
-import platform
+import resource
 import struct
+
+from kogniterm.execution.sandbox.reach import readable_parts, writable_parts
+from kogniterm.host.kernel_calls import LIBC, NEW_USER, checked, keep_privileges_out
 
 # Set here and not imported: this runs before every sandboxed command.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1
 _RULE_PATH_BENEATH = 1
-_PR_SET_NO_NEW_PRIVS, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _CLEAR_ALL = 38, 24, 47, 4
-_LAST_CAPABILITY = 63
-_CAPABILITIES_VERSION_3 = 0x20080522
 
 _READ_FILE = 1 << 2
 _WRITES = (
@@ -48,9 +50,46 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 
 def available() -> int:
     """Return the kernel's Landlock version; 0 when it has none."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG))
+    version = int(LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG))
     return max(0, version)
+
+
+_CLOSED_DEVICES = ("/dev/pts", "/dev/input")
+"""Other terminals and keyboards: reading them would take what the user types elsewhere."""
+
+
+def confine(rules: Mapping[str, Any]) -> None:
+    """Confine this process for good, as `rules` say, if any; raises OSError when it is refused.
+
+    `families`: sockets that may be opened. `foreign`: the machine's processes can be seen.
+    `namespaces`: they keep the files; then `private` are the only folders that can be written, and
+    all others cannot where the kernel can refuse it, or it is missing. Without them Landlock keeps
+    the files: `write`, `close`, `hide` and `show` are the folders that may be written, may not all
+    the same, may not be read, and may be all the same, and `home` is the user's home. `steady`: no
+    file may get another mode, owner, time or attribute, which Landlock itself does not refuse.
+    `processes` are the most that may run at once, 0 for no limit.
+    """
+    if not rules:
+        return
+    if most := rules["processes"]:
+        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    private = rules.get("private")
+    own = [os.ttyname(0)] if os.isatty(0) else []
+    if not rules["namespaces"]:
+        closed, home = rules["close"], rules["home"]
+        parts = [part for root in rules["write"] for part in writable_parts(root, closed, home)]
+        readable = readable_parts("/", (*rules["hide"], *_CLOSED_DEVICES))
+        keep_files([*parts, *rules["private"], *DEVICES, *own], [*readable, *rules["show"]])
+    elif private is not None and available():
+        keep_files([*private, *DEVICES, *own], ["/"])
+    if rules["foreign"]:
+        scope()
+    load(
+        rules["families"],
+        foreign=rules["foreign"],
+        nested=not rules["namespaces"],
+        steady=rules.get("steady", False),
+    )
 
 
 def scope() -> bool:
@@ -64,8 +103,8 @@ def scope() -> bool:
     return version >= SCOPES_FROM
 
 
-def confine(writable: Sequence[str], readable: Sequence[str]) -> None:
-    """Confine this process for good: write below `writable` only, read below `readable` too.
+def keep_files(writable: Sequence[str], readable: Sequence[str]) -> None:
+    """Keep this process's files for good: write below `writable` only, read below `readable` too.
 
     Raises OSError when the kernel refuses; the caller must then not go on.
     """
@@ -79,33 +118,22 @@ def confine(writable: Sequence[str], readable: Sequence[str]) -> None:
     _restrict(attributes, writable, readable, handled)
 
 
-def drop_privileges() -> None:
-    """Give up every capability for good, as bubblewrap does: root could make devices and reboot."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    for number in range(_LAST_CAPABILITY + 1):
-        libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0)  # refused where there is nothing to drop
-    libc.prctl(_PR_CAP_AMBIENT, _CLEAR_ALL, 0, 0, 0)
-    header = struct.pack("=Ii", _CAPABILITIES_VERSION_3, 0)
-    checked(libc.capset(header, struct.pack("=6I", 0, 0, 0, 0, 0, 0)))
-
-
 def _restrict(
     attributes: bytes, writable: Sequence[str], readable: Sequence[str], handled: int
 ) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    ruleset = checked(libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    keep_privileges_out()
+    ruleset = checked(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     try:
         for path in readable:
-            _allow(libc, ruleset, path, _READ_FILE)
+            _allow(ruleset, path, _READ_FILE)
         for path in writable:
-            _allow(libc, ruleset, path, handled)
-        checked(libc.syscall(_RESTRICT_SELF, ruleset, 0))
+            _allow(ruleset, path, handled)
+        checked(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
 
 
-def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
+def _allow(ruleset: int, path: str, rights: int) -> None:
     """Add a rule for what is at `path`; nothing for a link, or for what is not there any more."""
     try:
         place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -117,22 +145,14 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
             rights &= _FILE_ONLY
         if mode & 0o170000 != 0o120000:
             rule = struct.pack("=Qi", rights, place)
-            checked(libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
+            checked(LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
     finally:
         os.close(place)
 
 
-def checked(result: int) -> int:
-    """Return what a call through ctypes gave. Raises OSError for an error."""
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
-
-
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050001
-_LOAD, _EQUAL, _AT_LEAST, _AND, _GO, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x05, 0x06
+_ALLOW, _REFUSE, _NO_SUCH_CALL = 0x7FFF0000, 0x00050001, 0x00050000 | errno.ENOSYS
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _FIRST_X32_CALL = 0x40000000
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """Name of the machine: its audit number, and the column of `_CALLS`."""
@@ -158,12 +178,8 @@ _CALLS = _ATTRIBUTES | {
     "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217),
     "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "ptrace": (101, 117),
-    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440), "pidfd_getfd": (438, 438), "kcmp": (312, 272),
-    "move_pages": (279, 239), "migrate_pages": (256, 238), "kill": (62, 129), "tkill": (200, 130),
-    "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_send_signal": (424, 424), "prlimit64": (302, 261), "setpriority": (141, 140),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "clone": (56, 220),
+    "clone3": (435, 435), "unshare": (272, 97), "prlimit64": (302, 261), "setpriority": (141, 140),
     "ioprio_set": (251, 30), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
 }  # fmt: skip
@@ -177,16 +193,6 @@ ALWAYS: Mapping[str, tuple[str, ...]] = {
     "stops the kernel in the middle of its work, which helps attacks only": ("userfaultfd",),
 }  # fmt: skip
 """Calls refused in every sandbox, by the reason."""
-FOREIGN: Mapping[str, tuple[str, ...]] = {
-    "reads or changes another process": (
-        "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd",
-        "kcmp", "move_pages", "migrate_pages",
-    ),
-}  # fmt: skip
-"""Calls refused where the processes of the machine are visible."""
-SIGNALS = (
-    "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal",
-)  # fmt: skip
 _OWN_ONLY = {
     "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
     "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
@@ -195,29 +201,28 @@ _OWN_ONLY = {
 
 
 def load(
-    families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool, steady: bool = False
+    families: Sequence[int], *, foreign: bool, nested: bool = True, steady: bool = False
 ) -> None:
     """Load the filter into this process for good; raises OSError when the kernel refuses.
 
     Sockets may be opened of the given families only. Sockets of the machine's own programs
     (AF_UNIX) lead out of every sandbox (docker, tmux, an ssh agent) and no mount refuses the
-    connection, so that family is never allowed; connected pairs are. `refused` are more calls to
-    refuse; `foreign` is whether processes of the machine can be seen; with `steady` no file gets
-    another mode, owner, time or attribute.
+    connection, so that family is never allowed; connected pairs are. `foreign` is whether processes
+    of the machine can be seen; without `nested` no namespace of users is made, which could mount;
+    with `steady` no file gets another mode, owner, time or attribute.
     """
     if AF_UNIX in families:
         raise ValueError("sockets of the machine's programs are never allowed")
-    libc = ctypes.CDLL(None, use_errno=True)
-    checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    machine = platform.machine()
-    code = program(machine, families, refused=refused, foreign=foreign, steady=steady)
+    keep_privileges_out()
+    machine = os.uname().machine
+    code = program(machine, families, foreign=foreign, nested=nested, steady=steady)
     buffer = ctypes.create_string_buffer(code)
     filter_program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    checked(libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_program, 0, 0))
+    checked(LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_program, 0, 0))
 
 
 def program(
-    machine: str, families: Sequence[int], *, refused: Iterable[str] = (), foreign: bool,
+    machine: str, families: Sequence[int], *, foreign: bool, nested: bool = True,
     steady: bool = False,
 ) -> bytes:  # fmt: skip
     """Return the filter for this kind of machine; raises OSError for an unknown kind."""
@@ -225,8 +230,6 @@ def program(
         raise OSError(f"no system call filter is known for {machine}")
     architecture, column = _ARCHITECTURES[machine]
     names = [name for calls in ALWAYS.values() for name in calls]
-    if foreign:
-        names += [name for calls in FOREIGN.values() for name in calls]
     names += _ATTRIBUTES if steady else ()
     orders = (_TIOCSTI, _TIOCLINUX, *(_SET_FLAGS if steady else ()))
     lines = [
@@ -238,16 +241,21 @@ def program(
     ]
     if machine == "x86_64":
         lines += [_op(_AT_LEAST, 0, 1, _FIRST_X32_CALL), _op(_RETURN, 0, 0, _REFUSE)]
-    for name in (*names, *refused):
+    for name in names:
         lines += [_op(_EQUAL, 0, 1, _CALLS[name][column]), _op(_RETURN, 0, 0, _REFUSE)]
     lines += _for_call(_CALLS["socket"][column], [_argument(0), *_one_of(families)])
     # A pair of datagram sockets may be pointed at any address later.
     pair = [_argument(1), _op(_AND, 0, 0, _SOCK_TYPES), *_one_of((_SOCK_STREAM, _SOCK_SEQPACKET))]
     lines += _for_call(_CALLS["socketpair"][column], pair)
     lines += _for_call(_CALLS["ioctl"][column], [_argument(1), *_none_of(orders)])
-    if foreign:
-        for name, argument in _OWN_ONLY.items():
-            lines += _for_call(_CALLS[name][column], [_argument(argument), *_one_of((0,))])
+    # Without the machine's processes, the first one of the sandbox is still everybody's.
+    for name, argument in (_OWN_ONLY if foreign else {"prlimit64": 0}).items():
+        lines += _for_call(_CALLS[name][column], [_argument(argument), *_one_of((0,))])
+    if not nested:
+        for name in ("clone", "unshare"):
+            lines += _for_call(_CALLS[name][column], [_argument(0), *_without(NEW_USER)])
+        # Its flags are in memory, where no filter looks; the C library then uses clone.
+        lines += [_op(_EQUAL, 0, 1, _CALLS["clone3"][column]), _op(_RETURN, 0, 0, _NO_SUCH_CALL)]
     return b"".join((*lines, _op(_RETURN, 0, 0, _ALLOW)))
 
 
@@ -263,6 +271,11 @@ def _one_of(values: Sequence[int]) -> list[bytes]:
 
 def _none_of(values: Sequence[int]) -> list[bytes]:
     return [*_jumps(values), _op(_RETURN, 0, 0, _ALLOW), _op(_RETURN, 0, 0, _REFUSE)]
+
+
+def _without(bit: int) -> list[bytes]:
+    """Allow the call unless what is loaded has this bit."""
+    return [_op(_ANY_BIT, 0, 1, bit), _op(_RETURN, 0, 0, _REFUSE), _op(_RETURN, 0, 0, _ALLOW)]
 
 
 def _jumps(values: Sequence[int]) -> list[bytes]:

@@ -132,6 +132,7 @@ class _Search:
     def look(self, folder: str, below: deque[str]) -> int:
         """Search one folder; return its number of entries. `below` gets the folders in it."""
         guarded, skipped = protected("guarded"), protected("not_searched")
+        packages = protected("packages")
         inside, hooks = "/." in f"/{folder}", _HOOKS.search(folder) is not None
         with _opened(self.root, folder) as place:
             entries = [] if place is None else _listed(place, MOST_ENTRIES)
@@ -152,13 +153,13 @@ class _Search:
                     continue
                 elif is_folder and name not in skipped:
                     below.append(path)
-                elif is_folder and not name.startswith(".") and name not in protected("packages"):
+                elif is_folder and not name.startswith(".") and name not in packages:
                     continue
                 elif place is not None and (
-                    is_folder
-                    or inside
+                    inside
                     or hooks
                     or name.startswith(".")
+                    or name in packages  # also a link to a folder of packages
                     or _read_by_tools().match(name)
                 ):
                     with suppress(OSError):

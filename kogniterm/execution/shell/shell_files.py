@@ -23,7 +23,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError, why
-from kogniterm.execution.process.launcher import NOTED_STATUS
 from kogniterm.execution.process.processes import process_state
 from kogniterm.execution.process.pty import STATUSES
 from kogniterm.execution.process.supervisor import LOCK, remove_folder
@@ -174,11 +173,8 @@ def _remove_if_free(lock: Path) -> None:
 
 MOST_STATE = 8 << 20
 """Bytes of state that are taken from a sandboxed shell. Larger ones are not carried over."""
-_DUMP, _CAPTURE, _ENTER, _RESTORE, _FUNCTIONS, _COMMAND, _LEFT = range(90, 97)
-"""Descriptors of a sandboxed shell: above those that scripts choose and bash keeps for itself.
-
-The last one is not the shell's, but of the process above it (`sandbox/inside`).
-"""
+_DUMP, _CAPTURE, _ENTER, _RESTORE, _FUNCTIONS, _COMMAND = range(90, 96)
+"""Descriptors of a sandboxed shell: above those that scripts choose and bash keeps for itself."""
 _NUMBERS = {"enter": _ENTER, "restore": _RESTORE, "functions": _FUNCTIONS, "command": _COMMAND}
 _PER_COMMAND = ("left", *_NUMBERS)
 
@@ -245,10 +241,9 @@ class SealedFiles:
         )
         self._fds: dict[int, int] = {}
         try:
-            for number, size in ((_DUMP, MOST_STATE), (_LEFT, NOTED_STATUS)):
-                self._fds[number] = fd = os.memfd_create("state", os.MFD_ALLOW_SEALING)
-                os.ftruncate(fd, size)  # takes no memory before it is written
-                _seal(fd, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+            self._fds[_DUMP] = fd = os.memfd_create("state", os.MFD_ALLOW_SEALING)
+            os.ftruncate(fd, MOST_STATE)  # takes no memory before it is written
+            _seal(fd, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
             self._put(_CAPTURE, capture)
         except OSError as error:
             self.close()
@@ -284,10 +279,6 @@ class SealedFiles:
             written = os.lseek(self._fds[_DUMP], 0, os.SEEK_HOLE)
             return os.pread(self._fds[_DUMP], written, 0) or None
         return None
-
-    def noted_status(self) -> int:
-        """Return the memory for the status of what the shell leaves, for the caller to close."""
-        return os.dup(self._fds[_LEFT])
 
     def traces(self) -> dict[str, str]:
         """Return texts that bash may print of these files, each with its substitute."""

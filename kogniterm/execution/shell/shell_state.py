@@ -319,15 +319,11 @@ class Lineages:
         """Return the lineages before the first command, which gets `state`."""
         return cls(state, str(_resolved(state.cwd, state.cwd)))
 
-    def state(self, *, wrapped: bool, from_outside: bool = False) -> ShellState:
-        """Return the state that the next command gets, in a sandbox when it is `wrapped`.
-
-        With `from_outside` nothing of it was left by a sandboxed command, but the folder.
-        """
+    def state(self, *, wrapped: bool) -> ShellState:
+        """Return the state that the next command gets, in a sandbox when it is `wrapped`."""
         if not wrapped:
             return self.outside
-        inside = None if from_outside else self.inside
-        state = (inside or self.outside).without_processes()
+        state = (self.inside or self.outside).without_processes()
         return replace(state, missing=state.missing | (_SET_ON_THE_WAY - state.variables.keys()))
 
     def after_inside(self, left: ShellState) -> Lineages:

@@ -9,7 +9,7 @@ messages are skipped.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
@@ -24,7 +24,7 @@ from kogniterm.memory.extraction.statements import Proposal, Rejection, Statemen
 from kogniterm.memory.fact_records import Change, Fact, Message, Origin
 from kogniterm.memory.recall import cited
 from kogniterm.memory.short_term import Mention, SessionNotes
-from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place, with_value
+from kogniterm.memory.update import Candidate, shares_a_subject, takes_the_place
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words, stems_of
@@ -133,9 +133,7 @@ def due(
     new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
     if not any(one.role == "person" for one in new):
         return None
-    if any(
-        one.role == "person" and statements.memory_request(statements.own_words(one)) for one in new
-    ):
+    if any(one.role == "person" and statements.stated(_own(one)) for one in new):
         return "remember"
     if pause or notes.is_expired(now):
         return pause or "expiry"
@@ -209,75 +207,32 @@ class Extractor:
         changes: list[Change] = []
         with self._memory.repository.transaction():
             for message in user_messages:
-                own = statements.own_words(message)
-                said = [*statements.memory_requests(own), *statements.rules(own)]
                 stored = self._stored_from(notes, [message])
-                for one in said:
-                    same = of_wording(stored, one.text)
-                    known = same_as(one.text, same, quotes=False)
+                for one in statements.stated(_own(message)):
+                    known = same_as(one.text, of_wording(stored, one.text), quotes=False)
                     changes.append(self._remember(one, notes.session_id, message, known))
-                if not said:
-                    changes += self._correct_value(notes, messages, message)
             self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
         return Extraction(tuple(changes))
 
-    def _store_missed(
-        self, notes: SessionNotes, messages: Sequence[Message], user_messages: Sequence[Message]
-    ) -> list[Change]:
-        """Store what the user asked to remember and the model left out."""
+    def _store_missed(self, notes: SessionNotes, user_messages: Sequence[Message]) -> list[Change]:
+        """Store what the user stated and the model left out."""
         changes: list[Change] = []
         for message in user_messages:
             stored = self._stored_from(notes, [message])
-            requests = statements.memory_requests(statements.own_words(message))
-            for one in requests:
+            for one in statements.stated(_own(message)):
                 if not same_as(one.text, of_wording(stored, one.text), quotes=True):
                     changes.append(self._remember(one, notes.session_id, message, None))
-            if not stored and not requests:
-                changes += self._correct_value(notes, messages, message)
         return changes
-
-    def _correct_value(
-        self, notes: SessionNotes, messages: Sequence[Message], message: Message
-    ) -> list[Change]:
-        """Correct a fact of the message before, when `message` only names another value for it."""
-        stated_before = self._stated_before(notes, messages, message)
-        for one in statements.corrections(statements.own_words(message)):
-            changed = [(old, with_value(old.text, one.text)) for old in stated_before]
-            found = [(old, text) for old, text in changed if text is not None]
-            if len(found) == 1:
-                old, text = found[0]
-                candidate = Candidate(
-                    text=text,
-                    category=old.category,
-                    project=old.project,
-                    created=message.time or None,
-                    origin=Origin(notes.session_id, message.seq, one.sentence),
-                    corrects=True,
-                    replaces=old.id,
-                )
-                return [self._memory.remember(candidate)]
-        return []
-
-    def _stated_before(
-        self, notes: SessionNotes, messages: Sequence[Message], message: Message
-    ) -> list[Fact]:
-        """Return active facts that rest on the user's message before `message`."""
-        before = [one for one in messages if one.role == "person" and one.seq < message.seq]
-        if not before:
-            return []
-        active = self._memory.repository.facts("active")
-        return from_message(active, notes.session_id, before[-1].text)
 
     def _remember(
         self, said: Statement, session_id: str, message: Message, known: Fact | None
     ) -> Change:
         candidate = Candidate(
             text=said.text,
-            category=statements.guess_category(said.text),
+            category=said.category,
             project=self._memory.project,
             created=message.time or None,
             origin=Origin(session_id, message.seq, said.text),
-            corrects=said.corrects,
         )
         try:
             return self._memory.remember(candidate, same_as=known)
@@ -304,13 +259,9 @@ class Extractor:
         proposals = [one for one in checked if isinstance(one, Proposal)]
         stored = self._stored_from(notes, user_messages)
         with self._memory.repository.transaction():
-            stated_before = {
-                one.seq: {fact.id for fact in self._stated_before(notes, messages, one)}
-                for one in user_messages
-            }
             most = max(MOST_SUPERSESSIONS, len(user_messages))
-            changes = self._store(proposals, known, stored, stated_before, most)
-            changes += self._store_missed(notes, messages, user_messages)
+            changes = self._store(proposals, known, stored, most)
+            changes += self._store_missed(notes, user_messages)
             names = [Mention("name", one) for one in reading.entities]
             names += [Mention("request", one) for one in reading.intents]
             self._memory.sessions.mention(notes.session_id, names, self._memory.clock.now())
@@ -321,7 +272,7 @@ class Extractor:
     def _stored_from(self, notes: SessionNotes, messages: Sequence[Message]) -> list[Fact]:
         """Return the facts stored from `messages` before this extraction."""
         facts = self._memory.repository.facts("active", "pending")
-        own = [statements.own_words(one) for one in messages]
+        own = map(_own, messages)
         return [fact for said in own for fact in from_message(facts, notes.session_id, said)]
 
     def _store(
@@ -329,7 +280,6 @@ class Extractor:
         proposals: Sequence[Proposal],
         known: Mapping[int, Fact],
         stored: Sequence[Fact],
-        stated_before: Mapping[int, Collection[int]],
         most: int,
     ) -> list[Change]:
         """Store what the model proposes; it replaces at most so many facts."""
@@ -341,8 +291,7 @@ class Extractor:
             candidate = proposal.candidate
             if target is not None and target.status != "active":
                 target = None
-            recent = stated_before.get(candidate.origin.seq or 0, ())
-            if target is not None and not _may_touch(target, proposal, recent):
+            if target is not None and not _may_touch(target, proposal):
                 target = None
             same = same_as(candidate.text, stored, quotes=True) if target is None else None
             relation = "same" if same else proposal.relation if target else None
@@ -365,36 +314,25 @@ class Extractor:
     ) -> dict[int, Fact]:
         """Return facts that the new words may repeat or correct, under small numbers.
 
-        A correction seldom names what it corrects: for one, the facts told or cited just before
-        come first.
+        A correction seldom names what it corrects: the facts that this session learned or cited
+        last come first.
         """
-        told: dict[int, None] = {}
-        near: list[list[int]] = []
-        for message in new:
-            if message.role != "person":
-                continue
-            own = statements.own_words(message)
-            if statements.corrections(own):
-                before = self._stated_before(notes, messages, message)
-                told.update(dict.fromkeys(fact.id for fact in before))
-                told.update(dict.fromkeys(self._named_before(messages, message)))
-            near.append([one.id for one in self._memory.search(own, 5)])
+        active = self._memory.repository.facts("active")
+        learned = [one.id for one in active if one.origin.session_id == notes.session_id]
+        answers = [one.text for one in messages[-CONTEXT_MESSAGES:] if one.role == "model"]
+        recent = [*learned, *(number for text in answers for number in cited(text))]
+        told = dict.fromkeys(recent[-KNOWN_FACTS // 2 :])
+        near = [
+            [hit.id for hit in self._memory.search(_own(one), 5)]
+            for one in new
+            if one.role == "person"
+        ]
         # In turn, so that each message has its nearest facts.
         for rank in zip_longest(*near):
             told.update(dict.fromkeys(one for one in rank if one is not None))
         most = min(max(KNOWN_FACTS, 3 * len(near)), MOST_KNOWN_FACTS)
         facts = [self._memory.repository.get(one) for one in list(told)[:most]]
         return dict(enumerate((fact for fact in facts if fact is not None), start=1))
-
-    def _named_before(self, messages: Sequence[Message], message: Message) -> list[int]:
-        """Return facts that the two messages before cite or mention."""
-        before = [one for one in messages if one.seq < message.seq and one.role != "tool"][-2:]
-        named: list[int] = []
-        for one in reversed(before):
-            named += cited(one.text)
-            own = statements.own_words(one)[:LONGEST_MESSAGE]
-            named += [hit.id for hit in self._memory.search(own, 3)]
-        return named
 
     def _request(
         self, messages: Sequence[Message], new: Sequence[Message], known: Mapping[int, Fact]
@@ -415,12 +353,11 @@ class Extractor:
         return ModelRequest(tuple(content), purpose="extract_facts", schema=statements.SCHEMA)
 
 
-def _may_touch(target: Fact, proposal: Proposal, stated_before: Collection[int]) -> bool:
+def _may_touch(target: Fact, proposal: Proposal) -> bool:
     """Return whether the model's relation to a known fact is believed.
 
-    Models retire facts that have nothing to do with the new one: see `update`. A correction of what
-    the user told just before is believed; and a fact of another scope may be confirmed, never
-    replaced.
+    Models retire facts that have nothing to do with the new one: see `update`. A fact of another
+    scope may be confirmed, never replaced.
     """
     candidate = proposal.candidate
     if proposal.relation == "same":
@@ -429,15 +366,13 @@ def _may_touch(target: Fact, proposal: Proposal, stated_before: Collection[int])
         return False
     if candidate.slot and "_".join(raw_words(candidate.slot)) == target.slot:
         return True
-    if candidate.corrects and target.id in stated_before:
-        return True
     return takes_the_place(candidate.text, target.text, candidate.origin.quote)
 
 
 def _worth_reading(new: Sequence[Message]) -> bool:
     """Return whether there is enough to read, or something that looks worth it by the rules."""
     return len([one for one in new if one.role != "tool"]) >= ENOUGH or any(
-        statements.worth_reading(statements.own_words(one)) for one in new if one.role == "person"
+        statements.worth_reading(_own(one)) for one in new if one.role == "person"
     )
 
 
@@ -473,6 +408,10 @@ async def _read(model: Model, request: ModelRequest) -> _Read:
             hint = HumanMessage(prompts.text("extract_facts.repair", problem=error))
             request = replace(request, messages=(*request.messages, hint))
     return _Read(None, spent, unusable=True)
+
+
+def _own(message: Message) -> str:
+    return statements.own_words(message.text)
 
 
 def _shown(message: Message, mark: str) -> str:

@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction import statements
-from kogniterm.memory.fact_records import Message
 from kogniterm.memory.preferences import KNOWN
 from kogniterm.text.language import fold_case
 
@@ -55,7 +54,7 @@ def _listed(name: re.Match[str]) -> str:
 
 def preferences_in(text: str) -> list[Stated]:
     """Return the preferences that the user's message `text` states, in order."""
-    own = statements.own_words(Message(0, "person", text)).strip()
+    own = statements.own_words(text).strip()
     if not own or len(own) > statements.LONGEST_MESSAGE:
         return []
     first, _end, rest = own.partition("\n")
@@ -81,7 +80,7 @@ def _stated(sentence: str) -> tuple[Stated, bool] | None:
         return None
     kept = sentence.rstrip(" .!;…")
     said = fold_case(kept).replace("’", "'")
-    if statements.frame("question").match(said) or ":" in said:
+    if ":" in said:
         return None
     said, kept, standing, scope = _without_marks(said, kept)
     for frame in _frames():

@@ -1,9 +1,8 @@
 """Statements that may become facts: found by rules in the user's words, or proposed by a model.
 
-The rules find requests to remember, preferences and corrections, where no model reads, and to
-decide whether a model should. They rather miss a statement than learn a false one: only the frames
-of `frames.toml` count, at the beginning of a sentence, in the user's own words (`own_words`), and
-neither questions nor what concerns the task at hand ("this file", "for now") are learned.
+The rules find requests to remember and standing rules: sentences that begin with an opening of
+`frames.toml`, in the user's own words (`own_words`). They rather miss a statement than learn a
+false one. Everything else is for a model to propose.
 
 `check` is the wall against junk, loops and planted instructions in a model's proposals: a statement
 counts only when it rests on the user's own new words. Tool output, files, the model's own text and
@@ -25,7 +24,7 @@ from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import CATEGORIES, Category, Message, Origin, Source
 from kogniterm.memory.update import Candidate, Relation
-from kogniterm.text.language import answering, plain, raw_words, stems_of
+from kogniterm.text.language import answering, raw_words, stems_of
 from kogniterm.types import Phrase
 
 LONGEST_READ = 20_000
@@ -35,181 +34,115 @@ LONGEST_MESSAGE = 1_000
 """Characters: a longer message holds pasted text more often than rules for later."""
 _LONGEST_ABBREVIATION = 8
 
-_INTRODUCES = re.compile(r"(?<!:)[:：](?=\s|$|[\"“«‘A-ZÁÉÍÓÚÑ¿¡\U00100000-\U0010ffff])")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<what>\S.*)")
 _END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+|\s*;\s*(?=\S)")
 _SENTENCE_END = re.compile(rf"\n|{_END.pattern}")
-_QUOTED = re.compile(
-    r"“[^“”]*”|«[^«»]*»|„[^„“]*“|‘[^‘’]*’|\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']{3,}'(?!\w)"
+
+_QUOTES = '"“”„‟«»‹›‘‚‛「」『』〝＂`'
+_QUOTE = rf"(?:[{_QUOTES}]|(?<!\w)['’])"
+_MARK = re.compile(
+    rf"""
+    (?P<harmless> \w+://\S+ | \w::(?=\w) | \d:(?=\d) | [./]\w+:(?=\d) | \b[a-z]:(?=\\) )
+    | (?P<quotation> (?<!\w) {_QUOTE} (?: [^\n'’{_QUOTES}] | (?<=\w)['’](?=\w) )+
+        [{_QUOTES}'’] (?!\w) )
+    | (?P<colon> [:：﹕︰∶꞉] ) (?! \s*[\U00100000-\U0010ffff] )
+    | {_QUOTE} | ~~~ | ^[ \t]*[>＞|]
+    """,
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
+"""A mark of the text of others, or one that only looks like it. A colon before pasted text, which
+is hidden, is none: that text has a known end."""
 _VALUE_WORDS = 3
 """Words of the longest quotation that is a name or a value, and no text of somebody else."""
 _CLAUSE = 300
 """Characters before a colon in which the clause that it ends begins."""
 _HIDDEN_PLANE = 0x100000
 _HIDDEN = re.compile("[\U00100000-\U0010ffff]+")
-_FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.MULTILINE)
 
 
 @cache
-def _frames() -> dict[str, dict[str, Any]]:
+def _frames() -> dict[str, dict[str, str]]:
     return tomllib.loads(Path(__file__).with_name("frames.toml").read_text("utf-8"))
 
 
 @cache
 def frame(name: str) -> re.Pattern[str]:
     """Return the pattern `name` of `frames.toml`."""
-    return _compiled(_frames()["patterns"][name])
-
-
-@cache
-def _rule_frames() -> list[re.Pattern[str]]:
-    return [_compiled(pattern) for pattern in _frames()["patterns"]["rules"]]
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
+    pattern = _frames()["patterns"][name]
     return re.compile(re.sub(r"@(\w+)@", _named_words, pattern), re.IGNORECASE)
 
 
 def _named_words(name: re.Match[str]) -> str:
     """Return the words or the pattern that `name` in a pattern refers to."""
-    words: str | None = _frames()["words"].get(name[1])
+    words = _frames()["words"].get(name[1])
     return frame(name[1]).pattern if words is None else f"(?:{'|'.join(words.splitlines())})"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement in the user's words; `corrects` is true when it corrects an earlier one."""
+    """A statement in the user's words, which is all or part of `sentence`."""
 
     text: str
     sentence: str
-    corrects: bool = False
+    category: Category = "fact"
 
 
-def memory_requests(text: str) -> list[Statement]:
-    """Return everything that `text` asks to remember ("remember that …"), in order."""
+def stated(text: str) -> list[Statement]:
+    """Return what the user's own `text` asks to remember, and then the standing rules in it."""
     found: list[Statement] = []
-    listing = asked = False
-    for line in _read_lines(text):
+    listing = False
+    lines = _read_lines(text.strip())
+    for line in lines:
         bullet = _BULLET.match(line)
-        if listing and bullet is not None:
-            found.append(_statement(bullet["what"].strip(), bullet["what"].strip()))
+        if listing and bullet is not None and not line.endswith(":"):
+            found.append(_statement(bullet["what"], bullet["what"]))
             continue
         listing = listing and not line.strip()
         for sentence in _sentences(line):
-            request = (
-                frame("remember").match(sentence)
-                or (asked and frame("further").match(sentence))
-                or None
-            )
+            request = frame("remember").match(sentence)
             what = request["what"].strip() if request else ""
             listing = request is not None and not what
-            # "Remember when …?" is a question.
-            asked = bool(what) and not what.endswith("?") and not frame("errand").search(sentence)
-            if asked:
+            # "Remember when …?" is a question; a colon stands for text that is left out.
+            if what and not what.endswith(("?", ":")):
                 found.append(_statement(what, sentence))
-    return found
-
-
-def rules(text: str) -> list[Statement]:
-    """Return preferences and rules that `text` states without asking to remember them.
-
-    "I prefer …", "never touch …", "always use …", "from now on …", and the same in Spanish.
-    """
-    lines = _read_lines(text.strip())
-    if not lines or len(text) > LONGEST_MESSAGE:
-        return []
-    # What follows on further lines is mostly pasted.
-    stated = ((_rule(sentence), sentence) for sentence in _sentences(lines[0]))
-    return [
-        _statement(rule, sentence)
-        for rule, sentence in stated
-        if rule is not None and not frame("remember").match(sentence)
-    ]
-
-
-def corrections(text: str) -> list[Statement]:
-    """Return the sentences of `text` that begin as a correction ("Actually it's Thursdays").
-
-    The text of each is what follows the words that mark the correction.
-    """
-    return [
-        Statement(sentence[opening.end() :].strip(" ,.:;!"), sentence, corrects=True)
-        for line in _read_lines(text)
-        for sentence in _sentences(line)
-        if (opening := frame("corrects").match(sentence)) and not _is_question(sentence)
-    ]
-
-
-def corrects(text: str, quote: str) -> bool:
-    """Return whether the sentence of `text` that holds `quote` says that something is different."""
-    sentences = [one for line in _read_lines(text) for one in _sentences(line)]
-    holding = [one for one in sentences if holds_words(one, quote)]
-    return any(is_correction(one) for one in holding or [quote])
-
-
-def is_correction(sentence: str) -> bool:
-    """Return whether the user's `sentence` says that something was, or has become, different."""
-    return (
-        frame("corrects").match(sentence) is not None
-        or frame("changed").search(sentence) is not None
-    )
+    # What follows on further lines is mostly pasted, so that it states no rule.
+    first = _sentences(lines[0]) if lines and len(text) <= LONGEST_MESSAGE else ()
+    rules = [one for one in first if _is_rule(one) and not frame("remember").match(one)]
+    return found + [_statement(_without_lead(one).rstrip(" .!"), one) for one in rules]
 
 
 def worth_reading(text: str) -> bool:
-    """Return whether `text` may hold something for later: about the user, or a rule.
+    """Return whether `text` speaks of the user, not in a question: it may hold something for later.
 
-    Questions, requests and thanks do not. This decides whether a model is asked, which costs money.
+    This decides whether a model is asked, which costs money.
     """
-    return any(
-        not _is_question(sentence)
-        and (
-            frame("corrects").match(sentence)
-            or (
-                not frame("request").match(sentence)
-                and (frame("about_user").search(sentence) or frame("states").match(sentence))
-            )
-            or frame("remember").match(sentence)
-        )
-        for line in _read_lines(text)
-        for sentence in _sentences(line)
-        if len(raw_words(sentence)) > 2
-    )
+    sentences = (one for line in _read_lines(text) for one in _sentences(line))
+    return any(frame("of_user").search(one) for one in sentences if not one.endswith("?"))
 
 
 def _statement(text: str, sentence: str) -> Statement:
-    return Statement(reveal(text), reveal(sentence), is_correction(sentence))
+    return Statement(reveal(text), reveal(sentence), "constraint" if _is_rule(text) else "fact")
 
 
-def _rule(sentence: str) -> str | None:
-    """Return the rule that `sentence` states, without its introduction; None if it states none."""
+def _without_lead(sentence: str) -> str:
     lead = frame("lead").match(sentence)
-    stated = sentence[lead.end() :].strip() if lead else sentence
-    if _is_question(stated) or len(stated) > LONGEST_RULE or stated.endswith(":"):
-        return None
-    for form in _rule_frames():
-        match = form.fullmatch(stated)
-        if match is None:
-            continue
-        if not frame("points").match(match["object"]) and not frame("at_hand").search(
-            match["object"]
-        ):
-            return stated.rstrip(" .!")
-    return None
+    return sentence[lead.end() :].strip() if lead else sentence
+
+
+def _is_rule(sentence: str) -> bool:
+    """Return whether a sentence is a standing rule: it begins so, and is no question."""
+    rule = frame("rule").match(sentence)
+    return (
+        rule is not None
+        and len(sentence) <= LONGEST_RULE
+        and not sentence.rstrip().endswith(("?", ":"))
+        and not frame("at_hand").search(sentence, rule.end())
+    )
 
 
 def holds_words(text: str, quote: str) -> bool:
     """Return whether `text` holds the words of `quote`, whatever their case and punctuation."""
     return f" {' '.join(raw_words(quote))} " in f" {' '.join(raw_words(text))} "
-
-
-def _is_question(sentence: str) -> bool:
-    return (
-        sentence.rstrip().endswith("?")
-        or "¿" in sentence
-        or bool(frame("question").match(sentence))
-    )
 
 
 def _sentences(line: str) -> Iterator[str]:
@@ -229,7 +162,7 @@ def _read_lines(text: str) -> list[str]:
     """Return the lines of `text`, single-spaced; of a long one, of its beginning and its end."""
     half = LONGEST_READ // 2
     ends = [text] if len(text) <= LONGEST_READ else [text[:half], text[-half:]]
-    return [" ".join(line.split()) for end in ends for line in end.splitlines()]
+    return [" ".join(line.split()) for end in ends for line in end.split("\n")]
 
 
 def _parts(sentence: str) -> Iterator[str]:
@@ -239,8 +172,6 @@ def _parts(sentence: str) -> Iterator[str]:
 # --- what a model proposes --------------------------------------------------------------------
 
 CONFIDENCE_FLOOR = 0.6
-OUTRIGHT = 0.6
-"""Share of the content words of a statement that the user's own sentence must hold."""
 LONGEST = 400
 RELATIONS: tuple[Relation, ...] = ("same", "update", "detail", "other")
 MOST_PER_EXTRACTION = 20
@@ -323,30 +254,46 @@ def read_reply(text: str) -> Reading:
     )
 
 
-def own_words(message: Message) -> str:
-    """Return the message with the text of others hidden, so that only the user's words are read.
+def own_words(text: str) -> str:
+    """Return the user's `text` without the text of others in it, as far as it is sure to be theirs.
 
-    Hidden are code fences, quoted lines, quotations, and what follows a colon, except that of a
-    request to remember something. What the sentence of a request holds is `reveal`ed with it.
+    A quotation that ends on its line is hidden, unless it is short: then it is a value. Every other
+    mark of the text of others (a quotation mark, a code fence, a quoted line, a colon) ends the
+    user's words, because nothing tells where such a text ends. A colon stands for what is left out.
+    A sentence that asks to remember something counts to its end.
     """
-    text = message.text
-    for pattern in (_FENCE, _QUOTED_LINE, _QUOTED):
-        text = pattern.sub(_hide_quotation, text)
-    for colon in _INTRODUCES.finditer(text):
-        end = colon.end()
-        before = text[max(text.rfind("\n", 0, end) + 1, end - _CLAUSE) : colon.start()]
-        clause = "".join([*_sentences(" ".join(before.split()))][-1:])
-        after = text[end : end + _CLAUSE].lstrip()[:1]
-        request = frame("remember").match(clause)
-        goes_on = len(clause.split()) > _VALUE_WORDS and not frame("introduces").search(clause)
-        if (request and request["what"]) or (goes_on and after.islower()):
-            # "Do not push: we deploy on Fridays." The sentence may be the user's own to its end.
-            following = _SENTENCE_END.search(text, end)
-            end = following.end() if following else len(text)
-        elif request or frame("turns_to_agent").fullmatch(clause) or _HIDDEN.match(after):
+    text = "\n".join(text.splitlines())
+    own, goes_on = list(text), None
+    for mark in _MARK.finditer(text):
+        start, end = mark.span()
+        if mark["quotation"] and _is_text(mark[0]):
+            own[start:end] = hide(mark[0], [(0, end - start)])
+        if mark["quotation"] or mark["harmless"] or goes_on is not None:
             continue
-        return hide(text, [(end, len(text))])
-    return text
+        clause = _last_sentence(
+            "".join(own[max(0, start - _CLAUSE) : start]), whole=start <= _CLAUSE
+        )
+        if mark["colon"] and clause and frame("opens").fullmatch(clause):
+            continue
+        if frame("remember").match(clause) is None:
+            return f"{''.join(own[:start])}:"
+        goes_on = end
+    text = "".join(own)
+    if goes_on is None:
+        return text
+    ends = [pattern.search(text, goes_on) for pattern in (_SENTENCE_END, frame("another"))]
+    return text[: min((one.start() for one in ends if one), default=len(text))]
+
+
+def _last_sentence(text: str, *, whole: bool) -> str:
+    """Return the sentence that `text` ends in; no beginning of one where it begins before."""
+    line = text.rpartition("\n")
+    last = line[2] if whole or line[1] else f"x{text}"
+    return "".join([*_sentences(" ".join(last.split()))][-1:])
+
+
+def _is_text(quotation: str) -> bool:
+    return len(raw_words(quotation)) > _VALUE_WORDS or bool(_END.search(f"{quotation} "))
 
 
 def hide(text: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -364,33 +311,9 @@ def reveal(text: str, mark: str = "") -> str:
     )
 
 
-def _hide_quotation(found: re.Match[str]) -> str:
-    text = found[0]
-    value = text[0] not in ">~ " and "```" not in text and len(text.split()) <= _VALUE_WORDS
-    return text if value and not _END.search(f"{text} ") else hide(text, [(0, len(text))])
-
-
-def memory_request(text: str) -> str | None:
-    """Return what "remember that …" asks to remember first, or None if `text` does not ask."""
-    found = memory_requests(text)
-    return found[0].text if found else None
-
-
 def is_order(text: str) -> bool:
-    """Return whether `text` is an instruction, or asks to remember something."""
-    return frame("order").search(text) is not None or memory_request(text) is not None
-
-
-def guess_category(text: str) -> Category:
-    """Guess a category by the words of a statement, where there is no model to ask."""
-    lowered = plain(text)
-    if re.search(r"\b(?:never|must not|do not|don't|forbidden|nunca|prohibido|jamas)\b", lowered):
-        return "constraint"
-    if re.search(r"\b(?:always|must|has to|have to|need|siempre|debe|tiene que)\b", lowered):
-        return "requirement"
-    if re.search(r"\b(?:prefer|like|love|hate|favou?rite|prefiero|gusta|odio)\w*", lowered):
-        return "preference"
-    return "fact"
+    """Return whether `text` is an instruction, or states something to remember."""
+    return frame("order").search(text) is not None or bool(stated(text))
 
 
 def check(
@@ -412,15 +335,14 @@ def check(
     confidence = _number(raw.get("confidence"))
     if confidence < CONFIDENCE_FLOOR:
         return Rejection(text, Phrase("its confidence is too low"))
-    asked = _is_asked(quote, message)
-    if frame("order").search(text) and not asked:
+    own = _is_stated(quote, message)
+    if frame("order").search(text) and not own:
         return Rejection(text, Phrase("the text is an instruction, not a statement"))
     if raw.get("transient") is True or frame("passing").search(text):
         return Rejection(text, Phrase("the text is relevant only for the moment"))
     category = str(raw.get("category", ""))
     relation = str(raw.get("relation", ""))
-    stated = asked or _is_stated(text, quote, own_words(message))
-    source: Source = "explicit" if stated else "inferred"
+    source: Source = "explicit" if own else "inferred"
     known = raw.get("known")
     return Proposal(
         Candidate(
@@ -433,7 +355,6 @@ def check(
             project="" if raw.get("scope") == "everywhere" else project,
             created=message.time or None,
             origin=Origin(session_id, message.seq or None, quote),
-            corrects=corrects(own_words(message), quote),
         ),
         relation if relation in RELATIONS else None,
         known if isinstance(known, int) and not isinstance(known, bool) else None,
@@ -446,38 +367,21 @@ def _source(quote: str, user_messages: Sequence[Message]) -> Message | None:
     own = (
         one
         for one in user_messages
-        if one.role == "person" and (holds_words(own_words(one), quote) or _is_asked(quote, one))
+        if one.role == "person"
+        and (holds_words(own_words(one.text), quote) or _is_stated(quote, one))
     )
     return next(own, None)
 
 
-def _is_asked(quote: str, message: Message) -> bool:
-    """Return whether a request to remember something in the user's own words holds `quote`."""
-    requests = memory_requests(own_words(message))
-    return any(holds_words(one.sentence, quote) for one in requests)
+def _is_stated(quote: str, message: Message) -> bool:
+    """Return whether a request or a rule in the user's own words holds `quote`."""
+    return any(holds_words(one.sentence, quote) for one in stated(own_words(message.text)))
 
 
 def _rests_on(text: str, quote: str) -> bool:
     """Return whether text and quote share a content word, or a synonym or translation of one."""
     said = set(stems_of(quote))
     return any(term in said or answering(term) & said for term in stems_of(text))
-
-
-def _is_stated(text: str, quote: str, own: str) -> bool:
-    """Return whether the user states `text` outright ("I always use tabs"), in one sentence.
-
-    The sentence begins with the user or what is theirs, and is no question, request or guess.
-    Nearly all that `text` says must be in the quotation: what a model adds is inferred.
-    """
-    sentences = (one for line in _read_lines(own) for one in _sentences(line))
-    sentence = next((one for one in sentences if holds_words(one, quote)), None)
-    if sentence is None or _is_question(sentence) or frame("hedged").search(sentence):
-        return False
-    if not frame("outright").match(sentence) or frame("request").match(sentence):
-        return False
-    told, said = set(stems_of(text)), set(stems_of(quote))
-    held = [stem for stem in told if stem in said or answering(stem) & said]
-    return len(held) >= OUTRIGHT * len(told)
 
 
 def _names(value: object) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kogniterm.execution.hosts.answer_groups import host_groups
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.questions.approval_facts import (
     ActionFacts,
@@ -12,7 +13,6 @@ from kogniterm.runtime.questions.approval_facts import (
     label_phrase,
     proposed_by,
 )
-from kogniterm.text.answer_groups import host_groups
 from kogniterm.text.file_text import changed
 from kogniterm.text.visible import clean, one_line, render, render_again, render_line, warnings
 from kogniterm.types import ActionRequest, Phrase, Plan

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.memory.file_purge import FilePurge, Forgettable, Marks, Purged, scan
+from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.extensions.skills.skill_sources import SHARED
 from kogniterm.runtime.services.written_files import PROJECT_FILES, Kind, UserFiles, WrittenFiles
@@ -163,8 +163,9 @@ class UndoPurge:
         matcher = Matcher(terms)
         if not matcher:
             return Purged(place, 0)
-        cleaned = FilePurge(place, [self.folder / "contents"]).purge(terms).removed
-        dropped = PreimageStore(self.folder).drop(lambda path: matcher.holds(str(path)))
+        sessions = list(self.folder.glob("*"))
+        cleaned = FilePurge(place, [one / "contents" for one in sessions]).purge(terms).removed
+        dropped = sum(PreimageStore(one).drop(matcher.holds) for one in sessions)
         last = FilePurge(place, [self.folder]).purge(terms)
         return replace(last, removed=cleaned + dropped + last.removed)
 
@@ -205,8 +206,7 @@ class LeftoverPurge:
         mine = [one for one in self.folder.glob("kogniterm-*") if _is_own(one)]
         left = [one for one in mine if not _is_in_use(one)]
         done = FilePurge(Phrase("temporary files"), left).purge(terms)
-        held = Marks(Matcher(terms))
-        _, _, found = scan([one for one in mine if one not in left], held)
+        _, _, found = scan([one for one in mine if one not in left], Matcher(terms))
         busy = tuple(
             Phrase("{file}, in use by a running command", {"file": file}) for file in found
         )
@@ -314,7 +314,7 @@ def forgettables(
     `gemini_key` deletes what Gemini stores.
     """
     files: list[tuple[Phrase, Sequence[Path]]] = [
-        (Phrase("command outputs"), [paths.outputs]),
+        (Phrase("command outputs"), [paths.of_sessions.outputs]),
         (Phrase("outcomes not yet saved to the database"), [paths.spool]),
         (Phrase("prompt history"), [paths.history_file]),
         (Phrase("examples for the local model"), [paths.learned_examples]),
@@ -326,10 +326,10 @@ def forgettables(
     journal: list[Forgettable] = [JournalPurge(store, live)] if store is not None else []
     return [
         *journal,
-        ReplyPurge(paths.model_replies),
+        ReplyPurge(paths.of_sessions.model_replies),
         ProviderPurge(paths.provider_caches, gemini_key),
         SignInPurge(paths.extensions.mcp_tokens),
-        UndoPurge(paths.data / "undo"),
+        UndoPurge(paths.of_sessions.undo),
         DamagedPurge(paths.database),
         LeftoverPurge(Path(tempfile.gettempdir())),
         user_files(paths, project),  # before the register, which names them

@@ -34,9 +34,8 @@ MOST = 40
 
 FORGET = Phrase("forget it")
 KEEP = Phrase("keep it")
-A_TASK = Phrase("neither: it is a task")
 
-SentenceChoice = Literal["forget", "keep", "task", "unattended"]
+SentenceChoice = Literal["forget", "keep", "unattended"]
 """The user's choice about a sentence; "unattended" where nobody could be asked."""
 
 Agrees = Callable[[Phrase, Sequence[Phrase]], Awaitable[bool]]
@@ -96,25 +95,14 @@ class ForgetService:
             return None
         return self._forgetter().meant(what)
 
-    async def decide(self, request: ForgetRequest, sink: EventSink) -> SentenceChoice:
-        """Ask what the user means by a typed sentence; needs no model.
-
-        Where nobody can be asked, nothing is forgotten: what may be a task is one, and the command
-        that forgets is told.
-        """
+    async def decide(self, request: ForgetRequest) -> SentenceChoice:
+        """Ask whether to forget what a typed sentence asks for; needs no model."""
         what = ", ".join(request.labels) or ", ".join(request.phrases)
-        answers = [FORGET, KEEP, *([A_TASK] if request.doubtful else [])]
-        question = [_question(what), *self._lines(request)]
         try:
-            reply = await self.asker.ask(question, answers)
+            agreed = await self._asked(_question(what), self._lines(request))
         except ToolError:
-            if not request.doubtful:
-                return "unattended"
-            values = {"id": command_words(request)}
-            sink(events.Notice(Phrase("To forget it, run: kogniterm memory forget {id}", values)))
-            return "task"
-        choices: dict[str, SentenceChoice] = {str(FORGET): "forget", str(A_TASK): "task"}
-        return choices.get(str(reply), "keep")
+            return "unattended"
+        return "forget" if agreed else "keep"
 
     def answer(self, request: ForgetRequest, choice: SentenceChoice, sink: EventSink) -> Answer:
         """Forget what a typed sentence asked for, if the user chose that, and prove it."""

@@ -20,13 +20,13 @@ from typing import Any
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
+from kogniterm.execution.hosts.answer_groups import grouped, host_groups, stops
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, HostRunner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.turn_journal import TurnJournal
 from kogniterm.sessions.records import HostIntent, HostOutcome
 from kogniterm.storage.folders import named
-from kogniterm.text.answer_groups import grouped, host_groups, stops
 from kogniterm.text.visible import clean
 from kogniterm.types import CHANGING_KINDS, ActionRequest, Phrase, RiskReport, events
 from kogniterm.types.hosts import (

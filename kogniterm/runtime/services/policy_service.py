@@ -30,7 +30,8 @@ from kogniterm.approval.policy.verdict import (
 from kogniterm.errors import ToolError, UsageError, why
 from kogniterm.execution.effect_preview import on_disk, plain_paths
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.sandbox.confinement import Sandbox, probe
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox_probe import probe
 from kogniterm.host.safe_git import (
     remote_addresses,
     started_by,
@@ -638,7 +639,7 @@ def open_policy(
         safe_unasked=settings.allow_reads,
     )
     own = rules_of(paths.policy_file)
-    sandbox = SandboxService(box, always=settings.sandbox in ("bubblewrap", "landlock"))
+    sandbox = SandboxService(box, always=settings.sandbox not in ("auto", "off"))
     permissions = PermissionStore(paths.permissions_file, paths.permission_uses)
     permissions.permissions()  # its mistakes are reported before a session begins
     project = project_rules_of(project_rules)

@@ -25,15 +25,17 @@ from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, UserAns
 _ON_MACHINE = {
     "lists": "ps pgrep pidof pstree top htop ss netstat ip ifconfig route arp lsns w",
     "owners": "lsof fuser",
-    "acts": "kill pkill killall skill renice systemctl service journalctl loginctl busctl docker "
-    "podman nerdctl tmux screen ssh-add gpg-connect-agent",
+    "signals": "kill pkill killall skill renice",
+    "services": "systemctl service journalctl loginctl busctl docker podman nerdctl tmux screen "
+    "ssh-add gpg-connect-agent",
 }
 MACHINE_PROGRAMS = {name: kind for kind, names in _ON_MACHINE.items() for name in names.split()}
-"""Programs about the processes, sockets and services of the machine, which the sandbox hides.
+"""Programs about processes, sockets and services: those of the session's sandbox, where it has any.
 
-Those that list read the process and network tables; those of owners also look into processes, which
-no sandbox allows.
+Those that list read the process and network tables; those of owners also look into processes, and
+signals reach them. Services are the machine's, and never reached.
 """
+_OF_THE_SESSION = frozenset({"lists", "owners", "signals"})
 _FILTERS = frozenset({
     "awk", "cat", "column", "cut", "echo", "egrep", "fgrep", "grep", "head", "nl", "sed", "sort",
     "tac", "tail", "tr", "uniq", "wc",
@@ -85,16 +87,15 @@ class SandboxService:
 
         What the user approved with its effects in view, or by a permission to run `outside`, runs
         as the user would run it; what policy approved by itself runs confined. What only reads can
-        write nothing there, and what only lists the machine's processes and sockets sees those. A
-        command that sets shell state for later ones is none of these.
+        write nothing there, and sees nothing of other commands; what only lists processes and
+        sockets is one of the session's, whose processes it is to show. So is a command that sets
+        shell state for later ones.
         """
         unasked = runs_unasked(decision)
         if self.box is None or ((outside or not unasked) and not self.always):
             return None
-        reads = report.label == "safe_readonly"
-        if reads and _lists_machine(report):
-            return self.box.reading(tables=True)
-        if reads and unasked and not sets_in_shell(report.command):
+        reads = report.label == "safe_readonly" and unasked and not _lists_processes(report)
+        if reads and not sets_in_shell(report.command):
             return self.box.reading()
         return self.box
 
@@ -115,8 +116,7 @@ class SandboxService:
             return
         self._written = _names_in(self.temporary)
         if not self._still_runs:  # else the state recorded before counts
-            # Also kept for the mounts of later commands, should this one leave a job.
-            self._before = box.kept(jobs_run=False).states
+            self._before = box.search().states
 
     def end(
         self,
@@ -131,10 +131,6 @@ class SandboxService:
         """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         if box is None:
             return SandboxFindings()
-        failed = _not_started(result)
-        if failed is not None:
-            note = f"{_MARK}{failed}]"
-            return SandboxFindings(note, (failed,))
         named, notices = self._planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         outside = prompts.text(f"sandbox.outside_{answers}")
@@ -152,7 +148,7 @@ class SandboxService:
             )
         if not self.told:
             self.told = True
-            notes.insert(0, f"{prompts.text(f'sandbox.{box.kind}')} {outside}")
+            notes.insert(0, f"{_first_note(box)} {outside}")
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
         changed = tuple(map(str, named[:_MOST_RECORDED]))
         failure = self.stopped.get(command) if asks and not known and not self.always else None
@@ -181,18 +177,14 @@ class SandboxService:
 
     def was_told(self, texts: Iterable[str]) -> None:
         """Find in the history of a resumed session that the model was told."""
-        kinds = prompts.shipped()["sandbox"].texts
-        marks = [_MARK + prompts.text(f"sandbox.{kind}")[:40] for kind in kinds]
-        self.told = any(mark in one for one in texts for mark in marks)
+        mark = _MARK + prompts.text("sandbox.opening")[:40]
+        self.told = any(mark in one for one in texts)
 
     def _misled(self, command: str, box: Sandbox, report: RiskReport, later: str) -> list[str]:
         """Return what a command may have got wrong, and what can be done `later`."""
-        tables = box.access == "tables"
-        shown = {"lists"} if tables or box.kind != "bubblewrap" else set()
+        shown = _OF_THE_SESSION if box.gives.own_processes else {"lists"}
         kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
         blind = [name for name, kind in kinds.items() if kind is not None and kind not in shown]
-        if not blind and tables and _asks_for_owners(report):
-            return ["the processes that own a socket are not shown in it"]
         if not blind:
             return []
         names = ", ".join(sorted(blind))
@@ -200,8 +192,6 @@ class SandboxService:
             "Needs processes or services of this machine, which the sandbox does not show."
         )
         self.stopped[command] = approval.SandboxFailure("process", names, why)
-        if tables:
-            return [f"{names} saw no open files and sockets of other processes.{later}"]
         return [
             f"{names} saw the sandbox, not this machine: its processes, network and services are "
             f"not visible inside.{later}"
@@ -219,7 +209,7 @@ class SandboxService:
         """Return the note that files in the private /tmp are not visible outside."""
         beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
         changed = _names_in(self.temporary) - self._written
-        if box.kind != "bubblewrap" or not changed or (self._told_of_tmp and not beside):
+        if not box.gives.private_tmp or not changed or (self._told_of_tmp and not beside):
             return []
         self._told_of_tmp = True
         return [
@@ -228,19 +218,17 @@ class SandboxService:
         ]
 
 
-def _not_started(result: CommandResult) -> Phrase | None:
-    """Return the failure of the sandbox itself, whose message stands alone in the output."""
-    lines = result.text.strip().splitlines()
-    failed = bool(lines) and (
-        lines[0].startswith("bwrap: ") or any("/execution/inside.py" in line for line in lines[:3])
-    )
-    if result.exit_code in {0, None} or not failed:
-        return None
-    return Phrase(
-        "The sandbox could not start, so the command was not run: {reason}. "
-        "Run `kogniterm doctor` to see which sandbox works.",
-        {"reason": approval.render(lines[-1]).rstrip(".")},
-    )
+def _first_note(box: Sandbox) -> str:
+    """Return the sentence that tells the model of the sandbox, by what its kind gives."""
+    gives = box.gives
+    texts = {
+        "private_tmp": gives.private_tmp,
+        "own_network": gives.own_network,
+        "own_processes": gives.own_processes,
+        "own_terminals": gives.own_terminals and gives.shared_memory,
+    }
+    names = ("opening", *(name if has else f"no_{name}" for name, has in texts.items()), "closing")
+    return " ".join(prompts.text(f"sandbox.{name}") for name in names if name != "own_terminals")
 
 
 def runs_unasked(decision: Decision) -> bool:
@@ -248,29 +236,15 @@ def runs_unasked(decision: Decision) -> bool:
     return decision.by not in ("person", events.BY_PROGRAM)
 
 
-def _lists_machine(report: RiskReport) -> bool:
+def _lists_processes(report: RiskReport) -> bool:
     """Return whether programs that list processes and sockets are all there is, word for word."""
-    others = {n for n in _programs(report) if MACHINE_PROGRAMS.get(n) not in ("lists", "owners")}
+    others = {n for n in _programs(report) if MACHINE_PROGRAMS.get(n) not in _OF_THE_SESSION}
     plain = others < _programs(report) and others <= _FILTERS
     return plain and leaves_shell(report.command)
 
 
 def _programs(report: RiskReport) -> set[str]:
     return {PurePath(argv[0]).name for argv in report.programs if argv}
-
-
-def _asks_for_owners(report: RiskReport) -> bool:
-    """Return whether `ss` or `netstat` is to show processes (-p)."""
-    return any(
-        PurePath(argv[0]).name in ("ss", "netstat")
-        and any(word == "--processes" or _has_letter(word, "p") for word in argv[1:])
-        for argv in report.programs
-        if argv
-    )
-
-
-def _has_letter(word: str, letter: str) -> bool:
-    return word.startswith("-") and not word.startswith("--") and letter in word
 
 
 def _names_in(folder: str) -> frozenset[str]:

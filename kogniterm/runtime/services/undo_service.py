@@ -12,7 +12,6 @@ from kogniterm.errors import StorageError, UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
 from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settled
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.text.session_ids import SessionId
 from kogniterm.types import (
     CHANGING_KINDS,
     ActionRequest,
@@ -31,7 +30,6 @@ class UndoService:
     """The pre-images of one session. Only files in the workspace are kept."""
 
     store: PreimageStore
-    session_id: SessionId
     workspace: Path
     running: set[str] = field(default_factory=set)
 
@@ -41,13 +39,13 @@ class UndoService:
         if not paths or request.effect == "hosts":
             return None
         self.running.add(request.id)
-        return self.store.keep(self.session_id, request.id, request.command, paths)
+        return self.store.keep(request.id, request.command, paths)
 
     def note_left(self, request_id: str) -> None:
         """Note what an action that has ended left: only that is taken back unasked."""
         if request_id in self.running:
             with suppress(StorageError):
-                self.store.note_left(self.session_id, request_id)
+                self.store.note_left(request_id)
 
     def preview(self, request: ActionRequest, report: RiskReport) -> tuple[Phrase, ...]:
         """Return what the request would do to this disk, and whether that can be undone."""
@@ -94,7 +92,7 @@ class UndoService:
 
     def images(self) -> tuple[Preimage, ...]:
         """Return what can be undone, the newest first."""
-        return tuple(image for image in self.store.images(self.session_id) if not image.undone)
+        return tuple(image for image in self.store.images() if not image.undone)
 
     def latest(self) -> WayBack:
         """Return the way back to before the newest action that left differences.

@@ -29,7 +29,7 @@ from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
-    from kogniterm.execution.sandbox.confinement import Probe
+    from kogniterm.execution.sandbox_probe import Probe
     from kogniterm.paths import Paths
     from kogniterm.settings import Settings
 
@@ -46,7 +46,7 @@ ENDPOINTS = (
 """Name, the setting that configures it, the setting of its URL, the usual URL."""
 PROGRAMS = (
     ("bash", Phrase("running commands"), True),
-    ("bwrap", Phrase("the strongest sandbox"), False),
+    ("bwrap", Phrase("a sandbox where only bubblewrap may make one"), False),
     ("rg", Phrase("fast search"), False),
     ("git", Phrase("showing changes in a project"), False),
 )
@@ -273,7 +273,7 @@ def _programs() -> Iterator[Finding]:
 
 
 def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
-    from kogniterm.execution.sandbox.confinement import probe
+    from kogniterm.execution.sandbox_probe import probe
 
     if settings.sandbox == "off":
         origin = {"origin": settings.origin("sandbox").shown}
@@ -289,35 +289,46 @@ def _sandbox(settings: Settings, paths: Paths) -> Iterator[Finding]:
 
 
 def sandbox_findings(found: Probe) -> Iterator[Finding]:
-    """Yield which sandbox works, what it cannot refuse, and why a stronger one does not work."""
+    """Yield which sandbox works, what it lacks, and why a stronger one does not work."""
+    from kogniterm.execution.sandbox.kinds import GIVES
+
     missing = "bubblewrap" in found.reasons and find_program("bwrap") is None
     refused = [
-        Phrase("sandbox: {kind} does not work: {why}", {"kind": kind, "why": reason})
+        Phrase("sandbox: {kind} does not work: {why}", {"kind": GIVES[kind].name, "why": reason})
         for kind, reason in found.reasons.items()
+        if kind != "off"
     ]
-    if found.kind == "bubblewrap":
-        yield Finding("ok", Phrase("sandbox: bubblewrap works (writes outside were refused)"))
-    elif found.kind == "landlock":
-        yield Finding("ok", Phrase("sandbox: Landlock works (writes outside were refused)"))
-        weaker = Phrase(
-            "Landlock cannot block changes to the mode, owner and times of "
-            "your files outside the workspace, or hide file names and "
-            "processes"
-        )
-        if "signal" in found.remains:
-            weaker = Phrase(
-                "{before}; with this kernel, it cannot block signals to your processes either",
-                {"before": weaker},
-            )
-        yield Finding("note", weaker)
-        install = Phrase("install bubblewrap for a stronger sandbox") if missing else None
-        yield from (Finding("note", one, install) for one in refused)
-    else:
+    install = Phrase("install bubblewrap for a stronger sandbox") if missing else None
+    if found.kind == "none":
         yield from (Finding("note", one) for one in refused)
         fix = Phrase("fix the problems above, or run with --no-sandbox")
         if missing:
             fix = Phrase("install bubblewrap, or run with --no-sandbox")
         yield Finding("note", Phrase("sandbox: none works here; --auto-approve needs one"), fix)
+        return
+    gives = GIVES[found.kind]
+    works = Phrase("sandbox: {kind} works (writes outside were refused)", {"kind": gives.name})
+    yield Finding("ok", works)
+    lacks = [text for ability, text in _LACKING.items() if not getattr(gives, ability)]
+    if "signal" in found.remains:
+        lacks.append(Phrase("signals to your processes outside get through"))
+    if lacks:
+        values = {"kind": gives.name, "lacks": tuple(lacks)}
+        yield Finding("note", Phrase("{kind} is weaker: {lacks}", values))
+        yield from (Finding("note", one, install) for one in refused)
+
+
+_LACKING = {
+    "own_network": Phrase("commands have no loopback for servers"),
+    "own_processes": Phrase("processes outside are listed"),
+    "own_terminals": Phrase("programs cannot open terminals"),
+    "shared_memory": Phrase("process pools do not work"),
+    "private_tmp": Phrase("/tmp is closed"),
+    "hides_names": Phrase("names of hidden files are shown"),
+    "keeps_files": Phrase("files that git and editors run are not protected"),
+    "keeps_modes": Phrase("mode, owner and times of your files outside can be changed"),
+}
+"""Texts for what a kind of sandbox lacks, by the ability in its table."""
 
 
 def _telemetry() -> Iterator[Finding]:

@@ -119,7 +119,7 @@ def _points(session: LiveSession) -> list[Point]:
 def _images(session: LiveSession, found: Sequence[Point]) -> list[list[Preimage]]:
     """Return the saved copies of the session for each point, the newest first."""
     grouped: list[list[Preimage]] = [[] for _ in found]
-    for image in session.undo.store.images(session.id):
+    for image in session.undo.store.images():
         index = point_at(found, image.created)
         if index >= 0:
             grouped[index].append(image)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm import __version__
-from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
+from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError, why
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean
 
@@ -89,29 +89,39 @@ def report_parts(
 def import_session(
     store: SessionStore, lines: list[str], *, folder: str, as_new: bool = False
 ) -> SessionInfo:
-    """Import an export, or the session of a bug report, to work in `folder`; nothing is pending."""
+    """Import an export, or the session of a bug report, to work in `folder`; nothing is pending.
+
+    What cannot be closed is not imported. Raises `UsageError` for that, as `import_lines` does.
+    """
     from kogniterm.protocols import SystemClock
     from kogniterm.runtime.crash_recovery import settle_unknown
     from kogniterm.runtime.turn_end import cancel_open
     from kogniterm.runtime.turn_journal import TurnJournal
     from kogniterm.sessions.fold import Note
     from kogniterm.sessions.records import TurnEnded
-    from kogniterm.sessions.session_transfer import import_lines
+    from kogniterm.sessions.session_transfer import import_lines, unusable
+    from kogniterm.storage.line_files import value_problem
     from kogniterm.text.redact import Redactor
 
     known = {one.id for one in store.sessions(limit=1_000_000)}
     info = import_lines(store, lines, as_new=as_new)
     if info.id in known:
         return info
-    with closing(store.hold(info.id)) as journal:
-        state, written = journal.state, TurnJournal(journal, Redactor(), SystemClock())
-        if {state.folder, state.cwd} != {folder}:
-            journal.append(Note.FOLDER.record(folder))
-        for intent in state.unknown:
-            settle_unknown(written, intent)
-        cancel_open(written, "the session was imported")
-        if state.open_turn or state.pending:
-            journal.append(TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, ""))
+    try:
+        with closing(store.hold(info.id)) as journal:
+            state, written = journal.state, TurnJournal(journal, Redactor(), SystemClock())
+            if {state.folder, state.cwd} != {folder}:
+                journal.append(Note.FOLDER.record(folder))
+            for intent in state.unknown:
+                settle_unknown(written, intent)
+            cancel_open(written, "the session was imported")
+            if state.open_turn or state.pending:
+                journal.append(TurnEnded(state.turn, "interrupted", EXIT_INTERRUPTED, ""))
+    except BaseException as error:
+        store.delete([info.id])
+        if isinstance(error, StorageConflictError | ValueError):  # IDs that are twice, or no text
+            raise unusable(1, value_problem(error)) from error
+        raise
     return store.find(info.id)
 
 

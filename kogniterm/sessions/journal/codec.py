@@ -77,7 +77,7 @@ def decode(kind: str, payload: str) -> RecordBody:
         value = loads(payload)
         body = KINDS.get(kind)
         if body is None:
-            return Noted(f"unknown.{kind}", value)
+            return Noted(f"unknown.{kind}", {**value})
         return from_fields(body, value)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StorageCorruptError(
@@ -230,6 +230,8 @@ def _reader(hint: Any) -> _Reader:
     if origin is Mapping and _is_dataclass(arguments[1]):
         entry = _reader(arguments[1])
         return lambda value: {key: entry(item) for key, item in value.items()}
+    if origin is Mapping:
+        return lambda value: {**from_plain(value)}
     if origin is Literal:
         return partial(_scalar, tuple(map(type, arguments)))
     if hint in (str, int, float, bool):

@@ -66,7 +66,7 @@ TOPICS = (
         ("kogniterm doctor", Phrase("Show which sandbox works here, and why others do not")),
         ("kogniterm -y", Phrase("Run commands in the sandbox without asking")),
         ("kogniterm --no-sandbox", Phrase("Use no sandbox")),
-        ("sandbox = \"bubblewrap\"", Phrase("In config.toml: also use it for what you approve")),
+        ("sandbox = \"namespaces\"", Phrase("In config.toml: also use it for what you approve")),
     ), (
         Phrase("In the sandbox, a command can write to the workspace and to temporary files only, "
                "and has no network."),

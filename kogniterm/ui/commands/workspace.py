@@ -30,7 +30,7 @@ FILE = "AGENTS.md"
 def show_changes(repl: Repl, argument: str) -> None:
     """Run /diff."""
     undo = repl.session.undo
-    (found,) = undo.store.changes([undo.store.images(undo.session_id)])
+    (found,) = undo.store.changes([undo.store.images()])
     if not found:
         raise UsageError(
             "No changes made by this session. Only files saved for /undo are compared."
@@ -154,13 +154,13 @@ def _read(path: Path) -> str:
 
 
 def _write(repl: Repl, path: Path, text: str) -> None:
-    session, store, name = repl.session.id, repl.session.undo.store, repl.session.journal.new_id()
-    store.keep(session, name, f"/init {path.name}", [path])
+    store, name = repl.session.undo.store, repl.session.journal.new_id()
+    store.keep(name, f"/init {path.name}", [path])
     try:
         write_regular(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError("{path} cannot be written: {why}.", path=path, why=why(error)) from error
-    store.note_left(session, name)
+    store.note_left(name)
 
 
 def _described(what: str) -> str:

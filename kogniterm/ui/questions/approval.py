@@ -17,11 +17,11 @@ from rich.text import Text
 
 from kogniterm.approval import Offer
 from kogniterm.errors import KognitermError
+from kogniterm.execution.hosts.answer_groups import host_groups
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.runtime.questions.client_questions import HOSTS_STOP
-from kogniterm.text.answer_groups import host_groups
 from kogniterm.text.visible import one_line, render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.types.events import BY_USER

@@ -53,7 +53,8 @@ async def ask_parked(asker: Asker, question: ParkedQuestion) -> tuple[AnswerChoi
     Raises `TurnInterruptedError` when the user leaves the question open.
     """
     if question.kind == "unknown":
-        intent = Intent("", question.title, question.folder, "")
+        command = question.about.get("command", question.title)  # the title is one cut line
+        intent = Intent("", command, question.folder, "")
         return await ask_what_to_do(asker, intent, question.output), ""
     if question.plan is not None:
         draft = PlanDraft(question.plan, question.previous)
@@ -114,7 +115,7 @@ def _body(question: ParkedQuestion) -> list[str]:
         sign = "$ " if question.request.effect in ("command", "hosts") else ""
         lines = f"{sign}{render(question.request.command)}".split("\n")
     elif question.kind == "unknown":
-        lines = [f"$ {render(question.title)}"]
+        lines = f"$ {render(question.about.get('command', question.title))}".split("\n")
     else:
         lines = [render_line(translate(line)) for line in question.lines]
         lines += [f"- {render_line(one)}" for one in question.answers]

@@ -15,7 +15,8 @@ import pytest
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.process.processes import process_state
-from kogniterm.execution.sandbox.confinement import Sandbox, probe
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox_probe import probe
 
 ENV = {"PATH": os.defpath}
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kogniterm.execution.process.confined_program import run_confined
 from kogniterm.execution.sandbox import planted
-from kogniterm.execution.sandbox.confinement import Probe, Sandbox, SandboxKind
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import SandboxKind
+from kogniterm.execution.sandbox_probe import Probe
 from kogniterm.paths import Paths
 from kogniterm.runtime.services import policy_service
 from kogniterm.settings import Settings
-from tests.support.executing import outside_tmp
+from tests.support.executing import KINDS, PATIENCE, outside_tmp
 from tests.support.programs import require_sandbox
 
 SECRET_FOLDERS = sorted(planted.protected("secret_folders"))
@@ -48,10 +51,9 @@ class Place:
     def own(self) -> list[Path]:
         return [getattr(self.paths, name) for name in OWN]
 
-    def words(self) -> list[str]:
-        """Return the words of the wrapper around a command."""
-        shell = str(self.base / "shell")
-        return self.box.wrap(["true"], cwd=str(self.workspace), shell_files=shell, temporary=shell)
+    def view(self) -> dict[str, Any]:
+        """Return what the supervisor is told of the sandbox."""
+        return self.box.view(shell_files=str(self.base / "shell"), temporary=str(self.base / "tmp"))
 
 
 @pytest.fixture
@@ -60,41 +62,30 @@ def base() -> Iterator[Path]:
         yield place
 
 
-def covered(words: list[str], path: Path, kind: SandboxKind) -> bool:
-    """Return whether the wrapper hides `path`, or a folder above it."""
+def covered(view: dict[str, Any], path: Path) -> bool:
+    """Return whether the sandbox hides `path`, or a folder above it."""
     above = {str(path), *map(str, path.parents)}
-    if kind == "landlock":
-        return not above.isdisjoint(one.removeprefix("hide=") for one in words if "hide=" in one)
-    hidden = {
-        words[at + 1 if word == "--tmpfs" else at + 2]
-        for at, word in enumerate(words)
-        if word == "--tmpfs" or (word == "--ro-bind" and words[at + 1].endswith("py.typed"))
-    }
-    return not above.isdisjoint(hidden)
+    if view["kind"] == "landlock":
+        return not above.isdisjoint(view["rules"]["hide"])
+    steps = (*view["base"], *view["kept"])
+    hides = {step[-1] for step in steps if step[0] == "--tmpfs" or step[1] == "/dev/.empty"}
+    return not above.isdisjoint(hides)
 
 
-def writable(words: list[str], path: Path, kind: SandboxKind) -> bool:
-    """Return whether the wrapper leaves `path` writable; of mounts the last one above it counts."""
+def writable(view: dict[str, Any], path: Path) -> bool:
+    """Return whether the sandbox leaves `path` writable; of mounts the last one above it counts."""
     above = {str(path), *map(str, path.parents)}
-    if kind == "landlock":
-        given = any(
-            one.removeprefix("write=") in above for one in words if one.startswith("write=")
-        )
-        closed = any(one.removeprefix("close=") in above for one in words if "close=" in one)
-        return given and not closed
+    if view["kind"] == "landlock":
+        rules = view["rules"]
+        return not above.isdisjoint(rules["write"]) and above.isdisjoint(rules["close"])
     last = ""
-    for at, word in enumerate(words):
-        if (
-            word in ("--bind", "--bind-try", "--ro-bind", "--ro-bind-try")
-            and words[at + 2] in above
-        ):
-            last = word
-        if word in ("--tmpfs", "--remount-ro") and words[at + 1] in above:
-            last = word
+    for option, *_, target in (*view["base"], *view["kept"]):
+        if target in above:
+            last = option
     return last.startswith("--bind") or last == "--tmpfs"
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workspace", ["work", "home"])
 def test_every_place_is_hidden_and_closed(
     base: Path, kind: SandboxKind, workspace: str, monkeypatch: pytest.MonkeyPatch
@@ -102,14 +93,14 @@ def test_every_place_is_hidden_and_closed(
     place = Place(base, kind, monkeypatch)
     if workspace == "home":
         place.box, _ = policy_service.open_sandbox(Settings(), place.paths, str(place.home))
-    words = place.words()
+    view = place.view()
     hidden = [*place.folders, *place.files, place.paths.config, place.paths.data]
-    shown = [path for path in hidden if not covered(words, path, kind)]
+    shown = [path for path in hidden if not covered(view, path)]
     assert shown == []
-    open_for_writing = [path for path in (*hidden, *place.own) if writable(words, path, kind)]
+    open_for_writing = [path for path in (*hidden, *place.own) if writable(view, path)]
     assert open_for_writing == []
-    assert writable(words, place.workspace / "a.txt", kind)
-    assert not covered(words, place.workspace / "a.txt", kind)
+    assert writable(view, place.workspace / "a.txt")
+    assert not covered(view, place.workspace / "a.txt")
 
 
 def test_landlock_refuses_every_place_from_inside(
@@ -133,14 +124,15 @@ for path in sys.argv[1:]:
     tried += place.files
     kept = [place.paths.cache / "secret"]
     free = place.workspace / "a.txt"
-    argv = place.box.wrap(
+    done = run_confined(
         [sys.executable, "-I", "-S", "-c", code, *map(str, (*tried, *kept, free))],
+        env={**os.environ},
         cwd=str(place.workspace),
-        shell_files=str(base / "shell"),
+        sandbox=place.box,
         temporary=str(private),
+        timeout=PATIENCE,
     )
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={**os.environ})
-    assert done.stdout.splitlines() == [f"r {kept[0]}", f"a {free}"], done.stderr
+    assert done.stdout.decode().splitlines() == [f"r {kept[0]}", f"a {free}"], done.stderr
     assert {path.read_text() for path in (*tried, *kept)} == {"a secret"}
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox.planted import planted
 from kogniterm.host.programs import SYSTEM_PATH, find_program
-from tests.support.executing import KINDS, outside_tmp, sandbox_round
+from tests.support.executing import BUILT, KINDS, outside_tmp, sandbox_round
 from tests.support.programs import require, require_sandbox
 
 GIT = find_program("git")
@@ -131,7 +132,9 @@ pyproject.toml tox.ini noxfile.py build.rs Cargo.toml CMakeLists.txt meson.build
 build.gradle.kts gradlew pom.xml go.work Gemfile Rakefile composer.json mix.exs Dockerfile
 compose.yaml Vagrantfile Jenkinsfile justfile Taskfile.yml flake.nix shell.nix vite.config.ts
 webpack.config.js eslint.config.mjs sitecustomize.py usercustomize.py x.pth requirements-dev.txt
-pnpm-lock.yaml Pipfile .pnp.cjs sub/tools/hooks/pre-push git-hooks/commit-msg
+pnpm-lock.yaml Pipfile .pnp.cjs lefthook-local.yml webpack.config.babel.js Snakefile build.zig
+NuGet.config terragrunt.hcl Makefile.am configure.ac x.vcxproj Setup.hs Guardfile
+sub/tools/hooks/pre-push git-hooks/commit-msg
 """.split()  # noqa: SIM905 - read as a list of paths
 
 
@@ -168,6 +171,10 @@ def test_a_cache_is_one_entry_and_what_changes_in_it_is_none(work: Path) -> None
     assert seen == ["node_modules", ".mypy_cache", ".venv"]
     plant(work / ".venv/bin/y", "y")
     assert planted(after, box.search().states) == ()
+    (work / "sub").mkdir()
+    (work / "sub" / "node_modules").symlink_to("/tmp")
+    found = planted(after, box.search().states)
+    assert [one.path for one in found] == [f"{work}/sub/node_modules"]
 
 
 def test_only_the_short_list_is_refused(work: Path) -> None:
@@ -205,9 +212,10 @@ def steering(work: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.parametrize("kind", BUILT)
 @pytest.mark.parametrize("attack", ["hook", "config", "replace"])
-def test_bubblewrap_refuses_to_change_what_is_there(work: Path, attack: str) -> None:
-    found = require_sandbox("bubblewrap")
+def test_mounts_refuse_to_change_what_is_there(work: Path, attack: str, kind: SandboxKind) -> None:
+    found = require_sandbox(kind)
     box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)
     git(work, "init", "-q")
     (work / ".vscode").mkdir()
@@ -260,9 +268,10 @@ def test_names_are_found_in_a_large_workspace(work: Path, monkeypatch: pytest.Mo
     assert f"{work}/.envrc" in Sandbox("none", str(work), str(work.parent)).search().states
 
 
-def test_a_command_that_still_runs_moves_no_mount(work: Path) -> None:
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_command_that_still_runs_moves_no_mount(work: Path, kind: SandboxKind) -> None:
     """A job exchanges folders for links while the next command's mounts are made."""
-    found = require_sandbox("bubblewrap")
+    found = require_sandbox(kind)
     outside = work.parent / "outside"
     outside.mkdir()
     box = Sandbox(found.kind, str(work), str(work.parent), program=found.program)

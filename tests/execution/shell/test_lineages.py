@@ -415,7 +415,7 @@ def test_a_folder_that_is_removed_inside(shells: Shells, home: Path) -> None:
 
 
 def test_a_folder_that_exists_only_inside(shells: Shells, box: Sandbox) -> None:
-    if box.kind != "bubblewrap":
+    if not box.gives.private_tmp:
         pytest.skip("Landlock has no files of its own")
     name = f"only-{os.getpid()}"
     result = shells.inside(f"mkdir /tmp/{name}; cd /tmp/{name}")

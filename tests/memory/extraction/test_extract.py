@@ -27,7 +27,7 @@ from kogniterm.memory.extraction.extract import (
     due,
     first_batch,
 )
-from kogniterm.memory.extraction.statements import memory_request
+from kogniterm.memory.extraction.statements import stated as stated_in
 from kogniterm.memory.fact_records import Message, Origin
 from kogniterm.memory.short_term import SessionNotes
 from kogniterm.memory.update import Candidate
@@ -126,7 +126,7 @@ async def test_a_statement_of_the_user_becomes_a_fact_with_its_origin(memory: Me
     assert stored.origin.session_id == "s1"
     assert stored.origin.seq == 3
     assert stored.origin.quote == "I prefer pytest over unittest"
-    assert stored.source == "explicit"
+    assert stored.source == "inferred"
     assert stored.slot == "test_framework"
     assert memory.search("pruebas", 3)[0].id == stored.id
     assert memory.sessions.load("s1").cursor == 3
@@ -207,11 +207,11 @@ async def test_a_secret_is_not_learnt_and_not_repeated(memory: Memory) -> None:
 
 
 async def test_remember_works_without_a_model(memory: Memory) -> None:
-    said = [user(1, "Remember that I never want files in migrations to be edited")]
+    said = [user(1, "Remember: never edit files in migrations")]
     result = await Extractor(memory, None).after_turn("s1", said)
     assert result is not None
     stored = memory.facts("active")[0]
-    assert stored.text == "I never want files in migrations to be edited"
+    assert stored.text == "never edit files in migrations"
     assert stored.category == "constraint"
     assert stored.source == "explicit"
 
@@ -228,7 +228,7 @@ async def test_remember_works_without_a_model(memory: Memory) -> None:
     ],
 )
 def test_a_wish_is_told_from_talk_about_remembering(text: str, wish: str | None) -> None:
-    assert memory_request(text) == wish
+    assert [one.text for one in stated_in(text)] == ([wish] if wish else [])
 
 
 async def test_an_inferred_constraint_waits_for_the_user(memory: Memory) -> None:
@@ -433,7 +433,9 @@ async def test_ten_turns_take_one_call_at_the_end(memory: Memory) -> None:
         assert await extractor.after_turn("s1", messages) is None
     result = await extractor.after_turn("s1", messages, pause="end")
     assert result is not None
-    assert len([change.fact for change in result.changes if change.fact is not None]) == 3
+    assert len([change.fact for change in result.changes if change.fact is not None]) == 2
+    # What follows a colon ("… do not push: we deploy …") may be the text of somebody else.
+    assert [one.text for one in result.rejected] == ["They deploy from main every Tuesday"]
     (asked,) = model.asked
     # The figure in docs/memory.md, by the rule of thumb of four characters a token.
     assert sum(len(one.text) for one in asked.messages) // 4 < 1_400
@@ -574,7 +576,7 @@ async def test_a_wish_is_kept_though_the_model_passes_it_over(memory: Memory) ->
     await Extractor(memory, model).after_turn("s1", said, pause="end")
     assert {(fact.text, fact.source) for fact in memory.facts()} == {
         ("the printer is called Gutenberg", "explicit"),
-        ("Ana likes tea", "explicit"),
+        ("Ana likes tea", "inferred"),
     }
 
 
@@ -619,9 +621,10 @@ async def test_a_fact_may_be_told_in_the_other_language(memory: Memory) -> None:
 async def test_a_spanish_correction_supersedes_and_leaves_the_rest(memory: Memory) -> None:
     memory.add("El usuario vive en Bilbao", slot="home")
     memory.add("El usuario tiene un perro")
-    said = "ya no vivo en Bilbao, recuerda que vivo en Vigo"
-    fact = stated("El usuario vive en Vigo", said, slot="home", relation="update", known=1)
-    await extract(memory, [user(1, f"Mira, {said}. Recuerda que vivo en Vigo")], fact)
+    said = "Ya no vivo en Bilbao, recuerda que vivo en Vigo"
+    quote = "recuerda que vivo en Vigo"
+    fact = stated("El usuario vive en Vigo", quote, slot="home", relation="update", known=1)
+    await extract(memory, [user(1, said)], fact)
     assert {one.text for one in memory.facts("active")} == {
         "El usuario vive en Vigo",
         "El usuario tiene un perro",

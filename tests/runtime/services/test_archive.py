@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from kogniterm.execution.undo import PreimageStore
-from kogniterm.memory.file_purge import Marks, Mention, scan
+from kogniterm.memory.file_purge import Mention, scan
 from kogniterm.runtime.services.archive import DamagedPurge, LeftoverPurge, UndoPurge
 from kogniterm.runtime.services.written_files import UserFiles, WrittenFiles
 from kogniterm.text.matching import Matcher
@@ -35,7 +35,7 @@ def test_leftovers_of_ended_processes_are_cleaned_and_of_running_ones_named(tmp_
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = LeftoverPurge(tmp_path).purge([TERM])
     assert done.removed == 1
-    assert set(scan([tmp_path], Marks(Matcher([TERM])))[2]) == {
+    assert set(scan([tmp_path], Matcher([TERM]))[2]) == {
         living / "enter-1", locked / "enter-1", strange / "a",
     }  # fmt: skip
     assert sorted(str(text.values["file"]) for text in done.unreachable) == sorted(
@@ -52,26 +52,26 @@ def test_damaged_databases_stay_but_lose_the_words(tmp_path: Path) -> None:
     assert aside.read_bytes() == b"\0[forgotten]      \0rest"
 
 
-def test_an_undo_never_puts_a_file_under_a_name_with_a_hole(tmp_path: Path) -> None:
-    store = PreimageStore(tmp_path / "undo")
+def test_an_undo_never_restores_a_name_or_a_content_with_a_hole(tmp_path: Path) -> None:
+    store = PreimageStore(tmp_path / "undo" / "s")
     named, other = tmp_path / f"{TERM}.txt", tmp_path / "other.txt"
     named.write_text("x")
     other.write_text(f"the {TERM}\n")
-    store.keep("s", "1", "rm", [named])
-    kept = store.keep("s", "2", f"edit {TERM}", [other])
+    store.keep("1", "rm", [named])
+    kept = store.keep("2", f"edit {TERM}", [other])
     assert kept is not None
     made = tmp_path / "made"
-    store.keep("s", "3", "mkdir", [made])
+    store.keep("3", "mkdir", [made])
     made.mkdir()
     (made / TERM).touch()
-    store.note_left("s", "3")
+    store.note_left("3")
     UndoPurge(tmp_path / "undo").purge([TERM])
-    (image,) = store.images("s")
+    (image,) = store.images()
     assert image.id == "2"
-    assert scan([tmp_path / "undo"], Marks(Matcher([TERM])))[2] == ()
+    assert scan([tmp_path / "undo"], Matcher([TERM]))[2] == ()
     other.write_text("changed\n")
-    store.restore(store.way_back([image], everything=True))
-    assert other.read_text() == "the [forgotten]      \n"
+    way = store.way_back([image], everything=True)
+    assert (way.changes, way.kept) == ((), (str(other),))  # a copy with a hole is no copy
 
 
 def test_what_was_written_is_cleaned_only_while_it_is_unchanged(tmp_path: Path) -> None:

@@ -54,10 +54,6 @@ def coloured(text: str) -> str:
     return "\x1b[01;31m\x1b[K" + text.replace(" ", "\x1b[m\x1b[K \x1b[1;32m") + "\x1b[m\x1b[K"
 
 
-def coloured_inside(text: str) -> str:
-    return text[:3] + "\x1b[01;31m\x1b[K" + text[3:5] + "\x1b[m\x1b[K" + text[5:]
-
-
 FORMS: Mapping[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
     "in a sentence": lambda text: f"I told you that {text}, and then some more.",
@@ -68,14 +64,13 @@ FORMS: Mapping[str, Callable[[str], str]] = {
     "JSON in JSON": lambda text: json.dumps(json.dumps([text.replace(" ", '", "')])),
     "backslashes": lambda text: text.replace(" ", '\\" \\\\n\\t'),
     "coloured words": coloured,
-    "coloured letters": coloured_inside,
-    "coloured as JSON": lambda text: json.dumps(coloured_inside(text)),
+    "repr of Python": lambda text: repr(text.replace(" ", "\x1b[m\xa0")),
+    "coloured as JSON": lambda text: json.dumps(text.replace(" ", "\x1b[m ")),
     "quotes and brackets": lambda text: '"' + text.replace(" ", '" <[“') + "”]>",
     "underscores": lambda text: text.replace(" ", "_"),
     "plus signs": lambda text: text.replace(" ", "+"),
     "dashes": lambda text: text.replace(" ", "-"),
     "a path": lambda text: "/srv/" + text.replace(" ", "/", 1).replace(" ", "_") + ".txt",
-    "a percent path": lambda text: "https://a.example/" + text.replace(" ", "%20"),
     "composed otherwise": lambda text: unicodedata.normalize("NFD", text),
 }
 
@@ -124,11 +119,11 @@ class Kept:
     def keep(self, text: str) -> None:
         copy = self.work / "copy.txt"
         copy.write_text(f"the {text}\n", encoding="utf-8")
-        PreimageStore(self.paths.data / "undo").keep("s", "1", "rm copy.txt", [copy])
+        PreimageStore(self.paths.of_sessions.undo / "s").keep("1", "rm copy.txt", [copy])
         copy.unlink()
 
     def reply(self, text: str) -> None:
-        cache = ReplyCache(self.paths.model_replies)
+        cache = ReplyCache(self.paths.of_sessions.model_replies)
         cache.use("s1", str)
         cache.put("k", reply_cache.Kept(text, 1, 1), cache.mark())
 
@@ -147,7 +142,9 @@ STORES: Mapping[str, Callable[[Kept, str], object]] = {
     "memory block": lambda kept, text: kept.remembered(text),
     "title": lambda kept, text: kept.journal.append(Note.TITLE.record(text)),
     "draft": lambda kept, text: kept.sessions.save_draft(kept.journal.state.session_id, text),
-    "kept output": lambda kept, text: kept.file(kept.paths.outputs / "s" / "1.out", text),
+    "kept output": lambda kept, text: kept.file(
+        kept.paths.of_sessions.outputs / "s" / "1.out", text
+    ),
     "prompt history": lambda kept, text: kept.file(kept.paths.history_file, text),
     "log": lambda kept, text: kept.file(kept.paths.log_file, text),
     "example": lambda kept, text: kept.file(kept.paths.learned_examples, text),
@@ -223,7 +220,7 @@ def test_no_store_keeps_a_form_of_what_was_forgotten(
     for folder in folders.values():
         folder.mkdir(exist_ok=True)
     paths = Paths(folders["config"], folders["data"], folders["cache"])
-    sessions = SessionStore(open_database(), version="1.0", outputs=paths.outputs)
+    sessions = SessionStore(open_database(), version="1.0", folders=[paths.of_sessions.outputs])
     said = {store: " ".join(words_for(form, store)) + " ñandú" for store in STORES}
     with open_memory(
         location,

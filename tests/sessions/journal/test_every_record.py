@@ -48,7 +48,7 @@ class Synced:
 
         monkeypatch.setattr(drivers, "transaction", transaction)
         self.database = Database(path / "kogniterm.db", SESSIONS, user="ana", heads=path)
-        self.store = SessionStore(self.database, version="1.0", outputs=path / "outputs")
+        self.store = SessionStore(self.database, version="1.0", folders=[path / "outputs"])
 
 
 @pytest.fixture

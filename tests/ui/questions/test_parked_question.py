@@ -36,3 +36,13 @@ def test_the_inbox_shows_each_question_on_lines_of_its_own() -> None:
     assert "Which branch?" in shown
     assert "/inbox" in shown
     assert "\x1b" not in shown
+
+
+def test_a_command_of_unknown_outcome_is_shown_whole() -> None:
+    command = "echo begin\n" + "x" * 300 + "; rm -rf end"
+    question = ParkedQuestion(
+        "d" * 64, "unknown", command[:200], "build-1", "/w", about={"command": command}
+    )
+    info = SessionInfo("s1", "/w", "", "scripted", 0.0, 0.0, 1)
+    rows = inbox_rows([Waiting(info, question, 0.0)], "/inbox")
+    assert "rm -rf end" in "".join(PAINTER.paint(row, 400) for row in rows)

@@ -27,8 +27,8 @@ from kogniterm.errors import (
     RefusedError,
     UsageError,
 )
+from kogniterm.execution.hosts.answer_groups import grouped
 from kogniterm.settings import environment, quick
-from kogniterm.text.answer_groups import grouped
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostAnswer, HostRequest, Inventory
 from kogniterm.ui.display import Display, write_drawn

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kogniterm.text.answer_groups import MAX_COMPARED, canary_groups, difference, grouped, stops
+from kogniterm.execution.hosts.answer_groups import (
+    MAX_COMPARED,
+    canary_groups,
+    difference,
+    grouped,
+    stops,
+)
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import HostAnswer, HostRequest, HostState, Inventory
 

@@ -1,0 +1,55 @@
+"""The kinds of sandboxes and what each gives: one table for doctor, the docs and the model's note.
+
+They are tried in this order. Our own namespaces come before bubblewrap's, because what the machine
+mounts while those are made appears inside. A kind that gives less is used only where no other
+refuses every attempt (`probe`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kogniterm.lazy_dataclasses import dataclass
+
+SandboxKind = Literal["namespaces", "bubblewrap", "container", "landlock", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gives:
+    """Abilities of commands in a sandbox of one kind, and protections against them.
+
+    `own_network` is a loopback that later commands of the session find servers on;
+    `own_processes` that they see no others; `own_terminals` that programs can open more (`script`,
+    `tmux`); `shared_memory` that /dev/shm works (process pools); `private_tmp` a /tmp of the
+    session; `hides_names` that secrets cannot even be listed; `keeps_files` that what other tools
+    run is read-only; `keeps_modes` that no file outside gets another mode, owner or time.
+    """
+
+    name: str
+    own_network: bool
+    own_processes: bool
+    own_terminals: bool
+    shared_memory: bool
+    private_tmp: bool
+    hides_names: bool
+    keeps_files: bool
+    keeps_modes: bool
+
+    @property
+    def namespaces(self) -> bool:
+        """Return whether it is built once, of namespaces, and entered by each command."""
+        return self.own_network
+
+
+_EVERYTHING = (True,) * 8
+
+GIVES: dict[SandboxKind, Gives] = {
+    "namespaces": Gives("namespaces", *_EVERYTHING),
+    "bubblewrap": Gives("bubblewrap", *_EVERYTHING),
+    "container": Gives(
+        "container", own_network=True, own_processes=False, own_terminals=True, shared_memory=True,
+        private_tmp=True, hides_names=True, keeps_files=True, keeps_modes=True,
+    ),
+    "landlock": Gives("Landlock", *(False,) * 8),
+    "none": Gives("none", *(False,) * 8),
+}  # fmt: skip

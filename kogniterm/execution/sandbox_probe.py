@@ -1,0 +1,139 @@
+"""The kind of sandbox that works here, found by attempts from inside that it must refuse."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Literal
+
+from kogniterm.execution.process.confined_program import run_confined
+from kogniterm.execution.sandbox import attempts, kernel_rules
+from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
+from kogniterm.host.programs import find_program
+from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.storage.folders import private_folder
+from kogniterm.types import Phrase
+
+WantedKind = SandboxKind | Literal["auto", "off"]
+_PATIENCE = 10.0
+_SUCCEEDED = {
+    "write": Phrase("it allowed a write outside the workspace"),
+    "remount": Phrase("it allowed remounting the disk as writable"),
+    "secret": Phrase("it did not hide a secret file"),
+    "git": Phrase("it did not protect the git configuration"),
+    "socket": Phrase("it allowed a connection to a local socket"),
+    "network": Phrase("it allowed a network connection"),
+    "signal": Phrase("it allowed a signal to a process outside the sandbox"),
+    "kernel": Phrase("it allowed a write to /proc/sys"),
+}
+"""The reason against a kind in which the attempt of this name succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The best sandbox that refused every attack, and the reasons against the others.
+
+    `remains` are attempts that this kind cannot refuse with this kernel.
+    """
+
+    kind: SandboxKind
+    program: str = ""
+    reasons: Mapping[SandboxKind | Literal["off"], Phrase] = field(default_factory=dict)
+    remains: tuple[str, ...] = ()
+
+
+def probe(scratch: Path, wanted: WantedKind = "auto") -> Probe:
+    """Find the best sandbox that works, by attempts from inside that it must refuse.
+
+    `scratch` is a folder of ours outside /tmp (where every sandbox has its own), in which the
+    refused writes are tried. Takes some 50 ms a kind, and needs no terminal.
+    """
+    if wanted == "off":
+        return Probe("none", reasons={"off": Phrase("switched off")})
+    reasons: dict[SandboxKind | Literal["off"], Phrase] = {}
+    private_folder(scratch)
+    for kind in GIVES:
+        if kind == "none" or wanted not in ("auto", kind):
+            continue
+        program = find_program("bwrap") if kind == "bubblewrap" else None
+        if kind == "bubblewrap" and program is None:
+            reasons[kind] = Phrase("bwrap is not installed")
+            continue
+        remains = _remaining(kind)
+        reason = _try(Sandbox(kind, "", "", program=program or ""), scratch, remains)
+        if reason is None:
+            return Probe(kind, program or "", reasons, remains)
+        reasons[kind] = reason
+    return Probe("none", reasons=reasons)
+
+
+def _remaining(kind: SandboxKind) -> tuple[str, ...]:
+    """Return the attempts that a kind cannot refuse with this kernel, and is used all the same."""
+    if GIVES[kind].keeps_files:
+        return ()
+    # Landlock knows no exceptions inside a folder; a change of these is shown instead.
+    scopes = kernel_rules.available() >= kernel_rules.SCOPES_FROM
+    return ("git",) if scopes else ("git", "signal")
+
+
+def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | None:
+    """Return None when a sandbox like `box` refuses every attack, else the reason against it."""
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=scratch) as name:
+        inside, outside, temporary = Path(name, "in"), Path(name, "out"), Path(name, "tmp")
+        for folder in (inside / ".git", outside / ".ssh", temporary):
+            folder.mkdir(parents=True)
+        (inside / ".git" / "config").touch()
+        (outside / ".ssh" / "key").write_text("secret")
+        with _listening(outside) as port:
+            try:
+                done = run_confined(
+                    _attempts(str(inside), str(outside), str(port)),
+                    env={},
+                    cwd=str(inside),
+                    sandbox=replace(box, workspace=str(inside), home=str(outside)),
+                    temporary=str(temporary),
+                    timeout=_PATIENCE,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return Phrase("{reason}", {"reason": error})
+        succeeded = done.stdout.decode("utf-8", "replace").split()
+        if attempts.DONE not in succeeded or not (inside / "yes").exists():
+            complaints = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            return Phrase("{reason}", {"reason": complaints[-1]}) if complaints else _NOT_STARTED
+        if (outside / "written").exists():
+            return _SUCCEEDED["write"]
+        return next(
+            (_SUCCEEDED[s] for s in succeeded if s in _SUCCEEDED and s not in remains), None
+        )
+
+
+_NOT_STARTED = Phrase("it did not start")
+
+
+@contextmanager
+def _listening(folder: Path) -> Iterator[int]:
+    """Listen at a socket in `folder`, and at a port of this machine, which is given."""
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with socket.socket(socket.AF_UNIX) as local, socket.socket() as network:
+            local.bind(f"/proc/self/fd/{place}/s")  # the address of a socket is short
+            local.listen()
+            network.bind(("127.0.0.1", 0))
+            network.listen()
+            yield network.getsockname()[1]
+    finally:
+        os.close(place)
+
+
+def _attempts(inside: str, outside: str, port: str) -> list[str]:
+    began = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19]
+    python = [sys.executable, "-I", "-S", attempts.__file__]
+    return [*python, inside, outside, port, str(os.getpid()), began]
