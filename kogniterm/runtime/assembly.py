@@ -164,7 +164,7 @@ def assemble(
     executor = _executor(given, written, policy)
     servers = _servers(given, policy, executor, project)
     known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
-    memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
+    memory, asker = _memory(given, written, journal, store, modes.model, clock), AskPort()
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
@@ -526,6 +526,7 @@ def _memory(
     given: SessionInputs,
     written: TurnJournal,
     journal: SessionJournal,
+    store: SessionStore,
     model: Model,
     clock: SystemClock,
 ) -> MemoryService | None:
@@ -554,7 +555,9 @@ def _memory(
     examples = LearnedExamples(paths.learned_examples) if learns else None
     scanner = _scanner(given, state, clock, context)
     real = given.commands is None
-    service = MemoryService(context, journal, scanner, examples, real_commands=real)
+    service = MemoryService(
+        context, journal, scanner, store.conversation, examples, real_commands=real
+    )
     service.use_model(model)
     written.preferences = service.preferences
     return service

@@ -20,7 +20,7 @@ from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
-from kogniterm.sessions.records import SessionOpened, TurnEnded
+from kogniterm.sessions.records import Record, SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces
 from kogniterm.storage.drivers import DuplicateError, storage_errors
@@ -233,6 +233,13 @@ class SessionStore:
         if stop == "interrupted":
             return "interrupted"
         return "done" if stop in ("done", "plan_only") else "not_done"
+
+    def conversation(self, session_id: str, first: int) -> list[Record] | None:
+        """Return a conversation from record `first` on; None while another process has it open."""
+        if is_held(self.database, session_id, self._holder or this_process()):
+            return None
+        state, _damaged = load_state(self.database, session_id)
+        return list(state.conversation(readable_records(self.database, session_id, first)))
 
     def inputs(self, session_id: str) -> list[int]:
         """Return the numbers of the records that begin a turn, in order."""
