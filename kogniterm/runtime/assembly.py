@@ -92,7 +92,7 @@ from kogniterm.runtime.turn_ports import (
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
-from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.store import SessionStore, conversation
 from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.user_key import read_key
@@ -556,7 +556,7 @@ def _memory(
     scanner = _scanner(given, state, clock, context)
     real = given.commands is None
     service = MemoryService(
-        context, journal, scanner, store.conversation, examples, real_commands=real
+        context, journal, scanner, partial(conversation, store), examples, real_commands=real
     )
     service.use_model(model)
     written.preferences = service.preferences

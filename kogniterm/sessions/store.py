@@ -234,13 +234,6 @@ class SessionStore:
             return "interrupted"
         return "done" if stop in ("done", "plan_only") else "not_done"
 
-    def conversation(self, session_id: str, first: int) -> list[Record] | None:
-        """Return a conversation from record `first` on; None while another process has it open."""
-        if is_held(self.database, session_id, self._holder or this_process()):
-            return None
-        state, _damaged = load_state(self.database, session_id)
-        return list(state.conversation(readable_records(self.database, session_id, first)))
-
     def inputs(self, session_id: str) -> list[int]:
         """Return the numbers of the records that begin a turn, in order."""
         rows = self.database.execute(
@@ -377,6 +370,14 @@ class SessionStore:
     def close(self) -> None:
         """Release the database."""
         self.database.close()
+
+
+def conversation(store: SessionStore, session_id: str, first: int) -> list[Record] | None:
+    """Return a conversation from record `first` on; None while another process has it open."""
+    if store.condition(session_id) == "elsewhere":
+        return None
+    state, _damaged = load_state(store.database, session_id)
+    return list(state.conversation(readable_records(store.database, session_id, first)))
 
 
 def new_id() -> SessionId:

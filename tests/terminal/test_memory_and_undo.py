@@ -184,9 +184,11 @@ def test_a_start_at_the_prompt_reads_what_a_run_left(open_terminal: OpenTerminal
     terminal.run(f"kogniterm run --model {model} 'by the way, I prefer tabs to spaces'")
     assert statuses(terminal) == {}
     open_prompt(terminal, f"kogniterm --model {model}")
-    while "prefers tabs" not in terminal.text:  # it is read in the background
-        say(terminal, "/memory list", "e")
+    while not any(" tokens" in line for line in terminal.shown):  # those of the reading
+        terminal.send("\x0c")
+        terminal.look()
     assert leave(terminal) == 0
+    assert statuses(terminal) == {"The user prefers tabs": "active"}
 
 
 def test_a_run_names_the_command_and_asks_nothing(open_terminal: OpenTerminal) -> None:
