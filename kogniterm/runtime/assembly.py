@@ -169,7 +169,9 @@ def assemble(
     archive = _archive(given, store, journal, seen)
     forgetting = ForgetService(archive, memory, asker)
     undo, hosts = _undo(paths, state), _hosts(given, written, policy)
-    known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
+    known = _tools(
+        known, given, written, policy, executor, forgetting, modes, skills, servers, hosts
+    )
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written, skills)
@@ -389,6 +391,7 @@ def _tools(
     known: ToolSet,
     given: SessionInputs,
     journal: TurnJournal,
+    policy: PolicyService,
     executor: CommandExecutor,
     forgetting: ForgetService,
     modes: SessionModes,
@@ -404,6 +407,7 @@ def _tools(
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, ModelSearch(modes), skills, servers, hosts,
         journal.secrets.carry, lambda: observation_limit(modes.model.info.context_window),
+        policy.sandbox.of_job,
     )  # fmt: skip
     usable = session_tools(
         ports,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
@@ -169,8 +170,10 @@ def typed(keys: str) -> str:
     )
 
 
-def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
-    """Return the one tool for background jobs."""
+def job_tool(
+    jobs: JobsPort, explained: Callable[[Job, str], str] = lambda job, output: ""
+) -> SchemaTool[JobArguments]:
+    """Return the one tool for background jobs; `explained` adds to an ended job why it failed."""
 
     def settle(arguments: JobArguments) -> JobArguments:
         fates = {job.id: job.fate for job in jobs.jobs()}
@@ -179,7 +182,10 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
 
     async def run(arguments: JobArguments) -> str:
         try:
-            return await asyncio.to_thread(_act, jobs, arguments)
+            text = await asyncio.to_thread(_act, jobs, arguments)
+            named = next((job for job in jobs.jobs() if job.id == arguments.id), None)
+            why = explained(named, jobs.read_job(named.id)) if named is not None else ""
+            return f"{text}\n{why}" if why else text
         except ExecutionError as error:
             raise ToolError(error.text.template, **error.text.values) from error
 

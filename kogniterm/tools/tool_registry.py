@@ -48,6 +48,7 @@ from kogniterm.tools.web_search import (
     SearchSource,
     web_search,
 )
+from kogniterm.types import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ class ToolPorts:
     carry: Carry = as_given
     room: Callable[[], int] = lambda: MAX_CHARS
     """The most characters of an observation."""
+    of_job: Callable[[Job, str], str] = lambda job, output: ""
+    """Return what an ended job's output tells of the sandbox, or ""."""
 
 
 def session_tools(
@@ -85,7 +88,7 @@ def session_tools(
         find_files(ports.cwd, ports.workspace, ports.room),
         edit_file(ports.cwd, ports.workspace, ports.carry),
         write_file(ports.cwd, ports.carry),
-        job_tool(ports.jobs),
+        job_tool(ports.jobs, ports.of_job),
         ask_user(ports.user),
         web_fetch(client),
         web_search(_search_sources(client, brave_key, ports.searcher)),

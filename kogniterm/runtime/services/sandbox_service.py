@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePath
-from tempfile import gettempdir
 
 from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
@@ -20,7 +19,7 @@ from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import MOST_ENTRIES, Planted, State, planted
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, UserAnswers, events
+from kogniterm.types import CommandResult, Decision, Job, Phrase, RiskReport, UserAnswers, events
 
 _ON_MACHINE = {
     "lists": "ps pgrep pidof pstree top htop ss netstat ip ifconfig route arp lsns w",
@@ -72,13 +71,12 @@ class SandboxService:
     always: bool = False
     stopped: dict[str, approval.SandboxFailure] = field(default_factory=dict)
     told: bool = False
+    answers: UserAnswers = "now"
     temporary: str = ""
     """The private /tmp of the session, which the executor makes."""
-    _told_of_tmp: bool = False
     _told_of_stop: bool = False
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
-    _written: frozenset[str] = frozenset()
 
     def choose(
         self, decision: Decision, report: RiskReport, *, outside: bool = False
@@ -114,7 +112,6 @@ class SandboxService:
         """Record the state before a command, or before the last one of several at once."""
         if box is None:
             return
-        self._written = _names_in(self.temporary)
         if not self._still_runs:  # else the state recorded before counts
             self._before = box.search().states
 
@@ -133,13 +130,9 @@ class SandboxService:
             return SandboxFindings()
         named, notices = self._planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
-        outside = prompts.text(f"sandbox.outside_{answers}")
-        later = "" if asks else f" {outside}"
-        notes = [
-            *self._misled(command, box, report, later),
-            *self._stopped(command, result, box, later),
-            *self._of_tmp(box),
-        ]
+        self.answers = answers
+        stops = [*self._misled(command, box, report), *self._stopped(command, result, box)]
+        notes = list(stops)
         if named:
             more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
             notes.append(
@@ -148,11 +141,16 @@ class SandboxService:
             )
         if not self.told:
             self.told = True
-            notes.insert(0, f"{_first_note(box)} {outside}")
+            notes.insert(0, _first_note(box))
+            stops.append("")
+        if stops and not asks:
+            notes.append(self._outside())
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
         changed = tuple(map(str, named[:_MOST_RECORDED]))
         failure = self.stopped.get(command) if asks and not known and not self.always else None
-        return SandboxFindings(note, tuple(notices), changed, failure.refusal if failure else None)
+        if answers == "never":  # it may be repeated, for it can only run inside
+            self.stopped.clear()
+        return SandboxFindings(note, tuple(notices), changed, failure.said if failure else None)
 
     def _planted(self, result: CommandResult, box: Sandbox) -> tuple[list[Phrase], list[Phrase]]:
         """Return what became of files that other tools read or run, and what the user is told."""
@@ -180,11 +178,27 @@ class SandboxService:
         mark = _MARK + prompts.text("sandbox.opening")[:40]
         self.told = any(mark in one for one in texts)
 
-    def _misled(self, command: str, box: Sandbox, report: RiskReport, later: str) -> list[str]:
-        """Return what a command may have got wrong, and what can be done `later`."""
+    def of_job(self, job: Job, output: str) -> str:
+        """Return the note on a job that the sandbox seems to have stopped, or ""."""
+        failure = approval.sandbox_failure(output, job.exit_code, job.command)
+        if failure is None or job.fate != "sandbox" or job.state != "ended":
+            return ""
+        if self.answers != "never":
+            self.stopped[job.command] = failure
+        return f"{_MARK}{failure.said} {self._outside()}]"
+
+    def _outside(self) -> str:
+        """Return what can be done about what the sandbox does not let a command do."""
+        return prompts.text(f"sandbox.outside_{self.answers}")
+
+    def _misled(self, command: str, box: Sandbox, report: RiskReport) -> list[str]:
+        """Return what a command may have got wrong."""
         shown = _OF_THE_SESSION if box.gives.own_processes else {"lists"}
         kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
         blind = [name for name, kind in kinds.items() if kind is not None and kind not in shown]
+        own = ", ".join(sorted(name for name, kind in kinds.items() if kind in _OF_THE_SESSION))
+        if own and not blind and box.gives.own_processes:
+            return [f"{own} saw the processes of this session's commands, not those of the machine"]
         if not blind:
             return []
         names = ", ".join(sorted(blind))
@@ -194,28 +208,17 @@ class SandboxService:
         self.stopped[command] = approval.SandboxFailure("process", names, why)
         return [
             f"{names} saw the sandbox, not this machine: its processes, network and services are "
-            f"not visible inside.{later}"
+            "not visible inside."
         ]
 
-    def _stopped(self, command: str, result: CommandResult, box: Sandbox, later: str) -> list[str]:
+    def _stopped(self, command: str, result: CommandResult, box: Sandbox) -> list[str]:
         failure = approval.sandbox_failure(result.text, result.exit_code, command)
-        if failure is None or command in self.stopped:
+        shown = box.reads_only and not result.exit_code  # files may hold such messages
+        if failure is None or shown or command in self.stopped:
             return []
         failure = replace(failure, read_only=box.reads_only)
         self.stopped[command] = failure
-        return [f"{failure.said}{later}"]
-
-    def _of_tmp(self, box: Sandbox) -> list[str]:
-        """Return the note that files in the private /tmp are not visible outside."""
-        beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
-        changed = _names_in(self.temporary) - self._written
-        if not box.gives.private_tmp or not changed or (self._told_of_tmp and not beside):
-            return []
-        self._told_of_tmp = True
-        return [
-            "what it wrote to /tmp is in the private /tmp of this session: later commands in the "
-            "sandbox find it, programs outside do not"
-        ]
+        return [str(failure.said)]
 
 
 def _first_note(box: Sandbox) -> str:
@@ -245,25 +248,6 @@ def _lists_processes(report: RiskReport) -> bool:
 
 def _programs(report: RiskReport) -> set[str]:
     return {PurePath(argv[0]).name for argv in report.programs if argv}
-
-
-def _names_in(folder: str) -> frozenset[str]:
-    """Return the names in the private folder; nothing in it is opened or followed.
-
-    Names of the machine's own temporary folders are left out: bubblewrap makes them for mounts.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        place = os.open(folder, flags)
-    except OSError:
-        return frozenset()
-    try:
-        outside = {name for real in ("/tmp", gettempdir()) for name in os.listdir(real)}  # noqa: PTH208 - names are enough
-        return frozenset(os.listdir(place)) - outside  # noqa: PTH208 - a descriptor
-    except OSError:
-        return frozenset()
-    finally:
-        os.close(place)
 
 
 def _named(different: Sequence[Planted], workspace: str) -> list[Phrase]:
