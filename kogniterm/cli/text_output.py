@@ -5,6 +5,7 @@ A pipe gets the answer, and a log file of standard error reads well. Needs no dr
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import field, replace
 from typing import TextIO
 
@@ -19,8 +20,8 @@ from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 
 
-_MOST_HELD = 1 << 20
-"""Bytes kept of what a command writes while another one's output is written; the newest ones."""
+_HEAD, _TAIL, _CHANGED, _LONGEST = 40, 20, 12, 10_000
+"""First and last lines of a command and of a change that are written, and a last line's length."""
 _HOST_LINES = 40
 """Lines of an answer of hosts that are written; the session has all."""
 
@@ -35,19 +36,31 @@ def _who_acts(task: str, name: str) -> str:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A command whose output is written once that of those before it is whole."""
+class _Shown:
+    """What is written of a command's output: its first lines as they come, its last at the end."""
 
     command: str
-    output: bytearray = field(default_factory=bytearray)
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    lines: int = 0
     left_out: int = 0
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL))
+    held: str = ""
+    """The first lines, while another command's output is written."""
 
-    def keep(self, data: bytes) -> None:
-        self.output += data
-        excess = len(self.output) - _MOST_HELD
-        if excess > 0:
-            del self.output[:excess]
-            self.left_out += excess
+    def take(self, data: bytes) -> str:
+        """Return what of it is written now, without its colours: this goes to a file or a pipe."""
+        text = without_style(self.sanitizer.feed(data).decode("utf-8", errors="replace"))
+        first = ""
+        for line in text.replace("\r\n", "\n").splitlines(keepends=True):
+            if self.lines < _HEAD:
+                first += line
+                self.lines += line.endswith("\n")
+            elif self.tail and not self.tail[-1].endswith("\n"):
+                self.tail[-1] = (self.tail[-1] + line)[-_LONGEST:]
+            else:
+                self.left_out += len(self.tail) == _TAIL
+                self.tail.append(line)
+        return first
 
 
 class TextSink:
@@ -59,10 +72,10 @@ class TextSink:
     def __init__(self, out: TextIO | None, err: TextIO) -> None:
         self._out = out
         self._err = err
-        self._sanitizer = Sanitizer()
         self._line_open = False
-        self._writing = ""
-        self._waiting: dict[str, _Waiting] = {}
+        self._commands: dict[str, _Shown] = {}  # the first is the one whose output is written
+        self._changes: dict[str, str] = {}
+        self._said = ""
         self._agents: set[str] = set()
         self._reason: Phrase | None = None
         self._left: tuple[LeftRunning, ...] = ()
@@ -85,10 +98,8 @@ class TextSink:
                 self._line(f"  {render(why)}")
             case events.AgentStarted():
                 self._agent(event.agent, event.task, event.name)
-            case events.ActionProposed() if event.request.agent:
-                # A command that began before this process was not announced on this screen.
-                request = event.request
-                self._agent(request.agent, request.agent_task, request.agent_name)
+            case events.ActionProposed() | events.AnswerDelta() | events.ModelAnswered():
+                self._model(event)
             case events.ToolRan() if event.failed or event.name not in QUIET_TOOLS:
                 self._tool(event.name, "{}" if event.name in QUIET_TOOLS else event.arguments)
             case events.HostsEnded():
@@ -119,6 +130,22 @@ class TextSink:
             if hint := limit_hint(answer):
                 self._line(hint)
 
+    def _model(
+        self, event: events.ActionProposed | events.AnswerDelta | events.ModelAnswered
+    ) -> None:
+        """Write what the model says between calls; the answer is written at the end."""
+        match event:
+            case events.AnswerDelta():
+                self._said += event.text
+            case events.ModelAnswered():
+                if event.tools and (said := clean(self._said).strip()):
+                    self._line(said)
+                self._said = ""
+            case events.ActionProposed(request=request):
+                self._changes[request.id] = request.detail
+                if request.agent:  # one that began before this process was not announced here
+                    self._agent(request.agent, request.agent_task, request.agent_name)
+
     def _agent(self, agent: str, task: str, name: str) -> None:
         """Say once who acts from here on."""
         if agent not in self._agents:
@@ -145,37 +172,35 @@ class TextSink:
         self, event: events.CommandStarted | events.CommandOutput | events.CommandEnded
     ) -> None:
         match event:
-            case events.CommandStarted() if self._writing:
-                self._waiting[event.request_id] = _Waiting(event.command)
             case events.CommandStarted():
-                self._command(event.request_id, event.command)
-            case events.CommandOutput() if event.request_id in self._waiting:
-                self._waiting[event.request_id].keep(event.data)
-            case events.CommandOutput():
-                self._output(self._sanitizer.feed(event.data))
+                self._commands[event.request_id] = _Shown(event.command)
+                self._begin(event.request_id)
+            case events.CommandOutput() if event.request_id in self._commands:
+                shown = self._commands[event.request_id]
+                text = shown.take(event.data)
+                if next(iter(self._commands)) == event.request_id:
+                    self._output(text)
+                else:
+                    shown.held += text
             case events.CommandEnded():
                 self._ended(event)
-                self._next_command()
 
-    def _command(self, request_id: str, command: str) -> None:
-        """Write a command, whose output follows."""
-        self._writing, self._sanitizer = request_id, Sanitizer()
-        self._line(f"$ {render(command)}")
-
-    def _next_command(self) -> None:
-        """Write what the next one of several commands has written so far."""
-        self._writing = ""
-        if not self._waiting:
-            return
-        request_id = next(iter(self._waiting))
-        held = self._waiting.pop(request_id)
-        self._command(request_id, held.command)
-        if held.left_out:
-            self._line(_("[{count} bytes left out]").format(count=held.left_out))
-        self._output(self._sanitizer.feed(bytes(held.output)))
+    def _begin(self, request_id: str) -> None:
+        """Write a command, and what it has written so far, if those before it have ended."""
+        shown = self._commands[request_id]
+        if next(iter(self._commands)) == request_id:
+            self._line(f"$ {render(shown.command)}")
+            self._output(shown.held)
+            shown.held = ""
 
     def _ended(self, event: events.CommandEnded) -> None:
-        result = event.result
+        written = next(iter(self._commands), "") == event.request_id
+        result, shown = event.result, self._commands.pop(event.request_id, None)
+        if shown is not None:
+            self._output(shown.held)
+            if shown.left_out:
+                self._line(_("[{count} lines left out]").format(count=shown.left_out))
+            self._output("".join(shown.tail))
         if result.exit_code is not None:
             how = _("exit {code}").format(code=result.exit_code)
         elif result.ended == "signaled":
@@ -184,6 +209,8 @@ class TextSink:
             how = translate(ENDINGS[result.ended])
         how = "; ".join((how, *map(translate, result.pipe_told)))
         self._line(f"[{how}, {result.duration:.1f} s]")
+        if written and self._commands:
+            self._begin(next(iter(self._commands)))
 
     def _hosts(self, event: events.HostsEnded) -> None:
         from kogniterm.ui.screen.host_lines import host_answers
@@ -197,13 +224,16 @@ class TextSink:
         else:
             found = render(event.observation.partition(chr(10))[0])
             self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
+        changed = [] if event.failed else self._changes.pop(event.request_id, "").splitlines()[2:]
+        for line in changed[:_CHANGED]:
+            self._line(f"  {render(line)}")
+        if len(changed) > _CHANGED:
+            self._line(_("[{count} lines left out]").format(count=len(changed) - _CHANGED))
 
     def _tool(self, name: str, arguments: str) -> None:
         self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())
 
-    def _output(self, data: bytes) -> None:
-        """Write what a command printed, without its colours: this goes to a file or a pipe."""
-        text = without_style(data.decode("utf-8", errors="replace").replace("\r\n", "\n"))
+    def _output(self, text: str) -> None:
         if text:
             self._err.write(text)
             self._err.flush()
@@ -211,6 +241,7 @@ class TextSink:
 
     def _retry(self, event: events.ModelRetried) -> None:
         """Tell of another try; a reason that stands there already is not repeated."""
+        self._said = ""
         known = event.attempt > 1 and event.reason == self._reason
         said = "" if known else f"{translate(event.reason)} "
         self._reason = event.reason

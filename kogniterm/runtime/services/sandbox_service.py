@@ -212,8 +212,9 @@ class SandboxService:
         ]
 
     def _stopped(self, command: str, result: CommandResult, box: Sandbox) -> list[str]:
-        failure = approval.sandbox_failure(result.text, result.exit_code, command)
-        shown = box.reads_only and not result.exit_code  # files may hold such messages
+        code = next((one.code for one in result.pipe if one.code), result.exit_code)
+        failure = approval.sandbox_failure(result.text, code, command)
+        shown = box.reads_only and not code  # files may hold such messages
         if failure is None or shown or command in self.stopped:
             return []
         failure = replace(failure, read_only=box.reads_only)
