@@ -248,4 +248,4 @@ def _line(jobs: JobsPort, job: Job) -> str:
         return f"{job.id} waits for {what}: `{last}`"
     code = "exit status unknown" if job.exit_code is None else f"exit {job.exit_code}"
     state = f"ended, {code}" if job.state == "ended" else f"running, {job.fate_text}"
-    return f"{job.id} {state}: {job.command}"
+    return f"{job.id} {state}: {job.command.partition(chr(10))[0][:80]}"

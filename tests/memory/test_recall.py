@@ -27,6 +27,7 @@ from kogniterm.memory.recall import (
     recall,
 )
 from kogniterm.memory.search.minilm import vectors_installed
+from kogniterm.memory.short_term import Mention
 from tests.memory.conftest import HandClock
 from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
 
@@ -113,6 +114,19 @@ def test_faded_and_replaced_and_pending_facts_stay_out(memory: Memory, clock: Ha
     new = memory.add("Ana edits with emacs", slot="editor")
     context = recall(memory, "editor")
     assert [one.label for one in context.used] == [f"m{new}"]
+
+
+def test_what_a_session_learned_itself_and_forgotten_facts_do_not_come_back(
+    memory: Memory,
+) -> None:
+    memory.learnings.record("show the git log [m42]", "git log", ok=True, exit_code=0, seconds=0.1,
+                            session_id="s1")  # fmt: skip
+    memory.sessions.mention("s0", [Mention("request", "show the log")], memory.clock.now())
+    assert "l1" not in recall(memory, "show the git log", None, "s1").text
+    told = recall(memory, "show the log", None, "s2").text
+    assert "git log" in told
+    assert "m42" not in told
+    assert "recent requests" not in told
 
 
 def test_lessons_of_a_similar_task_are_offered(memory: Memory) -> None:

@@ -132,7 +132,7 @@ class SandboxService:
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         self.answers = answers
         stops = [*self._misled(command, box, report), *self._stopped(command, result, box)]
-        notes = list(stops)
+        notes = [*stops, *_seen_in(box, report)]
         if named:
             more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
             notes.append(
@@ -196,9 +196,6 @@ class SandboxService:
         shown = _OF_THE_SESSION if box.gives.own_processes else {"lists"}
         kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
         blind = [name for name, kind in kinds.items() if kind is not None and kind not in shown]
-        own = ", ".join(sorted(name for name, kind in kinds.items() if kind in _OF_THE_SESSION))
-        if own and not blind and box.gives.own_processes:
-            return [f"{own} saw the processes of this session's commands, not those of the machine"]
         if not blind:
             return []
         names = ", ".join(sorted(blind))
@@ -245,6 +242,16 @@ def _lists_processes(report: RiskReport) -> bool:
     others = {n for n in _programs(report) if MACHINE_PROGRAMS.get(n) not in _OF_THE_SESSION}
     plain = others < _programs(report) and others <= _FILTERS
     return plain and leaves_shell(report.command)
+
+
+def _seen_in(box: Sandbox, report: RiskReport) -> list[str]:
+    """Return whose processes and sockets were listed, for what lists them."""
+    listed = {
+        name for name in _programs(report) if MACHINE_PROGRAMS.get(name) in ("lists", "owners")
+    }
+    if not listed or not box.gives.own_processes:
+        return []
+    return [f"{', '.join(sorted(listed))} saw what this session's commands run, not the machine"]
 
 
 def _programs(report: RiskReport) -> set[str]:
