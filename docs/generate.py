@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,7 +20,6 @@ from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import GENERAL, SESSION, Argument
-from kogniterm.cli.verbs.completion import SCRIPTS, places
 from kogniterm.settings.schema import (
     SECTIONS,
     Settings,
@@ -30,6 +31,7 @@ from kogniterm.settings.schema import (
 from kogniterm.ui.commands.help_topics import TOPICS
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # for docs.completions, which lies in no package
 LINE = 100
 """Columns of a line in generated pages."""
 
@@ -246,6 +248,12 @@ def _wrapped(text: str, start: str) -> list[str]:
 
 
 @cache
+def _completion(shell: str) -> str:
+    """Return the script that docs/completions.py makes for a shell."""
+    scripts = importlib.import_module("docs.completions")
+    return str(scripts.SCRIPTS[shell](list(scripts.places())))
+
+
 def _manual() -> ModuleType:
     """Return docs/manual.py, which lies beside this file and in no package."""
     spec = importlib.util.spec_from_file_location("manual", ROOT / "docs" / "manual.py")
@@ -263,9 +271,9 @@ PAGES = {
     "docs/commands.md": lambda: _manual().slash_commands(),
     "docs/keys.md": lambda: _manual().keys_page(),
     "docs/kogniterm.1": lambda: _manual().man_page(),
-    "docs/completion/kogniterm.bash": lambda: SCRIPTS["bash"](list(places())),
-    "docs/completion/_kogniterm": lambda: SCRIPTS["zsh"](list(places())),
-    "docs/completion/kogniterm.fish": lambda: SCRIPTS["fish"](list(places())),
+    "docs/completion/kogniterm.bash": lambda: _completion("bash"),
+    "docs/completion/_kogniterm": lambda: _completion("zsh"),
+    "docs/completion/kogniterm.fish": lambda: _completion("fish"),
 }
 
 

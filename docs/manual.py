@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from docs.completions import Flag, Place, places
 from kogniterm.cli import options
 from kogniterm.cli.main import DESCRIPTION, EXAMPLES
 from kogniterm.cli.options import GENERAL, SESSION, Argument
-from kogniterm.cli.verbs.completion import Flag, Place, places
 from kogniterm.ui.commands.command_table import COMMANDS
 from kogniterm.ui.commands.help_topics import TOPICS
 from kogniterm.ui.commands.registry import Command

@@ -10,8 +10,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from docs.completions import SCRIPTS, places
 from kogniterm.cli import options
-from kogniterm.cli.verbs.completion import SCRIPTS, SHELLS, places
+from kogniterm.cli.verbs.completion import SHELLS
 from tests.cli.conftest import KOGNITERM, PATIENCE, Shell
 from tests.support.picture import Picture
 from tests.support.programs import needs, require
@@ -242,7 +243,7 @@ def test_zsh_completes_at_its_prompt(shell: Shell) -> None:
 def test_the_command_prints_the_script(shell: Shell, name: str) -> None:
     result = shell.run("completion", name)
     assert (result.returncode, result.stderr) == (0, "")
-    assert f"kogniterm completion {name}" in result.stdout
+    assert result.stdout == script(name)
 
 
 def test_an_unknown_shell_is_a_sentence(shell: Shell) -> None:

@@ -10,8 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from docs.completions import places
 from kogniterm.cli import options
-from kogniterm.cli.verbs.completion import places
 from kogniterm.settings.schema import Settings, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
