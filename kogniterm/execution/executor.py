@@ -72,6 +72,8 @@ _REACTION, _LINE = 5.0, 1.0
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
+_OF_SESSION = "the processes of this session's commands, in their sandbox"
+_ON_MACHINE = "this machine, without what only the owners of processes see"
 _NAMES_EDITOR = re.compile(r"\b(?:VISUAL|EDITOR|core\.editor)=")
 _STOP_AGAIN = 0.1
 """Seconds between orders to stop, while a command may be about to start."""
@@ -180,6 +182,8 @@ class CommandExecutor:
         self.sandbox = sandbox
         self.literal: tuple[str, Sequence[ShellChange]] | None = None
         """The next command, if it changes the shell of sandboxed ones without a process."""
+        self.beside: Sandbox | None = None
+        """A second sandbox that the next command runs in too, as it lists processes."""
         self._private = PrivateFolder(workspace)
         self._descriptors = Descriptors(
             self._private.asked, self._private.answers, str(self._private.path)
@@ -259,6 +263,7 @@ class CommandExecutor:
                 secrets or {},
             )
             (text, changes), self.literal = self.literal or ("", ()), None
+            beside, self.beside = self.beside, None
             if changes and text == command and self.sandbox is not None and not secrets:
                 return self._apply(changes, command)
             box = self.sandbox
@@ -266,7 +271,33 @@ class CommandExecutor:
             descriptors = self._descriptors if keeps else self._descriptors.apart()
             lane = self._lane(descriptors, alone=True)
             lane.sandbox, lane.keeps_state, lane.fresh = box, keeps, bool(secrets)
-            return self._run(lane, command, cwd, env or {}, options)
+            result = self._run(lane, command, cwd, env or {}, options)
+            if beside is None or result.ended != "exited":
+                return result
+            return self._beside(result, beside, cwd, env or {}, options)
+
+    def _beside(
+        self,
+        result: CommandResult,
+        box: Sandbox,
+        cwd: str | None,
+        env: Mapping[str, str],
+        options: RunOptions,
+    ) -> CommandResult:
+        """Run a command that lists processes in `box` too; return both, each with its label."""
+        lane = self._lane(self._descriptors.apart(), alone=True)
+        lane.sandbox, lane.keeps_state, lane.fresh = box, False, False
+        other = None
+        if options.sink is not None:
+            options.sink.output(f"[{_ON_MACHINE}]\r\n".encode())
+        with contextlib.suppress(ExecutionError):
+            other = self._run(lane, result.command, cwd, env, options)
+        if other is None or other.ended != "exited":
+            return replace(result, text=f"[{_OF_SESSION}]\n{result.text}")
+        parts = ((_OF_SESSION, result), (_ON_MACHINE, other))
+        text = "\n".join(f"[{label}, exit {one.exit_code}]\n{one.text.rstrip()}"
+                         for label, one in parts)  # fmt: skip
+        return replace(other, text=text, duration=result.duration + other.duration)
 
     def can_apply(self, changes: Sequence[ShellChange]) -> bool:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""

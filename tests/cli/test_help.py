@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from docs.completions import places
 from kogniterm.approval import load_rules
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.main import EXAMPLES, build_parser
-from kogniterm.cli.verbs.completion import places
 from kogniterm.errors import UsageError
 from kogniterm.settings.schema import Settings
 from kogniterm.ui.commands.command_table import COMMANDS

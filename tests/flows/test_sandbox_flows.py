@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.records import Noted
+from kogniterm.sessions.records import Intent, Noted
 from kogniterm.storage.user_key import read_key
 from kogniterm.types import events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -193,3 +193,25 @@ async def test_the_key_of_stored_answers_cannot_be_read_inside(
     assert flow.results
     assert key not in "".join(flow.shown)
     assert key not in "".join(result.text for result in flow.results)
+
+
+async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: MakeFlow) -> None:
+    require_sandbox("namespaces")
+    require_sandbox("landlock")
+    started = "python3 -m http.server 8129 --bind 127.0.0.1 &\nsleep 1"
+    listed = "ps -eo pid,args | grep -e http.server -e pytest | grep -v grep"
+    flow = make_flow(
+        script(started, listed, "pgrep no-such-name", "lsof -i"), sandbox="namespaces"
+    )
+    await flow.run()
+    _begun, both, none, owners = told(flow)
+    inside, _mark, machine = both.partition("[this machine")
+    assert inside.startswith("[the processes of this session's commands, in their sandbox, exit 0]")
+    assert "http.server 8129" in inside
+    assert "pytest" not in inside
+    assert "pytest" in machine
+    assert none.count("exit 1]") == 3
+    assert "lsof saw what this session's commands run, not the machine" in owners
+    assert flow.session is not None
+    intents = [one for one in flow.session.journal.records() if isinstance(one.body, Intent)]
+    assert len(intents) == 4

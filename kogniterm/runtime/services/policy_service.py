@@ -455,6 +455,7 @@ class PolicyService:
         box = self.sandbox.choose(decision, report, outside=self._leads_outside(decision))
         if self.executor is not None:
             self.executor.sandbox, self.executor.literal = box, None
+            self.executor.beside = self.sandbox.of_machine(box, decision, report)
             if box is not None and runs_unasked(decision) and (changes := self._changes(report)):
                 self.executor.literal = (decision.command, changes)
         self.sandbox.begin(box)

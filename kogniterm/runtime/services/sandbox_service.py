@@ -75,6 +75,7 @@ class SandboxService:
     temporary: str = ""
     """The private /tmp of the session, which the executor makes."""
     _told_of_stop: bool = False
+    _both: bool = False
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
 
@@ -96,6 +97,18 @@ class SandboxService:
         if reads and not sets_in_shell(report.command):
             return self.box.reading()
         return self.box
+
+    def of_machine(
+        self, box: Sandbox | None, decision: Decision, report: RiskReport
+    ) -> Sandbox | None:
+        """Return a sandbox that shows the machine's processes, for an unasked list of them.
+
+        It only reads. `box` shows those of the session.
+        """
+        lists = {MACHINE_PROGRAMS.get(name) for name in _programs(report)} & _OF_THE_SESSION
+        listed = lists == {"lists"} and _lists_processes(report) and runs_unasked(decision)
+        self._both = listed and box is not None and box.gives.own_processes
+        return replace(box.reading(), kind="landlock") if box is not None and self._both else None
 
     def in_the_way(self, command: str, cwd: str) -> Phrase | None:
         """Return why `command` would not work inside in `cwd`, or None when nothing is known."""
@@ -132,7 +145,7 @@ class SandboxService:
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         self.answers = answers
         stops = [*self._misled(command, box, report), *self._stopped(command, result, box)]
-        notes = [*stops, *_seen_in(box, report)]
+        notes = [*stops, *([] if self._both else _seen_in(box, report))]
         if named:
             more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
             notes.append(
@@ -245,7 +258,7 @@ def _lists_processes(report: RiskReport) -> bool:
 
 
 def _seen_in(box: Sandbox, report: RiskReport) -> list[str]:
-    """Return whose processes and sockets were listed, for what lists them."""
+    """Return whose processes and open files were looked at, where the result has no label."""
     listed = {
         name for name in _programs(report) if MACHINE_PROGRAMS.get(name) in ("lists", "owners")
     }
