@@ -216,13 +216,17 @@ class PlanSettings:
 
 @dataclass(slots=True)
 class SessionModes:
-    """The modes, which may change at any time; `window` is what the model was seen to take."""
+    """The modes, which may change at any time; `window` is what the model was seen to take.
+
+    `checks` are commands that the user let run in the sandbox as checks of the plan in force.
+    """
 
     model: Model
     approval: ApprovalMode = "manual"
     planning: PlanMode = "auto"
     plans: PlanSettings = field(default_factory=PlanSettings)
     window: Window = field(default_factory=Window)
+    checks: frozenset[str] = frozenset()
 
     @property
     def in_plan_mode(self) -> bool:

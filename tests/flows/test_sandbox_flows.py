@@ -200,9 +200,7 @@ async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: Make
     require_sandbox("landlock")
     started = "python3 -m http.server 8129 --bind 127.0.0.1 &\nsleep 1"
     listed = "ps -eo pid,args | grep -e http.server -e pytest | grep -v grep"
-    flow = make_flow(
-        script(started, listed, "pgrep no-such-name", "lsof -i"), sandbox="namespaces"
-    )
+    flow = make_flow(script(started, listed, "pgrep no-such-name", "lsof -i"), sandbox="namespaces")
     await flow.run()
     _begun, both, none, owners = told(flow)
     inside, _mark, machine = both.partition("[this machine")

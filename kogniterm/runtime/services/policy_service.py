@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import approval
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
@@ -327,9 +328,11 @@ class PolicyService:
         use, refusal = self._secrets_of(request, report)
         now = self.secrets.answers == "now"
         secret = received(use)
+        check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
         circumstances = replace(
             self.circumstances,
-            mode=modes.approval,
+            # What the user granted with the plan runs as in auto mode: in the sandbox alone.
+            mode="auto" if check and self.sandbox.box is not None else modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
             unsandboxed_ok=self._may_do_without_sandbox(request),
             small_model=modes.model.info.one_command,
