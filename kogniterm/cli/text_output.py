@@ -37,7 +37,7 @@ def _who_acts(task: str, name: str) -> str:
 
 @dataclass(slots=True)
 class _Shown:
-    """What is written of a command's output: its first lines as they come, its last at the end."""
+    """The written part of a command's output: the first lines as they come, the last at its end."""
 
     command: str
     sanitizer: Sanitizer = field(default_factory=Sanitizer)

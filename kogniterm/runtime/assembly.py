@@ -167,11 +167,9 @@ def assemble(
     memory, asker = _memory(given, written, journal, store, modes.model, clock), AskPort()
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
-    forgetting = ForgetService(archive, memory, asker)
+    forget = ForgetService(archive, memory, asker)
     undo, hosts = _undo(paths, state), _hosts(given, written, policy)
-    known = _tools(
-        known, given, written, policy, executor, forgetting, modes, skills, servers, hosts
-    )
+    known = _tools(known, given, written, policy, executor, forget, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written, skills)
@@ -188,7 +186,7 @@ def assemble(
         context=_context(written, modes, memory, tools, project, agents, hooks),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
-        forgetting=forgetting, archive=archive,
+        forgetting=forget, archive=archive,
         asker=asker,
         open_model=open_model,
         run_other=_run_other,

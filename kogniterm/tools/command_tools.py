@@ -183,8 +183,8 @@ def job_tool(
     async def run(arguments: JobArguments) -> str:
         try:
             text = await asyncio.to_thread(_act, jobs, arguments)
-            named = next((job for job in jobs.jobs() if job.id == arguments.id), None)
-            why = explained(named, jobs.read_job(named.id)) if named is not None else ""
+            ended = (one for one in jobs.jobs() if one.id == arguments.id and one.state == "ended")
+            why = "".join(explained(one, jobs.read_job(one.id)) for one in ended)
             return f"{text}\n{why}" if why else text
         except ExecutionError as error:
             raise ToolError(error.text.template, **error.text.values) from error

@@ -405,6 +405,9 @@ class Jobs:
     def jobs(self) -> tuple[Job, ...]:
         return (Job("job-1", "cat", "ended", (), 0.0),)
 
+    def read_job(self, job_id: str) -> str:
+        return ""
+
     def send_keys(self, job_id: str, text: str) -> str:
         self.heard.ran.append(text)
         return ""
