@@ -226,7 +226,7 @@ class TextSink:
             self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
         changed = [] if event.failed else self._changes.pop(event.request_id, "").splitlines()[2:]
         for line in changed[:_CHANGED]:
-            self._line(f"  {render(line)}")
+            self._line(f"  {render(line.expandtabs(4))}")
         if len(changed) > _CHANGED:
             self._line(_("[{count} lines left out]").format(count=len(changed) - _CHANGED))
 
