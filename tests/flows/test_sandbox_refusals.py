@@ -216,3 +216,20 @@ async def test_what_stopped_a_job_or_was_masked_is_named(make_flow: MakeFlow) ->
     assert "[sandbox: Could not write ../never: the sandbox protects it.]" in masked
     assert "[sandbox: Could not write ../never: the sandbox protects it." in job
     assert "j1 ended, exit 1" in job
+
+
+async def test_a_failure_that_a_command_got_over_is_named_and_not_asked_about(
+    make_flow: MakeFlow,
+) -> None:
+    command = "cp inside ../outside || true"
+    flow = make_flow(
+        f"replies: [{{run: '{command}'}}, {{run: '{command}'}}, Done.]",
+        decisions=[no("no")],
+        approval_mode="auto",
+        sandbox="auto",
+    )
+    (flow.folder / "inside").write_text("x")
+    assert (await flow.run()).exit_code == 0
+    assert flow.user is not None
+    assert flow.user.asked == []
+    assert all("the sandbox protects it" in one for one in answers(flow))

@@ -144,20 +144,22 @@ class SandboxService:
         named, notices = self._planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
         self.answers = answers
-        stops = [*self._misled(command, box, report), *self._stopped(command, result, box)]
-        notes = [*stops, *([] if self._both else _seen_in(box, report))]
+        notes = [
+            *self._misled(command, box, report),
+            *self._stopped(command, result, box),
+            *([] if self._both else _seen_in(box, report)),
+        ]
         if named:
             more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
             notes.append(
                 "the command changed files that other programs read or run: "
                 f"{', '.join(map(str, named[:_MOST_NAMED]))}{more}. The user has been notified."
             )
+        if not asks and (not self.told or command in self.stopped):
+            notes.append(self._outside())
         if not self.told:
             self.told = True
             notes.insert(0, _first_note(box))
-            stops.append("")
-        if stops and not asks:
-            notes.append(self._outside())
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
         changed = tuple(map(str, named[:_MOST_RECORDED]))
         failure = self.stopped.get(command) if asks and not known and not self.always else None
@@ -196,7 +198,7 @@ class SandboxService:
         failure = approval.sandbox_failure(output, job.exit_code, job.command)
         if failure is None or job.fate != "sandbox" or job.state != "ended":
             return ""
-        if self.answers != "never":
+        if self.answers != "never" and job.exit_code:
             self.stopped[job.command] = failure
         return f"{_MARK}{failure.said} {self._outside()}]"
 
@@ -228,7 +230,8 @@ class SandboxService:
         if failure is None or shown or command in self.stopped:
             return []
         failure = replace(failure, read_only=box.reads_only)
-        self.stopped[command] = failure
+        if code:  # else it may have done its work, and is not asked about again
+            self.stopped[command] = failure
         return [str(failure.said)]
 
 
