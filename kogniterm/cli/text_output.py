@@ -101,7 +101,8 @@ class TextSink:
             case events.ActionProposed() | events.AnswerDelta() | events.ModelAnswered():
                 self._model(event)
             case events.ToolRan() if event.failed or event.name not in QUIET_TOOLS:
-                self._tool(event.name, "{}" if event.name in QUIET_TOOLS else event.arguments)
+                given = "{}" if event.name in QUIET_TOOLS else event.arguments
+                self._tool(event.name, given, failed=event.failed)
             case events.HostsEnded():
                 self._hosts(event)
             case events.ActionEnded() if event.tool != RUN_ON_HOSTS:
@@ -230,8 +231,9 @@ class TextSink:
         if len(changed) > _CHANGED:
             self._line(_("[{count} lines left out]").format(count=len(changed) - _CHANGED))
 
-    def _tool(self, name: str, arguments: str) -> None:
-        self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())
+    def _tool(self, name: str, arguments: str, *, failed: bool = False) -> None:
+        line = f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip()
+        self._line(f"{line} ({_('failed')})" if failed else line)
 
     def _output(self, text: str) -> None:
         if text:

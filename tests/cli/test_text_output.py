@@ -70,3 +70,8 @@ def test_changes_and_sentences_between_calls_are_written() -> None:
         *(f"  +line {number}" for number in range(12)),
         "[8 lines left out]",
     ]
+
+
+def test_a_call_that_failed_is_marked() -> None:
+    ran = events.ToolRan("edit_file", '{"path": "src/a.py"}', "There is no file.", failed=True)
+    assert written(ran) == "· Edit src/a.py (failed)\n"
