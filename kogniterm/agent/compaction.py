@@ -198,15 +198,24 @@ def compacted(
 def what_was_done(messages: Sequence[BaseMessage]) -> dict[str, list[str]]:
     """Return what `messages` show to have been done, also what earlier compactions gathered.
 
-    These are the files that were edited and how, the last commands with their exit codes, those
-    that set variables, and the jobs that ran on at the last of them.
+    These are the files that were edited and how, questions to the user with what became of them,
+    the last commands with their exit codes, those that set variables, and the jobs that ran on at
+    the last of them.
     """
     files, commands, sets, jobs = dict[str, str](), list[str](), list[str](), list[str]()
+    asked, calls = list[str](), dict[str, Any]()
     for message in messages:
         artifact, carried = artifact_of(message), message.additional_kwargs.get(DONE)
         if carried:
             files |= {line: line for line in carried["files"]}
             commands, sets, jobs = carried["commands"], carried["sets"], carried["jobs"]
+            asked = carried.get("asked", [])
+        elif isinstance(message, AIMessage):
+            calls |= {str(one["id"]): one["args"] for one in message.tool_calls}
+        elif isinstance(message, ToolMessage) and message.name == "ask_user":
+            question = str(calls.get(message.tool_call_id, {}).get("question", ""))
+            line = f"asked the user: {clip(question, 300)} -> {clip(message.text, 300)}"
+            asked = [*asked, line][-LAST_COMMANDS:]
         elif command := artifact.get("command"):
             code = artifact.get("exit_code")
             line = f"{clip(command, 200)} -> {'no exit status' if code is None else f'exit {code}'}"
@@ -217,7 +226,8 @@ def what_was_done(messages: Sequence[BaseMessage]) -> dict[str, list[str]]:
             line = message.text.partition("\n")[0]
             files.pop(line, None)
             files[line] = line
-    return {"files": list(files)[-MOST_FILES:], "sets": sets, "commands": commands, "jobs": jobs}
+    kept = list(files)[-MOST_FILES:]
+    return {"files": kept, "asked": asked, "sets": sets, "commands": commands, "jobs": jobs}
 
 
 def used_skills(messages: Sequence[BaseMessage]) -> dict[str, str]:

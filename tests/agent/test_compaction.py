@@ -178,6 +178,10 @@ def test_what_was_done_survives_every_compaction_without_a_model() -> None:
         HumanMessage("Fix it."),
         AIMessage("", tool_calls=[edit]),
         ToolMessage("Wrote /w/a.py (+1 -1 lines).", tool_call_id="e1", name="edit_file"),
+        AIMessage(
+            "", tool_calls=[{"name": "ask_user", "args": {"question": "Which port?"}, "id": "q"}]
+        ),
+        ToolMessage("8080", tool_call_id="q", name="ask_user"),
         *ran(0, "export MODE=fast", 0),
         *ran(1, "make test", 2, "[exit 2]\n[job j1 still runs (ends with KogniTerm): serve]"),
     ]
@@ -186,6 +190,7 @@ def test_what_was_done_survives_every_compaction_without_a_model() -> None:
         history = list(compaction.compacted(history, kept, "summary", None, 16_000))
     shown = history[0].text
     assert "Wrote /w/a.py (+1 -1 lines)." in shown
+    assert "asked the user: Which port? -> 8080" in shown
     assert "export MODE=fast -> exit 0" in shown
     assert "make test -> exit 2" in shown
     assert "step 1 -> exit 0" in shown
