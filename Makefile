@@ -125,7 +125,7 @@ eval: install weights
 	$(BIN)/python -m benchmarks.eval $(or $(EVAL_ARGS),--write)
 
 docs: install
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 packages:
 	@packaging/build dist

@@ -91,9 +91,21 @@ def steps(at: Place) -> float:
 
 
 def sandbox(at: Place) -> float:
-    """Return one ratio of a command in the first sandbox that works to one outside."""
+    """Return one ratio of a command in the dearest sandbox of namespaces to one outside."""
     del at
-    return sandbox_steps.step(sandbox_steps.working()[0]) / sandbox_steps.step("none")
+    return max(map(sandbox_steps.cost, sandbox_steps.built())) / sandbox_steps.cost("none")
+
+
+def landlock(at: Place) -> float:
+    """Return one ratio of a command that Landlock alone confines to one outside."""
+    del at
+    return sandbox_steps.cost("landlock") / sandbox_steps.cost("none")
+
+
+def built(at: Place) -> float:
+    """Return one ratio of the dearest sandbox of namespaces to a bare interpreter."""
+    costs = [sandbox_steps.cost(kind, "--builds") for kind in sandbox_steps.built()]
+    return max(costs) / _cpu(python("pass"), at)
 
 
 def output(at: Place) -> float:
@@ -124,6 +136,8 @@ PARTS: Mapping[str, Part] = {
     "one_shot": Part(one_shot, 3),
     "steps": Part(steps, 3),
     "sandbox": Part(sandbox, 5),
+    "landlock": Part(landlock, 5),
+    "built": Part(built, 5),
     "output": Part(output, 5),
     "listing": Part(listing, 3),
 }
@@ -142,6 +156,17 @@ def measure(part: Part, limit: Limit, at: Place) -> tuple[float, list[float]]:
     return middle(found), found
 
 
+def _missing(name: str) -> str:
+    """Return what keeps a part from being measured here, or nothing."""
+    if name == "output" and not shutil.which("script"):
+        return "script (util-linux) is not here"
+    if name in ("sandbox", "built") and not sandbox_steps.built():
+        return "no sandbox of namespaces works here"
+    if name == "landlock" and name not in sandbox_steps.working():
+        return "Landlock does not work here"
+    return ""
+
+
 def check(names: Sequence[str], checkout: Path | None) -> int:
     """Measure parts and print a line for each; return how many take too much."""
     failed = 0
@@ -149,11 +174,8 @@ def check(names: Sequence[str], checkout: Path | None) -> int:
         # What is made once, such as compiled modules and the database, counts for none of them.
         _cpu(at.run(at.steps(1)), at)
         for name in names:
-            if name == "output" and not shutil.which("script"):
-                print(f"{name}: left out, script (util-linux) is not here")
-                continue
-            if name == "sandbox" and not sandbox_steps.working():
-                print(f"{name}: left out, no sandbox works here")
+            if missing := _missing(name):
+                print(f"{name}: left out, {missing}")
                 continue
             limit = limits()[name]
             ratio, found = measure(PARTS[name], limit, at)

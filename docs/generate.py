@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
-import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import partial
 from pathlib import Path
 from textwrap import fill, wrap
-from types import ModuleType
 from typing import Literal, get_args, get_origin
 
+from docs import completion_scripts, manual
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
 from kogniterm.cli.main import build_parser
 from kogniterm.cli.options import GENERAL, SESSION, Argument
+from kogniterm.cli.verbs.completion import SCRIPTS
 from kogniterm.settings.schema import (
     SECTIONS,
     Settings,
@@ -31,7 +29,6 @@ from kogniterm.settings.schema import (
 from kogniterm.ui.commands.help_topics import TOPICS
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for docs.completions, which lies in no package
 LINE = 100
 """Columns of a line in generated pages."""
 
@@ -76,7 +73,7 @@ def command_line() -> str:
         TOPICS_HEAD,
         *(f"| `kogniterm help {topic.name}` | {topic.title} |\n" for topic in TOPICS),
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
-        *(f"| {status} | {meaning} |\n" for status, meaning in _manual().EXIT_STATUS),
+        *(f"| {status} | {meaning} |\n" for status, meaning in manual.EXIT_STATUS),
     ]
     for verb in options.VERBS:
         parts += [f"\n## kogniterm {verb.name}\n", *_usage(verb)]
@@ -247,39 +244,22 @@ def _wrapped(text: str, start: str) -> list[str]:
     return wrap(text, 96, initial_indent=start, subsequent_indent=start)
 
 
-@cache
-def _completion(shell: str) -> str:
-    """Return the script that docs/completions.py makes for a shell."""
-    scripts = importlib.import_module("docs.completions")
-    return str(scripts.SCRIPTS[shell](list(scripts.places())))
-
-
-def _manual() -> ModuleType:
-    """Return docs/manual.py, which lies beside this file and in no package."""
-    spec = importlib.util.spec_from_file_location("manual", ROOT / "docs" / "manual.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 PAGES = {
     ".env.example": env_example,
     "docs/configuration.md": configuration,
     "docs/cli.md": command_line,
-    "docs/commands.md": lambda: _manual().slash_commands(),
-    "docs/keys.md": lambda: _manual().keys_page(),
-    "docs/kogniterm.1": lambda: _manual().man_page(),
-    "docs/completion/kogniterm.bash": lambda: _completion("bash"),
-    "docs/completion/_kogniterm": lambda: _completion("zsh"),
-    "docs/completion/kogniterm.fish": lambda: _completion("fish"),
+    "docs/commands.md": manual.slash_commands,
+    "docs/keys.md": manual.keys_page,
+    "docs/kogniterm.1": manual.man_page,
+    **{
+        f"kogniterm/cli/completion/{file}": partial(completion_scripts.script, shell)
+        for shell, file in SCRIPTS.items()
+    },
 }
 
 
 def main() -> None:
     """Write every page."""
-    (ROOT / "docs" / "completion").mkdir(exist_ok=True)
     for name, text in PAGES.items():
         (ROOT / name).write_text(text(), encoding="utf-8")
 

@@ -134,7 +134,7 @@ class AnsweringExecutor(CommandExecutor):
         """Return the folder that the last entry with a folder led to."""
         return self._folder
 
-    def prepare(self) -> None:
+    def prepare(self, sandbox: object = None) -> None:
         """Do nothing: no command is started."""
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
@@ -198,6 +198,7 @@ class CommandExecutor:
         self._lanes_open = False
         self._lanes_used = 0
         self._closed = False
+        self._prepared: set[Sandbox] = set()
         self._outlives = outlives
         self.left: tuple[LeftRunning, ...] = ()
         """Processes that commands left running, and what `close` made of them."""
@@ -303,13 +304,21 @@ class CommandExecutor:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""
         return restore.changed(self._lineages.state(wrapped=True), changes) is not None
 
-    def prepare(self) -> None:
-        """Have a leader made for the next command, and return at once.
+    def prepare(self, sandbox: Sandbox | None = None) -> None:
+        """Have a leader made for the next command, and the sandbox if it is new; return at once.
 
-        What keeps it from being made is told by the command's own start.
+        What keeps them from being made is told by the command's own start.
         """
+        view = None
+        if sandbox not in self._prepared and sandbox is not None and sandbox.gives.namespaces:
+            self._prepared.add(sandbox)
+            view = self._view(sandbox, shared=True, ahead=True)
         with contextlib.suppress(ExecutionError):
-            self._launcher.prepare()
+            self._launcher.prepare(view)
+
+    def _view(self, sandbox: Sandbox, **how: bool) -> dict[str, Any]:
+        private = self._private
+        return sandbox.view(shell_files=str(private.path), temporary=private.temporary, **how)
 
     @contextlib.contextmanager
     def side_by_side(self, count: int) -> Iterator[Sequence[Lane]]:
@@ -519,11 +528,13 @@ class CommandExecutor:
         """Return the driver of a launched command. Raises `ExecutionError` without descriptors."""
         try:
             return RunningCommand(launched, keeper, descriptors, options)
-        except OSError as error:
+        except BaseException as error:
             launched.close()
             end_tree(launched.leader)
             keeper.close()
-            raise not_started(why(error)) from error
+            if isinstance(error, OSError):
+                raise not_started(why(error)) from error
+            raise
 
     def _drive(
         self, running: RunningCommand, launched: Launched, descriptors: Descriptors
@@ -613,11 +624,8 @@ class CommandExecutor:
         }
         terminal, view = options.terminal, None
         if lane.sandbox is not None:
-            view = lane.sandbox.view(
-                shell_files=str(self._private.path),
-                temporary=self._private.temporary,
-                shared=not options.secrets,
-            )
+            beside = any(job.state == "running" for job in self.jobs())
+            view = self._view(lane.sandbox, shared=not options.secrets, beside=beside)
         return Order(
             argv,
             environment,

@@ -18,6 +18,7 @@ from kogniterm.execution.sandbox import attempts, kernel_rules
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
 from kogniterm.host.programs import find_program
+from kogniterm.host.safe_files import listable
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import Phrase
@@ -41,13 +42,15 @@ _SUCCEEDED = {
 class Probe:
     """The best sandbox that refused every attack, and the reasons against the others.
 
-    `remains` are attempts that this kind cannot refuse with this kernel.
+    `remains` are attempts that this kind cannot refuse with this kernel. `own_sockets` is whether
+    local sockets work inside, which needs what the kernel, or a container, may not give.
     """
 
     kind: SandboxKind
     program: str = ""
     reasons: Mapping[SandboxKind | Literal["off"], Phrase] = field(default_factory=dict)
     remains: tuple[str, ...] = ()
+    own_sockets: bool = False
 
 
 def probe(scratch: Path, wanted: WantedKind = "auto") -> Probe:
@@ -68,10 +71,10 @@ def probe(scratch: Path, wanted: WantedKind = "auto") -> Probe:
             reasons[kind] = Phrase("bwrap is not installed")
             continue
         remains = _remaining(kind)
-        reason = _try(Sandbox(kind, "", "", program=program or ""), scratch, remains)
-        if reason is None:
-            return Probe(kind, program or "", reasons, remains)
-        reasons[kind] = reason
+        found = _try(Sandbox(kind, "", "", program=program or ""), scratch, remains)
+        if not isinstance(found, Phrase):
+            return Probe(kind, program or "", reasons, remains, "own_sockets" in found)
+        reasons[kind] = found
     return Probe("none", reasons=reasons)
 
 
@@ -84,8 +87,8 @@ def _remaining(kind: SandboxKind) -> tuple[str, ...]:
     return ("git",) if scopes else ("git", "signal")
 
 
-def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | None:
-    """Return None when a sandbox like `box` refuses every attack, else the reason against it."""
+def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | list[str]:
+    """Return the attempts that succeeded in a sandbox like `box`, or the reason against it."""
     with tempfile.TemporaryDirectory(prefix="probe-", dir=scratch) as name:
         inside, outside, temporary = Path(name, "in"), Path(name, "out"), Path(name, "tmp")
         for folder in (inside / ".git", outside / ".ssh", temporary):
@@ -110,9 +113,8 @@ def _try(box: Sandbox, scratch: Path, remains: tuple[str, ...]) -> Phrase | None
             return Phrase("{reason}", {"reason": complaints[-1]}) if complaints else _NOT_STARTED
         if (outside / "written").exists():
             return _SUCCEEDED["write"]
-        return next(
-            (_SUCCEEDED[s] for s in succeeded if s in _SUCCEEDED and s not in remains), None
-        )
+        wrong = (_SUCCEEDED[s] for s in succeeded if s in _SUCCEEDED and s not in remains)
+        return next(wrong, succeeded)
 
 
 _NOT_STARTED = Phrase("it did not start")
@@ -121,16 +123,14 @@ _NOT_STARTED = Phrase("it did not start")
 @contextmanager
 def _listening(folder: Path) -> Iterator[int]:
     """Listen at a socket in `folder`, and at a port of this machine, which is given."""
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with socket.socket(socket.AF_UNIX) as local, socket.socket() as network:
-            local.bind(f"/proc/self/fd/{place}/s")  # the address of a socket is short
-            local.listen()
-            network.bind(("127.0.0.1", 0))
-            network.listen()
-            yield network.getsockname()[1]
-    finally:
-        os.close(place)
+    with (
+        listable(folder) as place,
+        socket.socket(socket.AF_UNIX) as local,
+        socket.create_server(("127.0.0.1", 0)) as network,
+    ):
+        local.bind(f"/proc/self/fd/{place}/s")  # the address of a socket is short
+        local.listen()
+        yield network.getsockname()[1]
 
 
 def _attempts(inside: str, outside: str, port: str) -> list[str]:

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NEW_MOUNTS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEW_USER, NEW_PIDS, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -20,16 +25,19 @@ READ_ONLY = 1
 PRIVATE, DETACH = 0x4000 | 0x40000, 2
 
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 428, 429, 430, 431, 432
-_OPENAT2, _MOUNT_SETATTR = 437, 442
-_PIVOT_ROOT = 155 if os.uname().machine == "x86_64" else 41
+_OPENAT2, _PIDFD_GETFD, _MOUNT_SETATTR = 437, 438, 442
+_PIVOT_ROOT, _TGKILL = (155, 234) if os.uname().machine == "x86_64" else (41, 131)
 _AT_FDCWD, _EMPTY_PATH, _RECURSIVE = -100, 0x1000, 0x8000
 _CLONE, _FROM_EMPTY, _ON_EMPTY = 1, 4, 0x40
-_NO_LINKS = 4
+_NO_LINKS, _IN_ROOT = 4, 0x10
+_TRIES = 1000
 _SET_STRING, _CREATE = 1, 6
 _SET_PDEATHSIG, _SET_DUMPABLE, _SET_NAME, _DROP_BOUND = 1, 4, 15, 24
 _SUBREAPER, _NO_NEW_PRIVILEGES, _AMBIENT, _CLEAR_ALL = 36, 38, 47, 4
 _CAPABILITIES_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
+LOOK_INTO_PROCESSES = 1 << 19
+"""CAP_SYS_PTRACE."""
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -73,13 +81,13 @@ def keep_privileges_out() -> None:
     prctl(_NO_NEW_PRIVILEGES, 1)
 
 
-def drop_privileges() -> None:
-    """Give up every capability for good: root could make devices and reboot."""
+def drop_privileges(*, but: int = 0) -> None:
+    """Give up every capability for good, or all but these: root could make devices and reboot."""
     for number in range(_LAST_CAPABILITY + 1):
         LIBC.prctl(_DROP_BOUND, number, 0, 0, 0)  # refused where there is nothing to drop
     LIBC.prctl(_AMBIENT, _CLEAR_ALL, 0, 0, 0)
     header = struct.pack("=Ii", _CAPABILITIES_VERSION_3, 0)
-    checked(LIBC.capset(header, bytes(24)))
+    checked(LIBC.capset(header, struct.pack("=6I", but, but, 0, 0, 0, 0)))
 
 
 def set_signals(action: signal.Handlers, *, but: frozenset[int] = frozenset()) -> None:
@@ -112,7 +120,7 @@ def close_all_but(*kept: int) -> None:
 
 def unshare(kinds: int) -> None:
     """Leave the namespaces of these kinds for new ones."""
-    checked(LIBC.unshare(kinds))
+    checked(LIBC.unshare(kinds), "new namespaces")
 
 
 def enter(namespace: int, kind: int) -> None:
@@ -134,6 +142,39 @@ def place(path: str) -> int:
     return _call(_OPENAT2, _AT_FDCWD, os.fsencode(path), how, size, about=path)
 
 
+def place_in(root: int, path: bytes) -> int:
+    """Return a descriptor of what is at `path` for a process with this root; links are followed."""
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _IN_ROOT)
+    for _ in range(_TRIES):  # a rename at the same time makes the kernel unsure of `..`
+        with contextlib.suppress(BlockingIOError):
+            return _call(_OPENAT2, root, path, how, ctypes.c_size_t(len(how)))
+    raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+def duplicate(process: int, number: int) -> int:
+    """Return a duplicate of descriptor `number` of the process that a pidfd names."""
+    return _call(_PIDFD_GETFD, process, ctypes.c_uint(number), 0)
+
+
+@contextlib.contextmanager
+def opened(fd: int) -> Iterator[int]:
+    """Yield a descriptor and close it at the end."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def connect(sock: int, address: bytes) -> None:
+    """Connect a socket; unlike Python's own function this ends when a signal arrives."""
+    checked(LIBC.connect(sock, address, len(address)))
+
+
+def signal_thread(thread: int, number: int) -> None:
+    """Send a signal to one thread of this process, if it still runs."""
+    LIBC.syscall(ctypes.c_long(_TGKILL), os.getpid(), thread, number)
+
+
 def copy_mounts(at: int, attributes: int, *, recursive: bool) -> int:
     """Return a mount of what the descriptor `at` names, and below if `recursive`, not yet seen."""
     below = _RECURSIVE if recursive else 0
@@ -152,14 +193,11 @@ def set_attributes(at: int, attributes: int, *, cleared: int = 0, recursive: boo
 
 def memory_folder(attributes: int, size: int) -> int:
     """Return a mount of an empty folder in memory, of at most `size` bytes, not yet seen."""
-    context = _call(_FSOPEN, b"tmpfs", 1)
-    try:
+    with opened(_call(_FSOPEN, b"tmpfs", 1)) as context:
         for name, value in (("mode", b"0755"), ("size", b"%d" % size)):
             _call(_FSCONFIG, context, _SET_STRING, name.encode(), value, 0)
         _call(_FSCONFIG, context, _CREATE, None, None, 0)
         return _call(_FSMOUNT, context, 1, ctypes.c_uint(attributes))
-    finally:
-        os.close(context)
 
 
 def attach(tree: int, on: int) -> None:
@@ -169,9 +207,8 @@ def attach(tree: int, on: int) -> None:
 
 def change_root(tree: int, over: str) -> None:
     """Make a mount the root of this mount namespace, by way of the folder `over`."""
-    on = place(over)
-    attach(tree, on)
-    os.close(on)
+    with opened(place(over)) as on:
+        attach(tree, on)
     os.chdir(over)
     _call(_PIVOT_ROOT, b".", b".")
     checked(LIBC.umount2(b".", DETACH))  # the old root lies on top of the new one

@@ -65,7 +65,12 @@ from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
 from kogniterm.runtime.services.undo_service import UndoService
-from kogniterm.runtime.services.user_secrets import UserSecrets, own_parts, without_own
+from kogniterm.runtime.services.user_secrets import (
+    LEAST_HIDDEN,
+    UserSecrets,
+    own_parts,
+    without_own,
+)
 from kogniterm.runtime.session import LiveSession
 from kogniterm.runtime.telemetry.telemetry_session import (
     Telemetry,
@@ -518,7 +523,8 @@ def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService)
         outlives="nothing" if given.settings.end_jobs else "detached",
     )
     given.opened.callback(executor.close)
-    executor.withheld = tuple(_as_printed(own_parts(_known_secrets(given))))
+    long = (one for one in own_parts(_known_secrets(given)) if len(one) > LEAST_HIDDEN)
+    executor.withheld = tuple(_as_printed(long))  # a short one is part of any line
     written.given.tell = partial(_hide, written, executor)
     policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
     return executor

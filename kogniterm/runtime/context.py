@@ -49,7 +49,7 @@ from kogniterm.agent.tool_dispatch import offered_tools
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, UsageError, why
-from kogniterm.host.safe_files import look, open_file, resolved
+from kogniterm.host.safe_files import listable, look, open_file, resolved
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
@@ -462,15 +462,11 @@ def _problem(name: str, size: int, header: ImageHeader, model: ModelInfo) -> Phr
 
 
 def _folder(path: Path) -> str:
-    listed = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with os.scandir(listed) as entries:
-            names = sorted(
-                f"{entry.name}/" if _leads_to_folder(entry) else entry.name
-                for entry in islice(entries, MOST_NAMES + 1)
-            )
-    finally:
-        os.close(listed)
+    with listable(path) as listed, os.scandir(listed) as entries:
+        names = sorted(
+            f"{entry.name}/" if _leads_to_folder(entry) else entry.name
+            for entry in islice(entries, MOST_NAMES + 1)
+        )
     more = [f"[more than {MOST_NAMES} names]"] if len(names) > MOST_NAMES else []
     return "\n".join(["[a folder with:]", *names[:MOST_NAMES], *more])
 

@@ -68,6 +68,10 @@ class Gate:
         if judged.verdict.kind != "deny" or self.hooks.replays:
             judged = await self._heard(judged, io)
         request, report, verdict = judged.request, judged.report, judged.verdict
+        if request.effect == "command" and verdict.kind != "deny":
+            asked = Decision("approve", request.command, "person")
+            likely = asked if verdict.kind == "ask" else _decided(request, verdict)
+            self.policy.confine(likely, report, ahead=True)
         cwd = self.executor.cwd
         states = self.policy.file_states(request, report)
         shown = self.journal.record(Requested(request, cwd, self.env_hash, states)).request

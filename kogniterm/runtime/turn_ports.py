@@ -334,8 +334,13 @@ class PolicyPort(Protocol):
     def changed_file(self, states: Mapping[str, str]) -> str | None:
         """Return the first of these files that changed since it was judged, or None."""
 
-    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
-        """Set the executor's sandbox for the next command, as its decision requires."""
+    def confine(
+        self, decision: Decision, report: RiskReport, *, ahead: bool = False
+    ) -> Sandbox | None:
+        """Set the executor's sandbox for the next command, as its decision requires.
+
+        With `ahead` it is not decided yet: that sandbox is built, and nothing else is done.
+        """
 
     def after_run(
         self,

@@ -121,6 +121,12 @@ def test_the_sandbox_is_tried(shell: Shell, tmp_path: Path) -> None:
     assert "sandbox: switched off by the variable KOGNITERM_SANDBOX" in off
 
 
+def test_local_sockets_that_do_not_work_are_named() -> None:
+    for works in (True, False):
+        lines = [f"{one.what}" for one in sandbox_findings(Probe("namespaces", own_sockets=works))]
+        assert any("local sockets do not work" in line for line in lines) != works
+
+
 def test_what_is_installed_is_never_recommended(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Phrase("{reason}", {"reason": "bwrap: No permissions to create new namespace"})
     reasons = {"bubblewrap": refused, "landlock": Phrase("it did not hide a secret file")}

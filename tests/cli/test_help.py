@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.completions import places
+from docs.completion_scripts import places
 from kogniterm.approval import load_rules
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser

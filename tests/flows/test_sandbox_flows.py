@@ -10,8 +10,10 @@ import pytest
 
 from kogniterm.sessions.records import Intent, Noted
 from kogniterm.storage.user_key import read_key
-from kogniterm.types import events
+from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, yes
+from tests.support.executing import first_processes
+from tests.support.forge import until
 from tests.support.programs import require, require_sandbox
 
 IN_A_SANDBOX = "runs in a sandbox"
@@ -95,6 +97,23 @@ async def test_approved_commands_run_outside_and_nothing_is_told(
     assert kind
 
 
+@pytest.mark.parametrize(("setting", "inside"), [("namespaces", True), ("auto", False)])
+async def test_a_sandbox_is_built_while_the_user_is_asked_if_the_command_is_to_run_in_it(
+    make_flow: MakeFlow, setting: str, inside: bool
+) -> None:
+    require_sandbox("namespaces")
+
+    def approve(request: ActionRequest) -> Decision:
+        if inside:
+            until(first_processes)
+        return yes(request)
+
+    flow = make_flow(script("echo x > .envrc"), [approve], sandbox=setting)
+    await flow.run()
+    until(lambda: len(first_processes()) == inside)
+    assert told(flow)
+
+
 async def test_a_server_of_one_command_is_there_for_the_next_and_listed(
     make_flow: MakeFlow,
 ) -> None:
@@ -126,7 +145,7 @@ async def test_a_command_that_is_misled_says_so_and_may_run_again(make_flow: Mak
 @pytest.mark.parametrize(
     "command",
     [
-        'python3 -c "import socket; socket.socket(socket.AF_UNIX)"',
+        'python3 -c "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)"',
         "python3 -c \"open('/var/tmp/no', 'w')\"",
         "python3 -c \"import socket; socket.create_connection(('127.0.0.1', 9))\"",
     ],

@@ -302,3 +302,12 @@ def test_no_command_on_another_machine_gets_it() -> None:
     assert given.use_in(report)[1] is None
     _use, why = given.use_in(report, on_hosts=True)
     assert "only commands on this machine get" in str(why)
+
+
+async def test_a_short_key_keeps_no_other_variables_from_later_commands(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow("replies: [{run: 'A=1'}, {run: 'echo $HOME'}, {text: Done.}]", sandbox="off")
+    flow.environ["OPENAI_API_KEY"] = "x"  # as servers of one's own take it
+    await flow.run()
+    assert flow.results[-1].text.strip() == flow.environ["HOME"]

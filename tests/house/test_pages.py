@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from docs.completions import places
+from docs import generate
+from docs.completion_scripts import places
 from kogniterm.cli import options
 from kogniterm.settings.schema import Settings, names_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize(
@@ -36,14 +26,14 @@ def generator() -> ModuleType:
         "docs/commands.md",
         "docs/keys.md",
         "docs/kogniterm.1",
-        "docs/completion/kogniterm.bash",
-        "docs/completion/_kogniterm",
-        "docs/completion/kogniterm.fish",
+        "kogniterm/cli/completion/kogniterm.bash",
+        "kogniterm/cli/completion/_kogniterm",
+        "kogniterm/cli/completion/kogniterm.fish",
     ],
 )
 def test_a_generated_page_is_up_to_date(page: str) -> None:
     written = (ROOT / page).read_text(encoding="utf-8")
-    assert written == generator().PAGES[page](), "run `make docs`"
+    assert written == generate.PAGES[page](), "run `make docs`"
 
 
 def test_the_example_names_every_setting_and_is_a_file_we_would_accept(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.completions import Place, places
+from docs.completion_scripts import Place, places
 from kogniterm.ui.locale import read_po
 
 ROOT = Path(__file__).resolve().parents[2]

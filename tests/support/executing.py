@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from kogniterm.execution import open_executor
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.execution.process.processes import process_state
+from kogniterm.execution.process.processes import descendants, process_state
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.types import CommandResult, Waiting
@@ -79,6 +80,17 @@ def sandbox_round(kind: SandboxKind, workspace: Path, home: Path) -> Sandbox:
     return Sandbox(kind, str(workspace), str(home), program=program)
 
 
+def session(kind: SandboxKind, work: Path) -> CommandExecutor:
+    """Return an executor in a sandbox around `work`, with a home beside that."""
+    box = sandbox_round(kind, work, work.parent / "home")
+    return open_executor(work, sandbox=box, workspace=work)
+
+
+def ran(shell: CommandExecutor, command: str) -> CommandResult:
+    """Return the result of a command that has the time it needs."""
+    return shell.run(command, timeout=PATIENCE)
+
+
 def alive(pid: int) -> bool:
     """Return whether the process runs; one that has ended may still wait to be reaped."""
     state = process_state(pid)
@@ -106,3 +118,10 @@ def timed_out(
             return result
         assert limit < PATIENCE, result
         limit *= 2
+
+
+def first_processes() -> set[int]:
+    """Return the first process of each sandbox below this process, and the leaders in it."""
+    states = descendants(os.getpid())
+    inside = {state.pid for state in states if state.name == "sandbox"}
+    return {state.pid for state in states if state.pid in inside and state.parent not in inside}

@@ -37,7 +37,8 @@ class SandboxFailure:
 
 _LONGEST_TARGET = 80
 _HOST = re.compile(r"(?i)host='([\w.-]+)'|https?://([\w.-]+)|host(?:name)?:? ([\w-]+(?:\.[\w-]+)+)")
-_PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|[\w.~/-]+)[’'\"`]?"
+_PATH = r"[‘'\"`]?(?P<path>/[^\s'\"’`:]+|(?!\d+:)[\w.~/-]+)[’'\"`]?"
+_WITH_NUMBER = r"(?P<path>/[^\s'\"’`:,()]+)[^\n]{0,80}\(\d+: "
 _NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
 _NOT_WRITTEN = Phrase("Could not write {path}: the sandbox protects it.")
 _NOT_PERMITTED = Phrase("Could not access {path}, possibly because of the sandbox.")
@@ -45,10 +46,17 @@ _NOT_REACHED = Phrase("Could not reach {path}: the sandbox has no network access
 _NOBODY_LISTENS = Phrase(
     "Nothing answered there: services of this machine are not visible in the sandbox."
 )
+_HERE = r"(localhost|127\.0\.0\.1|::1)\b"
+_PROTECTED = "(?:Read-only file system|EROFS|Device or resource busy)"
 _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
+    ("network", Phrase("Could not connect to {path}: servers outside the sandbox are not reached."),
+     re.compile(
+        rf"(?i){_HERE}[^\n]{{0,160}}(?:connection refused|couldn't connect to server)"
+        rf"|ECONNREFUSED {_HERE}")),
     ("network", Phrase("Could not reach the network: the sandbox has no network access."),
      re.compile(
         r"(?i)could not resolve host(?:name)?:? ?([\w.-]*)|temporary failure in name resolution"
+        r"|temporary failure resolving '([\w.-]+)'"
         r"|network is unreachable|name or service not known|failed to establish a new connection"
         r"|getaddrinfo (?:enotfound|eai_again) ?([\w.-]*)|no route to host"
         r"|connect: cannot assign requested address"
@@ -66,14 +74,17 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         r"|can't open display|cannot open display")),
     ("process", _NOBODY_LISTENS, re.compile(
         r"(?i)could not connect to server|connection refused|ECONNREFUSED")),
-    ("write", _NOT_WRITTEN, re.compile(rf"\[Errno 30\] Read-only file system: {_NAMED_AFTER}")),
-    ("write", _NOT_WRITTEN, re.compile(rf"{_PATH}: (?:Read-only file system|EROFS)")),
+    ("write", _NOT_WRITTEN, re.compile(rf"\[Errno \d+\] {_PROTECTED}: {_NAMED_AFTER}")),
+    ("write", _NOT_WRITTEN, re.compile(rf"{_PATH}: {_PROTECTED}")),
+    ("write", _NOT_WRITTEN, re.compile(rf"{_WITH_NUMBER}{_PROTECTED}")),
     ("write", _NOT_WRITTEN, re.compile(
-        rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:Read-only file system|EROFS|read-only file system)")),
+        rf"(?:{_PATH}[^\n]{{0,80}}?:\s*)?(?:{_PROTECTED}|read-only file system)")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"\[Errno 1?3?\] (?:Permission denied|Operation not permitted): {_NAMED_AFTER}")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"{_PATH}: (?:Permission denied|Operation not permitted)")),
+    ("write", _NOT_PERMITTED, re.compile(
+        rf"{_WITH_NUMBER}(?:Permission denied|Operation not permitted)")),
     ("write", _NOT_PERMITTED, re.compile(
         rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")),
     ("process", Phrase("An operation was not permitted, possibly because of the sandbox."),

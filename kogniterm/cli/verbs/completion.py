@@ -1,7 +1,7 @@
-"""`kogniterm completion`: the completion script for bash, zsh or fish, and the lists it asks for.
+"""`kogniterm completion`: print a completion script, or names of what only the user's files know.
 
-docs/completions.py makes the scripts. The package carries them as `kogniterm/_completion`; a
-checkout has them in `docs/completion`.
+The scripts are files beside this package, written by `make docs` from the parsers' tables. They ask
+for the lists.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from kogniterm.ui.locale import _, mark
 
 Listed = Literal["sessions", "models", "recipes"]
 """The lists that the scripts ask for."""
-FILES = {"bash": "kogniterm.bash", "zsh": "_kogniterm", "fish": "kogniterm.fish"}
-SHELLS = tuple(FILES)
+SCRIPTS = {"bash": "kogniterm.bash", "zsh": "_kogniterm", "fish": "kogniterm.fish"}
+"""Shells, each with the name of its script."""
+_FOLDER = Path(__file__).resolve().parents[1] / "completion"
 MOST_SESSIONS = 50
 
 
@@ -36,7 +37,12 @@ def add_parser(subparsers: Subparsers) -> None:
     add_verb(
         subparsers,
         "completion",
-        [Argument("shell", "Shell: bash, zsh or fish", "SHELL", nargs="?", choices=SHELLS), LIST],
+        [
+            Argument(
+                "shell", "Shell: bash, zsh or fish", "SHELL", nargs="?", choices=tuple(SCRIPTS)
+            ),
+            LIST,
+        ],
         description=mark(
             "Print a script that completes the commands and options of KogniTerm. Save it as "
             "~/.local/share/bash-completion/completions/kogniterm (bash), as _kogniterm in a "
@@ -54,11 +60,8 @@ def run(args: argparse.Namespace) -> int:
         _write_list(args, args.list)
         return 0
     if args.shell is None:
-        raise UsageError("Name the shell: {shells}.", shells=", ".join(SHELLS))
-    package = Path(__file__).resolve().parents[2]
-    folders = (package / "_completion", package.parent / "docs" / "completion")
-    folder = next(one for one in folders if one.is_dir())
-    sys.stdout.write((folder / FILES[args.shell]).read_text(encoding="utf-8"))
+        raise UsageError("Name the shell: {shells}.", shells=", ".join(SCRIPTS))
+    sys.stdout.write((_FOLDER / SCRIPTS[args.shell]).read_text(encoding="utf-8"))
     return 0
 
 

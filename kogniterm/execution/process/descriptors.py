@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from kogniterm.execution.process.processes import process_state
 from kogniterm.execution.process.pty import MOST_FDS
 from kogniterm.execution.process.wait_diagnosis import terminal_device
-from kogniterm.host.kernel_calls import LIBC, checked
+from kogniterm.host.kernel_calls import duplicate, opened
 
-_PIDFD_GETFD = 438
-"""The system call's number, the same on every architecture (Linux 5.6)."""
 _O_CLOEXEC = 0o2000000
 _OWN_FROM, _OWN_TO = 10, 32
 """Numbers at which bash saves what a redirection replaces; a coprocess's pipes are above."""
@@ -89,10 +86,10 @@ class Descriptors:
         found, moved = _look(pid, terminal_device(master), self._own)
         taken: dict[int, int | None] = {}
         refused: list[int] = []
-        with contextlib.suppress(OSError), _pidfd(pid) as shell:
+        with contextlib.suppress(OSError), opened(os.pidfd_open(pid)) as shell:
             for number, is_terminal in found.items():
                 try:
-                    taken[number] = None if is_terminal else _duplicate(shell, number)
+                    taken[number] = None if is_terminal else duplicate(shell, number)
                 except OSError:
                     refused.append(number)
         self.close()
@@ -120,20 +117,6 @@ class Descriptors:
             if fd is not None:
                 os.close(fd)
         self.open = {}
-
-
-@contextlib.contextmanager
-def _pidfd(pid: int) -> Iterator[int]:
-    fd = os.pidfd_open(pid)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _duplicate(process: int, number: int) -> int:
-    """Duplicate descriptor `number` of the process that the pidfd `process` names."""
-    return checked(int(LIBC.syscall(_PIDFD_GETFD, process, number, 0)))
 
 
 def _look(pid: int, terminal: int, own: str) -> tuple[dict[int, bool], list[str]]:

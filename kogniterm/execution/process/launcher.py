@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process import pty
 from kogniterm.execution.process.descriptors import Descriptors
+from kogniterm.execution.process.processes import end_tree, signal_processes
 from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
@@ -163,14 +165,19 @@ class Launcher:
         self._channel: socket.socket | None = None
         self._ready: Launched | None = None
         self._coming = False
+        self._number = 0
 
-    def prepare(self) -> None:
+    def prepare(self, view: Mapping[str, object] | None = None) -> None:
         """Have a leader made that stands by, and the supervisor started if it does not run.
 
-        Returns before either is ready; a session without commands does without both.
+        With `view` a sandbox is built, too. Returns before any of them is ready; a session without
+        commands does without all.
         """
         with self._lock:
-            self._start()
+            channel = self._start()
+            if view is not None:
+                with contextlib.suppress(OSError):
+                    pty.send_message(channel, {"op": "build", "view": view})
             if self._ready is None and not self._coming:
                 self._ask_for_next()
 
@@ -300,8 +307,10 @@ class Launcher:
         ours, theirs = socket.socketpair()
         try:
             channel = self._start()
+            self._number += 1
             request = {
                 "op": "spawn",
+                "number": self._number,
                 "view": order.view,
                 "argv": order.argv,
                 "env": order.env,
@@ -313,7 +322,8 @@ class Launcher:
             }
             passed = (report, theirs.fileno(), *order.handed.values())
             pty.send_message(channel, request, passed)
-            message, fds = self._answer(channel, "spawned", "refused", "unbuilt")
+            kinds = ("spawned", "refused", "unbuilt")
+            message, fds = self._answer(channel, *kinds, number=self._number)
             if message["op"] == "refused":
                 raise not_started(message["error"])
             if message["op"] == "unbuilt":
@@ -333,12 +343,22 @@ class Launcher:
         os.set_blocking(reports, False)
         return Launched(message["leader"], fds[0], reports, ours)
 
-    def _answer(self, channel: socket.socket, *kinds: str) -> tuple[dict[str, Any], list[int]]:
-        """Wait for a message of one of `kinds`."""
+    def _answer(
+        self, channel: socket.socket, *kinds: str, number: int = 0
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Wait for a message of one of `kinds`, about the command of this number.
+
+        One about an earlier command comes where an interrupt kept that from being waited for.
+        """
         while True:
             message, fds = self._receive(channel)
-            if message["op"] in kinds:
+            if message["op"] in kinds and message.get("number", 0) == number:
                 return message, fds
+            if message["op"] == "spawned":
+                end_tree(message["leader"])
+                signal_processes([message["leader"]], signal.SIGKILL)  # it may not have begun
+                for fd in fds:
+                    os.close(fd)
 
     def adopt(self, leader: int, master: int, path: str, room: int) -> None:
         """Let the supervisor drain the terminal into `path`, at most `room` bytes more."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from kogniterm.execution.sandbox.namespaces import Built
+    from kogniterm.execution.sandbox.namespaces import BuiltSandbox
 
 
 _LENGTH = 4
@@ -197,7 +197,7 @@ class Leading:
 
 
 def start_inside(
-    built: Built, order: dict[str, Any], report: int, complaints: int, handed: dict[int, int]
+    built: BuiltSandbox, order: dict[str, Any], report: int, complaints: int, handed: dict[int, int]
 ) -> tuple[int, int]:
     """Start a command in a sandbox; returns (the leader's pid, the terminal's master descriptor).
 
@@ -206,7 +206,7 @@ def start_inside(
     is one of the launcher with the rules that confine it. The leader is inside where the sandbox
     has processes of its own, so it takes no orders there. Raises BuildError.
     """
-    from kogniterm.execution.sandbox import kernel_rules  # once, before the fork
+    from kogniterm.execution.sandbox import kernel_rules, namespaces  # once, before the fork
 
     leading = None if built.init else Leading(os.getpid(), "", NOTHING)
     slave = -1
@@ -217,7 +217,8 @@ def start_inside(
         return (master,)
 
     def inside() -> NoReturn:
-        close_all_but(slave, report, complaints, *handed.values())
+        broker = built.broker.fileno() if built.broker is not None else 0
+        close_all_but(slave, report, complaints, *handed.values(), broker)
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         for number in range(3):
@@ -225,20 +226,22 @@ def start_inside(
         _become_leader(leading)
         if leading is None:
             rename_process("sandbox")
-        shell = os.fork()
+        shell = namespaces.fork_patiently()
         if shell:
             _lead(shell, report, leading)
-        os.setpgid(0, 0)
-        os.tcsetpgrp(0, os.getpid())
-        set_signals(signal.SIG_DFL)
-        _default_signals()
-        channel = _place(socket.socket(fileno=complaints), [*handed.values()], [*handed], [])
+        channel = socket.socket(fileno=complaints)
         try:
-            kernel_rules.confine(order["rules"])
+            os.setpgid(0, 0)
+            os.tcsetpgrp(0, os.getpid())
+            set_signals(signal.SIG_DFL)
+            kernel_rules.confine(order["view"]["rules"], built.broker)
+            channel = _moved(channel, above := max(handed) + 1)
+            _renumber([*handed.values()], [*handed], above)
             _become_shell(order)
         except (OSError, ValueError) as error:
             channel.sendall(str(error).encode("utf-8", "replace")[:_LONGEST_ERROR])
-        os._exit(CANNOT_START)
+        finally:
+            os._exit(CANNOT_START)
 
     leader, (master,) = built.fork(before, inside)
     return leader, master
@@ -332,9 +335,24 @@ def _erase_whole_characters(fd: int) -> None:
         termios.tcsetattr(fd, termios.TCSANOW, modes)
 
 
+def _copy(fd: int, above: int) -> int:
+    """Return a copy of a descriptor with a number from `above` on; raises OSError for none left."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above)
+    except OSError as error:  # EINVAL where no number so high may be used
+        raise OSError(errno.EMFILE, "too many open files (see ulimit -n)") from error
+
+
+def _moved(channel: socket.socket, above: int) -> socket.socket:
+    """Give the channel a number from `above` on, to leave lower ones to the shell."""
+    copy = _copy(channel.fileno(), above)
+    channel.close()  # not before: it tells what went wrong
+    return socket.socket(fileno=copy)
+
+
 def _renumber(fds: list[int], numbers: list[int], above: int) -> None:
     """Give the open `fds` the `numbers`, all below `above`, and hand them on when executing."""
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in fds]
+    moved = [_copy(fd, above) for fd in fds]
     for fd in fds:
         os.close(fd)
     for fd, number in zip(moved, numbers, strict=True):
@@ -357,16 +375,6 @@ def _become_leader(leading: Leading | None) -> None:
         set_signals(signal.SIG_IGN, but=frozenset((signal.SIGCHLD,)))
         return
     _end_with(leading.supervisor, _LEFT_ALONE)
-
-
-def _default_signals() -> None:
-    """Undo what Python and the leader ignore; a shell hands ignored signals on to its children.
-
-    Signals with handlers need nothing: execution resets them.
-    """
-    for number in (*_LEADER_IGNORES, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _end_with(parent: int, number: int) -> None:
@@ -473,7 +481,7 @@ def _stand_by(channel: socket.socket, report: int, leading: Leading) -> NoReturn
         _end_with(leader, signal.SIGKILL)
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
-        _default_signals()
+        set_signals(signal.SIG_DFL)  # a shell hands ignored ones on to its children
         close_all_but(0, 1, 2, channel.fileno())
         _execute_when_ordered(channel)
     finally:
@@ -490,7 +498,11 @@ def _execute_when_ordered(channel: socket.socket) -> None:
         received = receive_message(channel)
         if received is not None and "numbers" in received[0]:
             what, fds = received
-            channel = _place(channel, fds, what["numbers"], what["terminals"])
+            above = max((*what["numbers"], *what["terminals"])) + 1
+            channel = _moved(channel, above)
+            _renumber(fds, what["numbers"], above)
+            for number in what["terminals"]:
+                os.dup2(0, number)
             received = receive_message(channel)
         if received is None:
             return
@@ -509,16 +521,3 @@ def _become_shell(what: dict[str, Any]) -> None:
     if what["real"] not in (None, os.getcwd()):  # noqa: PTH109 - pathlib loads slowly
         raise OSError(errno.ESTALE, "the folder is another one now", what["cwd"])
     os.execve(what["argv"][0], what["argv"], what["env"])
-
-
-def _place(
-    channel: socket.socket, fds: list[int], numbers: list[int], terminals: list[int]
-) -> socket.socket:
-    """Give the descriptors the numbers they had in the shell before; returns the channel, moved."""
-    above = max((*numbers, *terminals)) + 1
-    moved = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, above)
-    os.close(channel.detach())
-    _renumber(fds, numbers, above)
-    for number in terminals:
-        os.dup2(0, number)
-    return socket.socket(fileno=moved)

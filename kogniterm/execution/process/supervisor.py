@@ -10,6 +10,7 @@ master, the pipe of the reports and the channel of the shell-to-be, or by `faile
 command in a sandbox, where nothing waits for orders: with it come the report pipe, the channel for
 what is wrong, and what the command is to have open; it is answered by `spawned` with the terminal's
 master, by `refused`, or by `unbuilt` when the sandbox cannot be made.
+`build` is answered by nothing: it has a sandbox built for a command that is about to come.
 `adopt` (drain this master into a file) and `keep` (outlive the executor) have no answer; `sync` is
 answered by `synced` when everything written so far by adopted commands is in their files; `close`
 (the executor ends) by `left`: what stays, what was ended, and whether the supervisor stays too. It
@@ -20,9 +21,9 @@ terminal its leader and the supervisor stay with it, and go on moving what it wr
 When the supervisor itself is killed, every leader ends its own command by the same rules, and every
 sandbox ends with all that runs in it.
 
-Sandboxes are built for the first command that needs them, and entered by later ones of the same
-`view`: those of the session together, any other one only while nothing runs in it. What needs a
-wider one gets another, so nothing widens for what runs.
+Sandboxes are built for the first command that needs them, or just ahead of it, and entered by later
+ones of the same `view`: those of the session together, any other one only while nothing runs in it.
+What needs a wider one gets another, so nothing widens for what runs.
 """
 
 from __future__ import annotations
@@ -58,13 +59,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from kogniterm.execution.sandbox.namespaces import Built
+    from kogniterm.execution.sandbox.namespaces import BuiltSandbox
 
 
 LOCK = "held"
 """The file in an executor's private folder that is locked as long as it or its supervisor lives."""
 _READ_SIZE = 1 << 16
 _READS_AT_ONCE = 256
+_MOST_ATTEMPTS = 3
 _MOST_IDLE = 4
 """Sandboxes in which nothing runs that are kept for later commands."""
 
@@ -76,7 +78,7 @@ class _Command:
     whether it does outlive the executor, with its terminal.
     """
 
-    def __init__(self, leader: int, master: int, sandbox: Built | None = None) -> None:
+    def __init__(self, leader: int, master: int, sandbox: BuiltSandbox | None = None) -> None:
         self.leader = leader
         self.master = master
         self.sandbox = sandbox
@@ -134,7 +136,7 @@ class Supervisor:
         self._alone = False
         self._left: list[dict[str, Any]] = []
         self._commands: dict[int, _Command] = {}
-        self._sandboxes: list[tuple[object, Built]] = []
+        self._sandboxes: list[tuple[object, BuiltSandbox]] = []
         self._poll = select.poll()
         self._draining: dict[int, _Command] = {}
         self._orphaned = False
@@ -188,12 +190,15 @@ class Supervisor:
             case "spawn":
                 self._spawn(message, fds)
             case "adopt":
-                self._adopt(message, fds[0])
+                self._adopt(message, fds)
             case "keep":
                 if message["leader"] in self._commands:
                     self._commands[message["leader"]].kept = True
             case "next":
                 self._prepare()
+            case "build":
+                with contextlib.suppress(OSError):  # the command tells why
+                    self._sandbox(message["view"])
             case "close":
                 self.end()
                 stays = any(command.stays for command in self._commands.values())
@@ -207,51 +212,76 @@ class Supervisor:
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
         from kogniterm.execution.sandbox.namespaces import BuildError
 
+        answer: dict[str, Any] = {"op": "spawned", "number": message["number"]}
+        master: tuple[int, ...] = ()
         try:
             if len(fds) != 2 + len(message["numbers"]):  # the kernel drops what may not be opened
-                self._answer({"op": "refused", "error": os.strerror(errno.EMFILE)})
-                return
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             report, complaints, *descriptors = fds
             handed = dict(zip(message["numbers"], descriptors, strict=True))
-            sandbox = self._sandbox(message["view"])
-            order = {**message, "rules": message["view"]["rules"]}
-            leader, master = pty.start_inside(sandbox, order, report, complaints, handed)
+            command = self._start(message, report, complaints, handed)
+            self._commands[command.leader] = command
+            answer["leader"], master = command.leader, (command.master,)
         except OSError as error:
-            self._answer({"op": "refused", "error": str(error)})
-            return
-        except BuildError as error:
-            self._answer({"op": "unbuilt", "error": str(error)})
-            return
+            if isinstance(error, BuildError):
+                answer |= {"op": "unbuilt", "error": str(error)}
+            else:
+                answer |= {"op": "refused", "error": error.strerror}
         finally:
             for fd in fds:
                 os.close(fd)
-        os.set_blocking(master, False)
-        self._commands[leader] = _Command(leader, master, sandbox)
-        self._answer({"op": "spawned", "leader": leader}, (master,))
+        self._answer(answer, master)
 
-    def _sandbox(self, view: dict[str, Any]) -> Built:
-        """Return the sandbox of a command, as it has to be now. Raises BuildError."""
-        from kogniterm.execution.sandbox.namespaces import build, identity
+    def _start(
+        self, order: dict[str, Any], report: int, complaints: int, handed: dict[int, int]
+    ) -> _Command:
+        """Start a command in its sandbox, in a new one where that just ended by force.
+
+        Raises OSError or BuildError.
+        """
+        from kogniterm.execution.sandbox.namespaces import BuildError
+
+        attempts = _MOST_ATTEMPTS
+        while True:
+            try:
+                sandbox = self._sandbox(order["view"])
+                leader, master = pty.start_inside(sandbox, order, report, complaints, handed)
+                os.set_blocking(master, False)
+                return _Command(leader, master, sandbox)
+            except BuildError:
+                attempts -= 1
+                if not attempts or not any(one.gone for _, one in self._sandboxes):
+                    raise
+
+    def _sandbox(self, view: dict[str, Any]) -> BuiltSandbox:
+        """Return the sandbox of a command, as it has to be now. Raises BuildError.
+
+        What is to be protected from the command is from all that runs in others, too.
+        """
+        from kogniterm.execution.sandbox.namespaces import build
 
         self._reap()
-        for one in [one for one in self._sandboxes if one[1].gone]:
-            self._sandboxes.remove(one)  # what ran in it ends with it
-            one[1].close()
-        # A folder that was replaced is another one: what stands shows the old one.
-        shown = [identity(step[1]) for step in view["base"] if "bind" in step[0]]
-        key = [shown, *(view[name] for name in ("kind", "network", "shared", "base"))]
-        used = [command.sandbox for command in self._commands.values()]
+        used = [command.sandbox for command in self._commands.values() if command.sandbox]
+        for one in list(self._sandboxes):
+            if one[1].gone or (one[1] not in used and not one[1].whole):
+                self._discard(one)  # what ran in it ends with it
+        key = tuple(view[name] for name in ("kind", "network", "shared", "mounts"))
         for known, sandbox in self._sandboxes:
-            if known == key and (view["shared"] or sandbox not in used):
-                sandbox.protect(view["kept"])
-                return sandbox
-        idle = [one for one in self._sandboxes if one[1] not in used]
-        for one in idle[: -_MOST_IDLE + 1]:
-            self._sandboxes.remove(one)
-            one[1].close()
-        sandbox = build(view)
-        self._sandboxes.append((key, sandbox))
+            if known == key and sandbox.whole and (view["shared"] or sandbox not in used):
+                break
+        else:
+            idle = [one for one in self._sandboxes if one[1] not in used]
+            for one in idle[: -_MOST_IDLE + 1]:
+                self._discard(one)
+            sandbox = build(view)
+            self._sandboxes.append((key, sandbox))
+        for other in {sandbox, *used}:
+            other.protect(view["protection"])
         return sandbox
+
+    def _discard(self, one: tuple[object, BuiltSandbox]) -> None:
+        self._sandboxes.remove(one)
+        one[1].close()
 
     def _prepare(self) -> None:
         """Have a leader ready for the next command, and hand it to the executor."""
@@ -270,21 +300,21 @@ class Supervisor:
         with contextlib.suppress(OSError):
             pty.send_message(self._channel, message, fds)
 
-    def _adopt(self, message: dict[str, Any], master: int) -> None:
-        """Write to a file from now on what comes from the terminal `master`.
+    def _adopt(self, message: dict[str, Any], masters: list[int]) -> None:
+        """Write to a file from now on what comes from a terminal, whose master is in `masters`.
 
-        The command may have ended on the way here: what it said last then stands in `master`.
+        The command may have ended on the way here: what it said last then stands in that.
         """
         command = self._commands.get(message["leader"])
-        if command is None:
+        if command is not None:
+            command.write_to(message["path"], message["room"])
+            self._drain(command)
+        for master in masters:  # none where no more may be opened here
             late = _Command(message["leader"], master)
-            late.write_to(message["path"], message["room"])
-            late.drain_all()
+            if command is None:
+                late.write_to(message["path"], message["room"])
+                late.drain_all()
             late.close()
-            return
-        os.close(master)
-        command.write_to(message["path"], message["room"])
-        self._drain(command)
 
     def _drain(self, command: _Command) -> None:
         self._draining[command.master] = command
@@ -324,12 +354,12 @@ class Supervisor:
         """
         end_tree(os.getpid(), spare=self._led)
         for _, sandbox in self._sandboxes:
-            if sandbox.init:
+            if sandbox.init and not sandbox.gone:
                 end_tree(sandbox.init)
 
     def _led(self, states: list[ProcessState]) -> set[int]:
         """Return the leaders among `states`, parents first, and all that is below them."""
-        found = {*self._commands, *(sandbox.child for _, sandbox in self._sandboxes)}
+        found = set(self._commands).union(*(one.children for _, one in self._sandboxes))
         for state in states:
             if state.parent in found:
                 found.add(state.pid)

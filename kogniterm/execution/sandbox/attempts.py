@@ -1,5 +1,7 @@
 """Try what a sandbox must refuse, from inside it; print a line for each attempt that succeeded.
 
+One of them may succeed: `own_sockets`, a connection to a local socket of its own.
+
 Run as a file by a bare interpreter: `attempts.py INSIDE OUTSIDE PORT PROCESS BEGAN`. INSIDE is the
 workspace, OUTSIDE a home with a secret and a listening socket, PORT one that the machine listens
 to, PROCESS one of the machine that began at the clock tick BEGAN. The last line is `done`.
@@ -33,6 +35,7 @@ def main(inside: str, outside: str, port: str, process: str, began: str) -> None
         "network": lambda: _reach(int(port)),
         "signal": lambda: _signal(int(process), began),
         "kernel": _kernel,
+        "own_sockets": lambda: _connect_to_itself(inside),
     }
     _write(f"{inside}/yes")
     for name, attempt in tries.items():
@@ -60,6 +63,14 @@ def _remount(path: str) -> None:
 
 def _connect(folder: str) -> None:
     os.chdir(folder)  # the address of a socket is short
+    _socket.socket(_socket.AF_UNIX).connect("s")
+
+
+def _connect_to_itself(folder: str) -> None:
+    os.chdir(folder)
+    listener = _socket.socket(_socket.AF_UNIX)
+    listener.bind("s")
+    listener.listen()
     _socket.socket(_socket.AF_UNIX).connect("s")
 
 

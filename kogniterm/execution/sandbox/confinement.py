@@ -52,7 +52,8 @@ class Sandbox:
     workspace that the user allowed; `hidden` are folders that are empty inside, beside the usual
     ones with secrets; `closed` can be read there and never written; `shown` are folders that
     programs inside need even where a private /tmp or a hidden folder would cover them. `access` is
-    what commands may do: write there, or only read.
+    what commands may do: write there, or only read. `own_sockets` is whether this machine lets
+    local sockets work inside, in a kind that can have them.
     """
 
     kind: SandboxKind
@@ -65,28 +66,38 @@ class Sandbox:
     closed: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     access: Literal["write", "read"] = "write"
+    own_sockets: bool = True
 
-    def view(self, *, shell_files: str, temporary: str, shared: bool = False) -> dict[str, Any]:
+    def view(
+        self,
+        *,
+        shell_files: str,
+        temporary: str,
+        shared: bool = False,
+        beside: bool = False,
+        ahead: bool = False,
+    ) -> dict[str, Any]:
         """Return what the supervisor needs to build the sandbox and to confine a command in it.
 
         `shell_files` is the executor's own folder: nothing inside may read or write it, for a shell
         has what it needs on descriptors. `temporary` is a folder for temporary files that lasts as
         long as the executor; commands inside may write to it, and the host process reads nothing
         in it. With `shared` the command is one of the session's, which all run in one sandbox; any
-        other gets one in which nothing else runs.
+        other gets one in which nothing else runs. `beside` is whether others run meanwhile.
 
-        `base` is mounted once. What is `kept` is looked at before each command, for it may appear
-        later, or be replaced.
+        `mounts` are made once. What the steps of `protection` cover is looked at before each
+        command, for it may appear later, or be replaced; they hold for the commands beside it, too.
+        `ahead` of a command they are left out.
         """
         mounts = _Mounts(self, shell_files, temporary)
-        built = self.gives.namespaces
+        built, write = self.gives.namespaces, beside or not self.reads_only
         return {
             "kind": self.kind,
             "program": self.program,
             "network": self.network,
             "shared": shared and not self.reads_only,
-            "base": list(mounts.base()) if built else [],
-            "kept": list(mounts.kept()) if built else [],
+            "mounts": list(mounts.first()) if built else [],
+            "protection": list(mounts.protection(write=write)) if built and not ahead else [],
             "rules": self._rules(shell_files, temporary) if self.kind != "none" else {},
         }
 
@@ -98,6 +109,11 @@ class Sandbox:
     def gives(self) -> Gives:
         """Return what a sandbox of this kind gives."""
         return GIVES[self.kind]
+
+    @property
+    def local_sockets(self) -> bool:
+        """Return whether programs inside can connect to sockets of each other."""
+        return self.gives.own_sockets and self.own_sockets and not self.network
 
     @property
     def reads_only(self) -> bool:
@@ -173,6 +189,8 @@ class Sandbox:
         # A network of the sandbox's own has nothing but a loopback, which test servers need.
         if gives.own_network or self.network:
             families += [kernel_rules.AF_INET, kernel_rules.AF_INET6]
+        if self.local_sockets:
+            families += [kernel_rules.AF_UNIX]
         rules: dict[str, object] = {
             "families": families,
             "foreign": not gives.own_processes,
@@ -227,7 +245,7 @@ class _Mounts:
 
     def leaves_visible(self, path: str) -> bool:
         """Return whether `path`, without links, is visible inside unchanged."""
-        for _ in (*self.base(), *self.kept()):
+        for _ in (*self.first(), *self.protection(write=True)):
             pass
         return self._is_visible(path)
 
@@ -236,7 +254,7 @@ class _Mounts:
         below = (Path(path).relative_to(root) for root in self._private() if within(path, root))
         return any(Path(self._temporary, part).is_dir() for part in below)
 
-    def base(self) -> Iterator[Sequence[str]]:
+    def first(self) -> Iterator[Sequence[str]]:
         """Yield what is mounted once; it decides what can be written, and stays as it is."""
         yield from _devices()
         yield from self._private_folders()
@@ -254,14 +272,17 @@ class _Mounts:
             if folder not in self._private():
                 yield "--remount-ro", folder
 
-    def kept(self) -> Iterator[Sequence[str]]:
-        """Yield what only takes away, over `base`: files that must not change or be read."""
+    def protection(self, *, write: bool) -> Iterator[Sequence[str]]:
+        """Yield what only takes away, over the first ones: files that must not be read, or changed.
+
+        Without `write` nothing that runs could change any.
+        """
         if os.geteuid() == 0:  # without capabilities it still owns these
             for path in _KERNEL_FILES:
                 yield "--ro-bind-try", path, path
             for path in _KERNEL_SECRETS:
                 yield "--ro-bind-try", _EMPTY, path
-        writes = bool(self._parts) and not self._box.reads_only
+        writes = write and bool(self._parts)
         found = self._box.search() if writes else planted.Found()
         closed = [path for path in self._closed if writes and Path(path).exists()]
         inside = [path for path in (*closed, *found.kept) if self._is_kept(path, closed)]
@@ -276,6 +297,11 @@ class _Mounts:
             yield "--bind-try", path, path
         for path in inside:
             yield "--ro-bind-try", path, path
+        # Hidden at first, too; this is for what runs when one of them is replaced.
+        for path in self._above:
+            if not self._covers.get(path):
+                yield "--tmpfs", path
+                yield "--remount-ro", path
         # Hidden folders come last: no link of a workspace, and no other mount, uncovers them.
         for path in hidden:
             yield from self._hide(path)

@@ -13,14 +13,16 @@ of all newer architectures (aarch64).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import resource
+import socket
 import struct
 
 from kogniterm.execution.sandbox.reach import readable_parts, writable_parts
-from kogniterm.host.kernel_calls import LIBC, NEW_USER, checked, keep_privileges_out
+from kogniterm.host.kernel_calls import LIBC, NEW_USER, checked, keep_privileges_out, opened
 
 # Set here and not imported: this runs before every sandboxed command.
 TYPE_CHECKING = False
@@ -58,20 +60,23 @@ _CLOSED_DEVICES = ("/dev/pts", "/dev/input")
 """Other terminals and keyboards: reading them would take what the user types elsewhere."""
 
 
-def confine(rules: Mapping[str, Any]) -> None:
+def confine(rules: Mapping[str, Any], broker: socket.socket | None = None) -> None:
     """Confine this process for good, as `rules` say, if any; raises OSError when it is refused.
 
-    `families`: sockets that may be opened. `foreign`: the machine's processes can be seen.
-    `namespaces`: they keep the files; then `private` are the only folders that can be written, and
-    all others cannot where the kernel can refuse it, or it is missing. Without them Landlock keeps
-    the files: `write`, `close`, `hide` and `show` are the folders that may be written, may not all
-    the same, may not be read, and may be all the same, and `home` is the user's home. `steady`: no
-    file may get another mode, owner, time or attribute, which Landlock itself does not refuse.
-    `processes` are the most that may run at once, 0 for no limit.
+    `families`: sockets that may be opened; local ones only with a `broker` (`local_sockets`).
+    `foreign`: the machine's processes can be seen. `namespaces`: they keep the files; then
+    `private` are the only folders that can be written, and all others cannot where the kernel can
+    refuse it, or it is missing; none are made inside, which could mount. Without them Landlock
+    keeps the files: `write`, `close`, `hide` and `show` are the folders that may be written, may
+    not all the same, may not be read, and may be all the same, and `home` is the user's home.
+    `steady`: no file may get another mode, owner, time or attribute, which Landlock itself does not
+    refuse. `processes` are the most that may run at once, 0 for no limit.
     """
     if not rules:
         return
     if most := rules["processes"]:
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     private = rules.get("private")
     own = [os.ttyname(0)] if os.isatty(0) else []
@@ -84,12 +89,7 @@ def confine(rules: Mapping[str, Any]) -> None:
         keep_files([*private, *DEVICES, *own], ["/"])
     if rules["foreign"]:
         scope()
-    load(
-        rules["families"],
-        foreign=rules["foreign"],
-        nested=not rules["namespaces"],
-        steady=rules.get("steady", False),
-    )
+    _load(rules, broker)
 
 
 def scope() -> bool:
@@ -122,36 +122,32 @@ def _restrict(
     attributes: bytes, writable: Sequence[str], readable: Sequence[str], handled: int
 ) -> None:
     keep_privileges_out()
-    ruleset = checked(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    try:
+    with opened(checked(LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))) as ruleset:
         for path in readable:
             _allow(ruleset, path, _READ_FILE)
         for path in writable:
             _allow(ruleset, path, handled)
         checked(LIBC.syscall(_RESTRICT_SELF, ruleset, 0))
-    finally:
-        os.close(ruleset)
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     """Add a rule for what is at `path`; nothing for a link, or for what is not there any more."""
     try:
-        place = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return
-    try:
+    with opened(found) as place:
         mode = os.fstat(place).st_mode
         if mode & 0o170000 != 0o040000:
             rights &= _FILE_ONLY
         if mode & 0o170000 != 0o120000:
             rule = struct.pack("=Qi", rights, place)
             checked(LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
-    finally:
-        os.close(place)
 
 
-_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 8, 32
 _ALLOW, _REFUSE, _NO_SUCH_CALL = 0x7FFF0000, 0x00050001, 0x00050000 | errno.ENOSYS
+_ASK = 0x7FC00000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _FIRST_X32_CALL = 0x40000000
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -175,12 +171,13 @@ _ATTRIBUTES = {
 }  # fmt: skip
 """Calls that give a file another mode, owner, time or attribute; numbers as in `_CALLS`."""
 _CALLS = _ATTRIBUTES | {
-    "socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217),
-    "request_key": (249, 218), "keyctl": (250, 219), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "clone": (56, 220),
-    "clone3": (435, 435), "unshare": (272, 97), "prlimit64": (302, 261), "setpriority": (141, 140),
-    "ioprio_set": (251, 30), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "socket": (41, 198), "connect": (42, 203), "socketpair": (53, 199), "seccomp": (317, 277),
+    "ioctl": (16, 29), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
+    "keyctl": (250, 219), "bpf": (321, 280), "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282), "clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97),
+    "prlimit64": (302, 261), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
 }  # fmt: skip
 """Numbers of system calls, in the columns of `_ARCHITECTURES`."""
@@ -200,37 +197,43 @@ _OWN_ONLY = {
 """Calls that change the limits or the priority of the process in this argument; 0 is the caller."""
 
 
-def load(
-    families: Sequence[int], *, foreign: bool, nested: bool = True, steady: bool = False
-) -> None:
+def _load(rules: Mapping[str, Any], broker: socket.socket | None) -> None:
     """Load the filter into this process for good; raises OSError when the kernel refuses.
 
-    Sockets may be opened of the given families only. Sockets of the machine's own programs
-    (AF_UNIX) lead out of every sandbox (docker, tmux, an ssh agent) and no mount refuses the
-    connection, so that family is never allowed; connected pairs are. `foreign` is whether processes
-    of the machine can be seen; without `nested` no namespace of users is made, which could mount;
-    with `steady` no file gets another mode, owner, time or attribute.
+    Local sockets (AF_UNIX) lead out of every sandbox (docker, tmux, an ssh agent), and no mount
+    refuses the connection, so they need a broker that makes each one. Without it, or where the
+    kernel has no such filter (Linux 5.19), or this process has one already, they are refused;
+    connected pairs are allowed.
     """
-    if AF_UNIX in families:
-        raise ValueError("sockets of the machine's programs are never allowed")
     keep_privileges_out()
+    others = [family for family in rules["families"] if family != AF_UNIX]
+    listener = -1
+    if broker is not None and AF_UNIX in rules["families"]:
+        with contextlib.suppress(OSError):
+            listener = _install(rules, _NEW_LISTENER | _WAIT_KILLABLE)
+    if broker is None or listener < 0:
+        _install({**rules, "families": others}, 0)
+    else:
+        socket.send_fds(broker, [b"\0"], [listener])
+        os.close(listener)
+
+
+def _install(rules: Mapping[str, Any], flags: int) -> int:
     machine = os.uname().machine
-    code = program(machine, families, foreign=foreign, nested=nested, steady=steady)
-    buffer = ctypes.create_string_buffer(code)
-    filter_program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    checked(LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_program, 0, 0))
-
-
-def program(
-    machine: str, families: Sequence[int], *, foreign: bool, nested: bool = True,
-    steady: bool = False,
-) -> bytes:  # fmt: skip
-    """Return the filter for this kind of machine; raises OSError for an unknown kind."""
     if machine not in _ARCHITECTURES:
         raise OSError(f"no system call filter is known for {machine}")
     architecture, column = _ARCHITECTURES[machine]
+    code = _program(rules, architecture, column)
+    buffer = ctypes.create_string_buffer(code)
+    program = struct.pack("@HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    return checked(LIBC.syscall(_CALLS["seccomp"][column], _SET_FILTER, flags, program))
+
+
+def _program(rules: Mapping[str, Any], architecture: int, column: int) -> bytes:
+    families, steady = rules["families"], rules.get("steady", False)
     names = [name for calls in ALWAYS.values() for name in calls]
     names += _ATTRIBUTES if steady else ()
+    streams = [_op(_AND, 0, 0, _SOCK_TYPES), *_one_of((_SOCK_STREAM, _SOCK_SEQPACKET))]
     orders = (_TIOCSTI, _TIOCLINUX, *(_SET_FLAGS if steady else ()))
     lines = [
         _op(_LOAD, 0, 0, 4),
@@ -239,19 +242,22 @@ def program(
         _op(_RETURN, 0, 0, _REFUSE),
         _op(_LOAD, 0, 0, 0),
     ]
-    if machine == "x86_64":
+    if column == 0:
         lines += [_op(_AT_LEAST, 0, 1, _FIRST_X32_CALL), _op(_RETURN, 0, 0, _REFUSE)]
     for name in names:
         lines += [_op(_EQUAL, 0, 1, _CALLS[name][column]), _op(_RETURN, 0, 0, _REFUSE)]
-    lines += _for_call(_CALLS["socket"][column], [_argument(0), *_one_of(families)])
-    # A pair of datagram sockets may be pointed at any address later.
-    pair = [_argument(1), _op(_AND, 0, 0, _SOCK_TYPES), *_one_of((_SOCK_STREAM, _SOCK_SEQPACKET))]
-    lines += _for_call(_CALLS["socketpair"][column], pair)
+    # Datagrams may be sent to any address, also by one of a pair.
+    local = _for_call(AF_UNIX, [_argument(1), *streams]) if AF_UNIX in families else []
+    others = [family for family in families if family != AF_UNIX]
+    lines += _for_call(_CALLS["socket"][column], [_argument(0), *local, *_one_of(others)])
+    lines += _for_call(_CALLS["socketpair"][column], [_argument(1), *streams])
+    if local:
+        lines += _for_call(_CALLS["connect"][column], [_op(_RETURN, 0, 0, _ASK)])
     lines += _for_call(_CALLS["ioctl"][column], [_argument(1), *_none_of(orders)])
     # Without the machine's processes, the first one of the sandbox is still everybody's.
-    for name, argument in (_OWN_ONLY if foreign else {"prlimit64": 0}).items():
+    for name, argument in (_OWN_ONLY if rules["foreign"] else {"prlimit64": 0}).items():
         lines += _for_call(_CALLS[name][column], [_argument(argument), *_one_of((0,))])
-    if not nested:
+    if rules["namespaces"]:
         for name in ("clone", "unshare"):
             lines += _for_call(_CALLS[name][column], [_argument(0), *_without(NEW_USER)])
         # Its flags are in memory, where no filter looks; the C library then uses clone.
@@ -260,7 +266,7 @@ def program(
 
 
 def _for_call(call: int, checks: list[bytes]) -> list[bytes]:
-    """Decide `call` by `checks`, which end in a return; skip them for any other call."""
+    """Decide `call`, or a value, by `checks`, which end in a return; skip them for any other."""
     return [_op(_EQUAL, 0, len(checks), call), *checks]
 
 

@@ -7,6 +7,7 @@ refuses every attempt (`probe`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from kogniterm.lazy_dataclasses import dataclass
@@ -18,15 +19,17 @@ SandboxKind = Literal["namespaces", "bubblewrap", "container", "landlock", "none
 class Gives:
     """Abilities of commands in a sandbox of one kind, and protections against them.
 
-    `own_network` is a loopback that later commands of the session find servers on;
-    `own_processes` that they see no others; `own_terminals` that programs can open more (`script`,
-    `tmux`); `shared_memory` that /dev/shm works (process pools); `private_tmp` a /tmp of the
-    session; `hides_names` that secrets cannot even be listed; `keeps_files` that what other tools
-    run is read-only; `keeps_modes` that no file outside gets another mode, owner or time.
+    `own_network` is a loopback that later commands of the session find servers on; `own_sockets`
+    that local sockets (AF_UNIX) connect them (`tmux`); `own_processes` that they see no others;
+    `own_terminals` that programs can open more (`script`); `shared_memory` that /dev/shm works
+    (process pools); `private_tmp` a /tmp of the session; `hides_names` that secrets cannot even be
+    listed; `keeps_files` that what other tools run is read-only; `keeps_modes` that no file outside
+    gets another mode, owner or time.
     """
 
     name: str
     own_network: bool
+    own_sockets: bool
     own_processes: bool
     own_terminals: bool
     shared_memory: bool
@@ -41,15 +44,13 @@ class Gives:
         return self.own_network
 
 
-_EVERYTHING = (True,) * 8
+_ALL = Gives("namespaces", *(True,) * 9)
+_NONE = Gives("none", *(False,) * 9)
 
 GIVES: dict[SandboxKind, Gives] = {
-    "namespaces": Gives("namespaces", *_EVERYTHING),
-    "bubblewrap": Gives("bubblewrap", *_EVERYTHING),
-    "container": Gives(
-        "container", own_network=True, own_processes=False, own_terminals=True, shared_memory=True,
-        private_tmp=True, hides_names=True, keeps_files=True, keeps_modes=True,
-    ),
-    "landlock": Gives("Landlock", *(False,) * 8),
-    "none": Gives("none", *(False,) * 8),
-}  # fmt: skip
+    "namespaces": _ALL,
+    "bubblewrap": replace(_ALL, name="bubblewrap"),
+    "container": replace(_ALL, name="container", own_processes=False),
+    "landlock": replace(_NONE, name="Landlock"),
+    "none": _NONE,
+}

@@ -9,7 +9,7 @@ All commands of a sandbox share one mount namespace, so a mount that is added th
 those that run, too. It is apart from the machine's: what is mounted outside later never appears.
 
 This module runs in the supervisor and in program guards, which have one thread and import little.
-The steps of `base` and `kept` (`confinement.Sandbox.view`) are in the words of bwrap(1).
+The steps by which mounts are made (`confinement.Sandbox.view`) are in the words of bwrap(1).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import signal
 import socket
 import stat
 import struct
-import sys
 import time
 
+from kogniterm.execution.sandbox import local_sockets
 from kogniterm.host import kernel_calls as kernel
 from kogniterm.host.kernel_calls import (
     NEW_CGROUP,
@@ -45,12 +45,12 @@ from kogniterm.host.kernel_calls import (
 # Set here and not imported: the supervisor starts in half the time without `typing`.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, NoReturn
 
-    Identity = tuple[int, int] | None
     Step = Sequence[str]
     View = dict[str, Any]
+    Mounts = dict[str, set[int]]
 
 MOST_PROCESSES = 1024 + 256 * (os.cpu_count() or 1)
 _SPARE_NUMBERS = 256
@@ -69,35 +69,43 @@ _MOST_FDS = 16
 _OF_THE_MACHINE = frozenset(("proc", "devpts", "devtmpfs", "mqueue", "debugfs", "tracefs", "bpf"))
 """File systems that show what the whole machine runs, wherever they are mounted."""
 _OK = b"\0"
+_NOT_BECOME = 127
+"""Exit code of a process that could not become what it was forked for."""
 _TRIES, _PAUSE = 40, 0.025
 _IFNAME_UP = (0x8913, 0x8914, 1)
 _GET_USER_NAMESPACE = 0xB701
-_ROOT = __file__.rpartition("/kogniterm/")[0]
 
 
-class BuildError(Exception):
+class BuildError(OSError):
     """The sandbox, or a process in it, could not be made."""
 
 
-class Built:
+class BuiltSandbox:
     """A sandbox that stands: its namespaces, and the pid of its first process, or 0.
 
-    `child` is the one that this process has to reap for its end: the first process, or a bubblewrap
-    that waits for it. Without `spaces` (Landlock) there is nothing to enter.
+    `children` are the processes that are not of a command: the first one, and the broker, to which
+    `broker` leads where local sockets work. `table` is an open mountinfo (proc_pid_mountinfo(5)) of
+    its mounts, `steps` are those by which they were made. Without `spaces` (Landlock) there is
+    nothing to enter.
     """
 
     def __init__(
         self,
         spaces: dict[int, int],
+        table: int = -1,
         init: int = 0,
         line: socket.socket | None = None,
-        child: int = 0,
+        steps: Sequence[Step] = (),
     ) -> None:
         self.init = init
-        self.child = child or init
         self._spaces = spaces
+        self._table = table
         self._line = line
-        self._kept: dict[str, Identity] = {}
+        mounts = self._mounts()
+        self._made = {step[-1]: mounts.get(step[-1], set()) for step in steps}
+        self._protected: Mounts = {}
+        self.broker: socket.socket | None = None
+        self.children = {init}
 
     def fork(
         self, before: Callable[[], tuple[int, ...]], inside: Callable[[], NoReturn]
@@ -107,89 +115,98 @@ class Built:
         `before` is called in all namespaces but that of the processes. The process has no
         privileges; it is a child of this one, which must be a subreaper. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        entrant = os.fork()
-        if entrant == 0:
-            try:
-                ours.close()
-                self._enter()
-                opened = before()
-                kernel.drop_privileges()
-                kernel.keep_privileges_out()
-                kernel.hide_memory()  # again: a change of credentials has undone it
-                pid = _fork_patiently() if self.init else 0
-                if pid or not self.init:
-                    _tell(theirs, b"%d" % (pid or os.getpid()), opened)
-                theirs.close()
-                if pid == 0:
-                    inside()
-            except (OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-            finally:
-                os._exit(0)
-        theirs.close()
+        if NEW_NETWORK in self._spaces and (self.broker is None or _readable(self.broker)):
+            self._start_broker()
+
+        def enter(line: socket.socket) -> None:  # outside of the namespace of processes
+            with contextlib.suppress(OSError):
+                _write("/proc/self/oom_score_adj", "500")  # it ends before other programs
+            self._enter()
+            opened = before()
+            kernel.drop_privileges()
+            kernel.keep_privileges_out()
+            kernel.hide_memory()  # again: a change of credentials has undone it
+            pid = fork_patiently() if self.init else 0  # the child is inside
+            if pid or not self.init:
+                _tell(line, b"%d" % (pid or os.getpid()), opened)
+            if pid == 0:
+                line.close()
+                inside()
+
+        helper, ours = _forked(enter)
         with ours:
             said, fds = _hear(ours)
         if self.init or not said.isdigit():
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(entrant, 0)
+                os.waitpid(helper, 0)
         if not said.isdigit():
             raise BuildError(_reason(said))
         return int(said), fds
 
-    def _enter(self) -> None:
+    def _start_broker(self) -> None:
+        spaces = self._spaces[NEW_USER], self._spaces[NEW_NETWORK]
+        pid, line = _forked(lambda line: local_sockets.serve(line, *spaces))
+        self.broker = line if line.recv(1) == local_sockets.READY else None
+        self.children = {self.init, pid}
+
+    def _enter(self, *, left_out: int = 0) -> None:
         for kind, fd in self._spaces.items():
-            kernel.enter(fd, kind)
+            if kind != left_out:
+                kernel.enter(fd, kind)
 
     @property
     def gone(self) -> bool:
         """Return whether the first process has ended, or was killed from outside."""
-        if self._line is None:
-            return False
-        poll = select.poll()
-        poll.register(self._line, select.POLLIN)
-        return bool(poll.poll(0))
+        return self._line is not None and _readable(self._line)
 
-    def protect(self, steps: Iterable[Step]) -> None:
+    @property
+    def whole(self) -> bool:
+        """Return whether all is mounted still: what is removed or moved outside takes it away."""
+        mounts = self._mounts()
+        return all(there <= mounts.get(path, set()) for path, there in self._made.items())
+
+    def _mounts(self) -> Mounts:
+        """Return the numbers of the mounts at each path."""
+        found: Mounts = {}
+        if self._table >= 0:
+            os.lseek(self._table, 0, os.SEEK_SET)
+            with open(self._table, "rb", closefd=False) as file:
+                for number, path, _ in _mounts_in(file.read()):
+                    found.setdefault(path, set()).add(number)
+        return found
+
+    def protect(self, steps: Sequence[Step]) -> None:
         """Mount what is not yet, or not any more, as `steps` say; for commands that run, too.
 
-        A file that was replaced from outside has lost its mount. What is not there is passed over.
-        Raises BuildError.
+        What was replaced outside has lost its mount. What is not there is passed over. Raises
+        BuildError.
         """
         if not self._spaces:
             return
-        steps = list(steps)
-        now = {step[-1]: identity(step[-1]) for step in steps}
-        changed = [path for path, seen in now.items() if seen and self._kept.get(path) != seen]
-        if not changed:
+        mounts, none = self._mounts(), set[int]()
+        there = {path for path, at in self._protected.items() if at <= mounts.get(path, none)}
+        missing = {step[-1] for step in steps if step[-1] not in there}
+        missing = {path for path in missing if os.path.lexists(path)}
+        if not missing:
             return
-        # A folder that is replaced takes what was mounted below it with it.
-        below = tuple(f"{path}/" for path in changed)
-        missing = [s for s in steps if s[-1] in changed or s[-1].startswith(below)]
-        done = self.apply(lambda: _mount_all(missing, _open_all(missing), optional=True))
-        self._kept |= {path: now[path] for path in done}
+        # A mount on a folder covers what is mounted below it.
+        below = tuple(f"{path}/" for path in missing)
+        again = [step for step in steps if step[-1] in missing or step[-1].startswith(below)]
+        done = self.apply(lambda: _mount_all(again, _open_all(again), optional=True))
+        mounts = self._mounts()
+        self._protected |= {path: mounts[path] for path in done if path in mounts}
 
     def apply(self, change: Callable[[], list[str]]) -> list[str]:
         """Call `change` in a process of the user, mount and network namespaces, privileged there.
 
         Returns what it gives. Raises BuildError.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        helper = os.fork()
-        if helper == 0:
-            try:
-                ours.close()
-                for kind, fd in self._spaces.items():
-                    if kind != NEW_PIDS:
-                        kernel.enter(fd, kind)
-                theirs.sendall(json.dumps(change()).encode("ascii"))
-            except (OSError, ValueError) as error:
-                with contextlib.suppress(OSError):
-                    theirs.sendall(_OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-            finally:
-                os._exit(0)
-        theirs.close()
+
+        def enter(line: socket.socket) -> None:
+            self._enter(left_out=NEW_PIDS)
+            line.sendall(json.dumps(change()).encode("ascii"))
+
+        helper, ours = _forked(enter, socket.SOCK_STREAM)
         with ours, ours.makefile("rb") as file:
             said = file.read()
         os.waitpid(helper, 0)
@@ -203,27 +220,25 @@ class Built:
 
         The first process, a child of this one, ends when all others have been reaped.
         """
-        if self.init:
+        if self.init and not self.gone:  # else its number may be somebody else's by now
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.init, signal.SIGKILL)
-        if self._line is not None:
-            self._line.close()
-        for fd in self._spaces.values():
+        for line in (self._line, self.broker):
+            if line is not None:
+                line.close()
+        for fd in (*self._spaces.values(), *((self._table,) if self._table >= 0 else ())):
             os.close(fd)
-        self.init, self.child, self._line, self._spaces = 0, 0, None, {}
+        self.init, self._spaces, self._table, self.children = 0, {}, -1, set()
+        self._line = self.broker = None
 
 
-def build(view: View) -> Built:
+def build(view: View) -> BuiltSandbox:
     """Build the sandbox of `view`; raises BuildError."""
-    match view["kind"]:
-        case "landlock" | "none":
-            return Built({})
-        case "bubblewrap":
-            built = _build_by_bubblewrap(view)
-        case kind:
-            built = _build(view, own_processes=kind == "namespaces")
+    if view["kind"] in ("landlock", "none"):
+        return BuiltSandbox({})
+    built = _build(view, own_processes=view["kind"] != "container")
     try:
-        built.protect([*_second_mounts(), *view["kept"]])
+        built.protect([*_second_mounts(), *view["protection"]])
     except BuildError:
         built.close()
         raise
@@ -235,36 +250,39 @@ def _second_mounts() -> list[Step]:
 
     That is so in a chroot: command lines and terminals of others would be seen there.
     """
-    with open("/proc/self/mountinfo", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib
-        lines = [line.split() for line in file]
-    found = {
-        fields[4].encode().decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
-        for fields in lines
-        if fields[fields.index("-") + 1] in _OF_THE_MACHINE
-    }
+    with open("/proc/self/mountinfo", "rb") as file:  # noqa: PTH123 - no pathlib
+        mounts = [*_mounts_in(file.read())]
+    found = {path for _, path, kind in mounts if kind in _OF_THE_MACHINE}
     usual = ("/proc/", "/dev/", "/sys/")
     places = sorted(path for path in found if not f"{path}/".startswith(usual))
     return [step for path in places for step in (("--tmpfs", path), ("--remount-ro", path))]
 
 
-def _build(view: View, *, own_processes: bool) -> Built:
+def _mounts_in(table: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield number, path and file system of each mount of a mountinfo."""
+    for line in filter(None, table.split(b"\n")):
+        fields = line.split(b" ")
+        path = fields[4]
+        if b"\\" in path:
+            path = path.decode("unicode_escape").encode("latin-1")
+        yield int(fields[0]), os.fsdecode(path), os.fsdecode(fields[fields.index(b"-", 6) + 1])
+
+
+def _build(view: View, *, own_processes: bool) -> BuiltSandbox:
     """Fork a builder, which makes the namespaces and forks the first process, and hear of both."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    builder = os.fork()
-    if builder == 0:
-        try:
-            kernel.close_all_but(0, 1, 2, theirs.fileno())
+
+    def begin(line: socket.socket) -> None:
+        kernel.close_all_but(0, 1, 2, line.fileno())
+        if view["kind"] == "bubblewrap":
+            _enter_bubblewrap(view)
+        else:
             _leave_namespaces(network=view["network"], own_processes=own_processes)
-            if not own_processes or (init := os.fork()) == 0:
-                _begin(view, theirs, own_processes=own_processes)
-            else:
-                _tell(theirs, b"%d" % init)
-        except (OSError, ValueError) as error:
-            with contextlib.suppress(OSError):
-                _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
-        finally:
-            os._exit(0)
-    theirs.close()
+        if not own_processes or (init := os.fork()) == 0:
+            _begin(view, line, own_processes=own_processes)
+        else:
+            _tell(line, b"%d" % init)
+
+    builder, ours = _forked(begin)
     os.waitpid(builder, 0)
     init, spaces = 0, list[int]()
     try:
@@ -283,74 +301,50 @@ def _build(view: View, *, own_processes: bool) -> Built:
     if not own_processes:
         ours.close()
     line = ours if own_processes else None
-    return Built(dict(zip(kinds, spaces, strict=True)), init, line)
+    *spaces, table = spaces
+    named = dict(zip(kinds, spaces, strict=True))
+    return BuiltSandbox(named, table, init, line, steps=view["mounts"])
 
 
-def _build_by_bubblewrap(view: View) -> Built:
-    """Let bwrap(1) make the namespaces and mounts, with our first process in them.
+def _enter_bubblewrap(view: View) -> None:
+    """Let bwrap(1) make the namespaces and mounts, and enter them.
 
-    What only a privileged process can do there is done afterwards, by one that enters.
+    That of the processes is made here: its first process is to be ours, and an interpreter that
+    bwrap would have to start takes longer than all else.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    told, telling = os.pipe()
+    ours, theirs = socket.socketpair()
     complaints = os.memfd_create("complaints")
-    network = view["network"]
-    words = ["--ro-bind", "/", "/", "--proc", "/proc"]
-    words += [word for step in view["base"] for word in step]
-    words += ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
-    words += ["--unshare-cgroup-try", *(() if network else ("--unshare-net",)), "--cap-drop", "ALL"]
-    words += ["--as-pid-1", "--chdir", "/", "--info-fd", str(telling), "--", sys.executable, "-I"]
-    words += ["-S", "-c", _FIRST, _ROOT, str(theirs.fileno())]
+    words = ["--ro-bind", "/", "/", *(word for step in view["mounts"] for word in step)]
+    words += ["--unshare-user", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    words += [*(() if view["network"] else ("--unshare-net",)), "--cap-drop", "ALL"]
+    words += ["--chdir", "/", "--", "/bin/sh", "-c", "echo $$; read -r _"]
     child = os.fork()
     if child == 0:
         try:
-            kernel.close_all_but(0, 1, telling, theirs.fileno(), complaints)
-            os.dup2(complaints, 2)
-            for fd in (telling, theirs.fileno()):
-                os.set_inheritable(fd, True)
+            for number, fd in enumerate((theirs.fileno(), theirs.fileno(), complaints)):
+                os.dup2(fd, number)
+            kernel.close_all_but(0, 1, 2)
             os.execve(view["program"], [view["program"], *words], {})
         finally:
             os._exit(1)
     theirs.close()
-    os.close(telling)
-    try:
-        said, _fds = _hear(ours)
-        with open(told, "rb") as file:  # noqa: PTH123 - no pathlib in the supervisor
-            info = file.read(_LONGEST)
-        if said != _OK:
-            os.waitpid(child, 0)
-            said = os.pread(complaints, _LONGEST, 0)
-            raise BuildError(said.decode("utf-8", "replace").strip() or "bwrap failed")
-        init = int(json.loads(info)["child-pid"])
-        built = Built(_spaces_of(init, network=network), init, ours, child)
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        os.close(complaints)
-
-    def finish() -> list[str]:
-        kernel.mount("", "/", kernel.PRIVATE)  # what is mounted outside later stays there
-        _finish(network=network)
-        return []
-
-    built.apply(finish)
-    return built
-
-
-def wait_inside(line: int) -> None:
-    """As the first process in what bwrap has made: say that it stands, and wait for its end."""
-    with socket.socket(fileno=line) as sock:
-        _become_first()
-        _tell(sock, _OK)
-        kernel.close_all_but(line)
-        sock.recv(1)
-
-
-_FIRST = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    f"from {__name__} import {wait_inside.__name__} as wait; wait(int(sys.argv[2]))"
-)
+    process = ours.recv(_LONGEST).decode("ascii").strip()
+    if process:
+        names = _kinds(network=view["network"], own_processes=False)
+        spaces = {
+            kind: os.open(f"/proc/{process}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
+            for name, kind in names.items()
+        }
+        # That of the users is the one that may mount there; bwrap may have made a second one.
+        spaces[NEW_USER] = fcntl.ioctl(spaces[NEW_MOUNTS], _GET_USER_NAMESPACE)
+        for kind, fd in spaces.items():
+            kernel.enter(fd, kind)
+        kernel.unshare(NEW_PIDS)
+    ours.close()
+    os.waitpid(child, 0)
+    if not process:
+        said = os.pread(complaints, _LONGEST, 0).decode("utf-8", "replace").strip()
+        raise OSError(said or "bwrap failed")
 
 
 def _become_first() -> None:
@@ -360,18 +354,6 @@ def _become_first() -> None:
     kernel.hide_memory()
     kernel.set_signals(signal.SIG_IGN)  # one with a handler would reach it from inside
     kernel.rename_process("sandbox")
-
-
-def _spaces_of(process: int, *, network: bool) -> dict[int, int]:
-    """Return the namespaces of a process; that of the users is the one that may mount there."""
-    names = _kinds(network=network, own_processes=True)
-    spaces = {
-        kind: os.open(f"/proc/{process}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        for name, kind in names.items()
-    }
-    os.close(spaces[NEW_USER])
-    spaces[NEW_USER] = fcntl.ioctl(spaces[NEW_MOUNTS], _GET_USER_NAMESPACE)
-    return spaces
 
 
 def _kinds(*, network: bool, own_processes: bool) -> dict[str, int]:
@@ -388,8 +370,7 @@ def _leave_namespaces(*, network: bool, own_processes: bool) -> None:
         ("uid_map", f"{user} {user} 1"),
         ("gid_map", f"{group} {group} 1"),
     ):
-        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - no pathlib in the supervisor
-            file.write(text)
+        _write(f"/proc/self/{name}", text)
     kinds = _kinds(network=network, own_processes=own_processes)
     kernel.unshare(sum(kind for kind in kinds.values() if kind != NEW_USER))
     if not network:
@@ -411,8 +392,13 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
     """
     names = _kinds(network=view["network"], own_processes=own_processes)
     spaces = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
-    _mount_root(view["base"], own_processes=own_processes)
+    kernel.mount("", "/", kernel.PRIVATE)  # what is mounted outside later stays there
+    if view["kind"] == "bubblewrap":
+        _mount_processes(own=True)
+    else:
+        _mount_root(view["mounts"], own_processes=own_processes)
     _finish(network=view["network"])
+    spaces.append(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC))
     if own_processes:
         _become_first()
         kernel.close_all_but(line.fileno(), *spaces)
@@ -422,21 +408,23 @@ def _begin(view: View, line: socket.socket, *, own_processes: bool) -> None:
         line.recv(1)
 
 
-def _mount_root(base: Sequence[Step], *, own_processes: bool) -> None:
+def _mount_root(steps: Sequence[Step], *, own_processes: bool) -> None:
     """Make the sandbox's view of the disk the root of this mount namespace."""
-    kernel.mount("", "/", kernel.PRIVATE)
-    trees = _open_all(base)
+    trees = _open_all(steps)
     on = kernel.place("/")
     root = kernel.copy_mounts(on, READ_ONLY | NO_SUID | NO_DEVICES, recursive=True)
     kernel.change_root(root, next(path for path in ("/mnt", "/tmp", "/proc") if _is_folder(path)))
-    if own_processes:
+    _mount_processes(own=own_processes)
+    _mount_all(steps, trees)
+
+
+def _mount_processes(*, own: bool) -> None:
+    if own:
         kernel.mount("proc", "/proc", NO_SUID | NO_DEVICES | NO_EXECUTION)
         _limit_processes()
     else:
-        proc = kernel.place("/proc")  # programs write what is below /proc/self
-        kernel.set_attributes(proc, 0, cleared=READ_ONLY)
-        os.close(proc)
-    _mount_all(base, trees)
+        with kernel.opened(kernel.place("/proc")) as proc:  # programs write below /proc/self
+            kernel.set_attributes(proc, 0, cleared=READ_ONLY)
 
 
 def _finish(*, network: bool) -> None:
@@ -477,12 +465,9 @@ def _open(step: Step) -> int:
     attributes = 0 if option.startswith("--dev") else NO_SUID | NO_DEVICES
     attributes |= READ_ONLY if option.startswith("--ro") else 0
     try:
-        source = kernel.place(paths[0])
-        try:
+        with kernel.opened(kernel.place(paths[0])) as source:
             is_folder = stat.S_ISDIR(os.fstat(source).st_mode)
             return kernel.copy_mounts(source, attributes, recursive=is_folder)
-        finally:
-            os.close(source)
     except OSError:
         if option.endswith("-try"):
             return -1
@@ -515,9 +500,8 @@ def _take(step: Step, tree: int, *, make: bool) -> None:
     elif option == "--dir":
         os.makedirs(target, exist_ok=True)  # noqa: PTH103 - as above
     elif option == "--remount-ro":
-        on = kernel.place(target)
-        kernel.set_attributes(on, READ_ONLY)
-        os.close(on)
+        with kernel.opened(kernel.place(target)) as on:
+            kernel.set_attributes(on, READ_ONLY)
     else:
         _put(tree, target, make=make)
 
@@ -540,15 +524,6 @@ def _put(tree: int, target: str, *, make: bool) -> None:
         os.close(fd)
 
 
-def identity(path: str) -> Identity:
-    """Return what tells a file or folder from another of the same name; None where it is not."""
-    try:
-        seen = os.lstat(path)
-    except OSError:
-        return None
-    return seen.st_dev, seen.st_ino
-
-
 def _is_folder(path: str) -> bool:
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
@@ -561,7 +536,31 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _fork_patiently() -> int:
+def _forked(
+    work: Callable[[socket.socket], object], kind: int = socket.SOCK_SEQPACKET
+) -> tuple[int, socket.socket]:
+    """Fork a process that calls `work` with a channel, on which it also tells why it failed.
+
+    Returns its pid and the other end.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+    pid = os.fork()
+    if pid == 0:
+        code = _NOT_BECOME
+        try:
+            ours.close()
+            work(theirs)
+            code = 0
+        except (OSError, ValueError) as error:
+            with contextlib.suppress(OSError):
+                _tell(theirs, _OK + str(error).encode("utf-8", "replace")[:_LONGEST])
+        finally:
+            os._exit(code)
+    theirs.close()
+    return pid, ours
+
+
+def fork_patiently() -> int:
     """Fork; what was just killed may still take the last numbers of processes."""
     for _ in range(_TRIES):
         with contextlib.suppress(BlockingIOError):
@@ -570,14 +569,25 @@ def _fork_patiently() -> int:
     return os.fork()
 
 
+def _readable(line: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    return bool(poll.poll(0))
+
+
 def _tell(line: socket.socket, said: bytes, fds: Sequence[int] = ()) -> None:
     socket.send_fds(line, [said], list(fds))
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    said, fds, _flags, _address = socket.recv_fds(
-        line, _LONGEST + 1, _MOST_FDS, socket.MSG_CMSG_CLOEXEC
-    )
+    """Return what was told, and what was opened; the kernel drops what may not be opened here."""
+    room = socket.CMSG_SPACE(_MOST_FDS * 4)
+    said, sent, flags, _address = line.recvmsg(_LONGEST + 1, room, socket.MSG_CMSG_CLOEXEC)
+    fds = [fd for _level, _kind, data in sent for fd in struct.unpack(f"{len(data) // 4}i", data)]
+    if flags & socket.MSG_CTRUNC:
+        for fd in fds:
+            os.close(fd)
+        raise BuildError(os.strerror(errno.EMFILE))
     return said, fds
 
 

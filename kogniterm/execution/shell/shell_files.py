@@ -29,6 +29,7 @@ from kogniterm.execution.process.supervisor import LOCK, remove_folder
 from kogniterm.execution.shell import capture
 from kogniterm.execution.shell.restore import Files, capture_trap
 from kogniterm.execution.shell.shell_state import decode, quoted
+from kogniterm.host.kernel_calls import opened
 
 _PREFIX = "kogniterm-"
 _NAME = re.compile(rf"{_PREFIX}(\d+)-")
@@ -161,14 +162,11 @@ def _remove_if_empty(folder: Path) -> None:
 
 def _remove_if_free(lock: Path) -> None:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    fd = os.open(lock, flags)
-    try:
+    with opened(os.open(lock, flags)) as fd:
         ours = os.fstat(fd).st_uid == os.geteuid() == lock.parent.lstat().st_uid
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if ours and not lock.parent.is_symlink():
             remove_folder(lock.parent)
-    finally:
-        os.close(fd)
 
 
 MOST_STATE = 8 << 20

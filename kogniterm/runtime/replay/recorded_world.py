@@ -548,7 +548,7 @@ class RecordedPolicy:
         del states
         return self._player.turn.withheld.get(self._player.judged_id)
 
-    def confine(self, decision: Decision, report: RiskReport) -> None:
+    def confine(self, decision: Decision, report: RiskReport, *, ahead: bool = False) -> None:
         """Do nothing: recorded commands are answered, live ones run in the scratch copy."""
 
     def after_run(

@@ -450,12 +450,19 @@ class PolicyService:
         """Return the first of these files that changed since it was judged, or None."""
         return changed_file(states, self.workspace)
 
-    def confine(self, decision: Decision, report: RiskReport) -> Sandbox | None:
+    def confine(
+        self, decision: Decision, report: RiskReport, *, ahead: bool = False
+    ) -> Sandbox | None:
         """Set the executor's sandbox for the next command, as its decision requires.
 
-        One that only sets shell state by literal text is applied there without a process.
+        One that only sets shell state by literal text is applied there without a process. With
+        `ahead` it is not decided yet: that sandbox is built, and nothing else is done.
         """
         box = self.sandbox.choose(decision, report, outside=self._leads_outside(decision))
+        if ahead:
+            if self.executor is not None and box is not None:
+                self.executor.prepare(box)
+            return box
         if self.executor is not None:
             self.executor.sandbox, self.executor.literal = box, None
             self.executor.beside = self.sandbox.of_machine(box, decision, report)
@@ -706,6 +713,7 @@ def open_sandbox(
         closed=(*own, str(paths.cache), *(at_home if above_home else ())),
         # Scripts of the user's own skills are run there, in a folder that is hidden otherwise.
         shown=tuple(filter(None, [environ.get("VIRTUAL_ENV"), str(paths.extensions.skills)])),
+        own_sockets=found.own_sockets,
     )
     return box, tuple(reasons)
 

@@ -25,14 +25,15 @@ _ON_MACHINE = {
     "lists": "ps pgrep pidof pstree top htop ss netstat ip ifconfig route arp lsns w",
     "owners": "lsof fuser",
     "signals": "kill pkill killall skill renice",
-    "services": "systemctl service journalctl loginctl busctl docker podman nerdctl tmux screen "
-    "ssh-add gpg-connect-agent",
+    "services": "systemctl service journalctl loginctl busctl docker podman nerdctl ssh-add "
+    "gpg-connect-agent",
+    "sockets": "tmux screen",
 }
 MACHINE_PROGRAMS = {name: kind for kind, names in _ON_MACHINE.items() for name in names.split()}
 """Programs about processes, sockets and services: those of the session's sandbox, where it has any.
 
 Those that list read the process and network tables; those of owners also look into processes, and
-signals reach them. Services are the machine's, and never reached.
+signals reach them. Services are the machine's, and never reached. Others need local sockets.
 """
 _OF_THE_SESSION = frozenset({"lists", "owners", "signals"})
 _FILTERS = frozenset({
@@ -209,6 +210,7 @@ class SandboxService:
     def _misled(self, command: str, box: Sandbox, report: RiskReport) -> list[str]:
         """Return what a command may have got wrong."""
         shown = _OF_THE_SESSION if box.gives.own_processes else {"lists"}
+        shown |= {"sockets"} if box.local_sockets else set()
         kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
         blind = [name for name, kind in kinds.items() if kind is not None and kind not in shown]
         if not blind:
@@ -240,9 +242,11 @@ def _first_note(box: Sandbox) -> str:
     gives = box.gives
     texts = {
         "private_tmp": gives.private_tmp,
+        "hides_names": gives.hides_names,
         "own_network": gives.own_network,
         "own_processes": gives.own_processes,
         "own_terminals": gives.own_terminals and gives.shared_memory,
+        "own_sockets": box.local_sockets,
     }
     names = ("opening", *(name if has else f"no_{name}" for name, has in texts.items()), "closing")
     return " ".join(prompts.text(f"sandbox.{name}") for name in names if name != "own_terminals")

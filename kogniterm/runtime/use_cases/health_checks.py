@@ -310,6 +310,8 @@ def sandbox_findings(found: Probe) -> Iterator[Finding]:
     works = Phrase("sandbox: {kind} works (writes outside were refused)", {"kind": gives.name})
     yield Finding("ok", works)
     lacks = [text for ability, text in _LACKING.items() if not getattr(gives, ability)]
+    if gives.own_sockets and not found.own_sockets:
+        lacks.append(_LACKING["own_sockets"])
     if "signal" in found.remains:
         lacks.append(Phrase("signals to your processes outside get through"))
     if lacks:
@@ -320,6 +322,7 @@ def sandbox_findings(found: Probe) -> Iterator[Finding]:
 
 _LACKING = {
     "own_network": Phrase("commands have no loopback for servers"),
+    "own_sockets": Phrase("local sockets do not work"),
     "own_processes": Phrase("processes outside are listed"),
     "own_terminals": Phrase("programs cannot open terminals"),
     "shared_memory": Phrase("process pools do not work"),

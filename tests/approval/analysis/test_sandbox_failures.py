@@ -15,7 +15,9 @@ from kogniterm.approval import sandbox_failure
         ("mkdir: cannot create directory '/opt/y': Permission denied", "write"),
         ("OSError: [Errno 30] Read-only file system: '/etc/x'", "write"),
         ("PermissionError: [Errno 13] Permission denied: '/var/x'", "write"),
-        ("curl: (7) Failed to connect to localhost port 80: Connection refused", "process"),
+        ("curl: (7) Failed to connect to localhost port 80: Connection refused", "network"),
+        ("W: chown of directory /var/x failed - Setup (30: Read-only file system)", "write"),
+        ("error: could not write config file .git/config: Device or resource busy", "write"),
         ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "process"),
         ("Failed to connect to bus: Operation not permitted", "process"),
         ("error connecting to /tmp/tmux-0/default (Operation not permitted)", "process"),
@@ -53,6 +55,10 @@ def test_status_0_counts_only_with_what_the_sandbox_alone_explains(
         ("bash: line 1: /etc/x: Read-only file system", "/etc/x"),
         ("mkdir: cannot create directory '/opt/y': Permission denied", "/opt/y"),
         ("OSError: [Errno 30] Read-only file system: '/etc/x'", "/etc/x"),
+        ("error: could not write config file .git/config: Device or resource busy", ".git/config"),
+        ("W: chown of directory /var/x failed - Setup (30: Read-only file system)", "/var/x"),
+        ("E: Could not open lock file /var/lib/x - open (13: Permission denied)", "/var/lib/x"),
+        ("OSError: [Errno 16] Device or resource busy: 'x' -> '.git/config'", "x"),
     ],
 )
 def test_the_file_is_named_and_not_the_program(output: str, path: str) -> None:
@@ -71,6 +77,13 @@ def test_the_file_is_named_and_not_the_program(output: str, path: str) -> None:
         ("pip download idna --retries 0", "ERROR: No idna (from versions: none)", ""),
         ("pip download -i https://p.example.org/simple idna", "", "p.example.org"),
         ("make fetch", "", ""),
+        ("apt-get install x", "Temporary failure resolving 'deb.example.org'", "deb.example.org"),
+        (
+            "x",
+            "curl: (7) Failed to connect to ::1 port 80 after 0 ms: Couldn't connect to server",
+            "::1",
+        ),
+        ("x", "Error: connect ECONNREFUSED 127.0.0.1:5432", "127.0.0.1"),
     ],
 )
 def test_the_host_is_named_where_output_or_command_tell_it(

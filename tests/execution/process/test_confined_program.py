@@ -14,9 +14,11 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram
-from kogniterm.execution.process.processes import process_state
+from kogniterm.execution.process.processes import descendants, process_state
 from kogniterm.execution.sandbox.confinement import Sandbox
+from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox_probe import probe
+from tests.support.executing import KINDS, sandbox_round
 
 ENV = {"PATH": os.defpath}
 
@@ -135,6 +137,46 @@ async def test_in_the_sandbox_only_the_workspace_is_written(tmp_path: Path) -> N
     assert b"done" in done.output
     assert (work / "inside").exists()
     assert not (outside / "file").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_program_in_a_sandbox_has_no_descriptor_but_its_pipes(
+    tmp_path: Path, kind: SandboxKind
+) -> None:
+    script = "exec 2>/dev/null; for fd in /proc/self/fd/*; do readlink $fd; done"
+    program = await started(script, tmp_path, sandbox_round(kind, tmp_path, tmp_path))
+    done = await program.communicate(b"", limit=10_000, seconds=60)
+    assert {name.partition(b":")[0] for name in done.output.split()} <= {b"pipe", b"/dev/null"}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("kind", [*KINDS, None])
+async def test_a_guard_that_is_killed_leaves_nothing(
+    tmp_path: Path, kind: SandboxKind | None, number: int
+) -> None:
+    box = sandbox_round(kind, tmp_path, tmp_path) if kind else None
+    program = await started("trap '' TERM HUP; sleep 1000 & echo up; wait", tmp_path, box)
+    assert program.process.stdout is not None
+    await program.process.stdout.readline()
+    below = [state.pid for state in descendants(program.process.pid)]
+    os.kill([program.process.pid, *below][number], signal.SIGKILL)
+    for pid in below:
+        await asyncio.to_thread(wait_until_gone, pid)
+    await program.end()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_signals_of_kogniterm_are_not_handed_on(tmp_path: Path, kind: SandboxKind) -> None:
+    numbers = (signal.SIGXFSZ, signal.SIGUSR1)
+    usual = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        box = sandbox_round(kind, tmp_path, tmp_path)
+        program = await started("grep -E '^Sig(Blk|Ign)' /proc/self/status", tmp_path, box)
+        done = await program.communicate(b"", limit=1000, seconds=60)
+    finally:
+        for number, handler in zip(numbers, usual, strict=True):
+            signal.signal(number, handler)
+    assert {int(word, 16) for word in done.output.split()[1::2]} == {0}
 
 
 def test_killing_kogniterm_ends_the_program(tmp_path: Path) -> None:

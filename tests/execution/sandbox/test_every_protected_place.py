@@ -67,7 +67,7 @@ def covered(view: dict[str, Any], path: Path) -> bool:
     above = {str(path), *map(str, path.parents)}
     if view["kind"] == "landlock":
         return not above.isdisjoint(view["rules"]["hide"])
-    steps = (*view["base"], *view["kept"])
+    steps = (*view["mounts"], *view["protection"])
     hides = {step[-1] for step in steps if step[0] == "--tmpfs" or step[1] == "/dev/.empty"}
     return not above.isdisjoint(hides)
 
@@ -79,7 +79,7 @@ def writable(view: dict[str, Any], path: Path) -> bool:
         rules = view["rules"]
         return not above.isdisjoint(rules["write"]) and above.isdisjoint(rules["close"])
     last = ""
-    for option, *_, target in (*view["base"], *view["kept"]):
+    for option, *_, target in (*view["mounts"], *view["protection"]):
         if target in above:
             last = option
     return last.startswith("--bind") or last == "--tmpfs"

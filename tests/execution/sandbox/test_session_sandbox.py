@@ -9,20 +9,26 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
-from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.process.processes import descendants
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
-from kogniterm.types import CommandResult
-from tests.support.executing import BUILT, KINDS, PATIENCE, outside_tmp, sandbox_round
+from tests.support.executing import (
+    BUILT,
+    KINDS,
+    PATIENCE,
+    first_processes,
+    ran,
+    sandbox_round,
+    session,
+)
 from tests.support.forge import until
 from tests.support.programs import needs, require_sandbox
 
@@ -30,28 +36,6 @@ PYTHON = shutil.which("python3") or "python3"
 LONG = 200_000 + os.getpid()
 """A number of seconds that no other process sleeps, so that the process can be found."""
 OWN_PROCESSES: tuple[SandboxKind, ...] = ("namespaces", "bubblewrap")
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    with outside_tmp() as place:
-        (place / "work").mkdir()
-        (place / "home").mkdir()
-        yield place
-
-
-@pytest.fixture
-def work(place: Path) -> Path:
-    return place / "work"
-
-
-def session(kind: SandboxKind, work: Path) -> CommandExecutor:
-    box = sandbox_round(kind, work, work.parent / "home")
-    return open_executor(work, sandbox=box, workspace=work)
-
-
-def ran(shell: CommandExecutor, command: str) -> CommandResult:
-    return shell.run(command, timeout=PATIENCE)
 
 
 def sleeping(seconds: int) -> list[int]:
@@ -124,6 +108,62 @@ def test_children_are_traced(work: Path, kind: SandboxKind) -> None:
         assert "exited normally" in ran(shell, gdb).text
 
 
+# --- ahead of the first command ---
+
+
+@pytest.mark.parametrize("kind", OWN_PROCESSES)
+def test_a_sandbox_that_is_built_ahead_is_that_of_the_first_command(
+    work: Path, kind: SandboxKind
+) -> None:
+    with session(kind, work) as shell:
+        assert not first_processes()
+        shell.prepare(shell.sandbox)
+        until(first_processes)
+        (ahead,) = first_processes()
+        (work / ".vscode").mkdir()  # what is kept is looked at by the command, and not ahead of it
+        (work / ".vscode" / "settings.json").write_text("{}")
+        assert ran(shell, "echo x > .vscode/settings.json").exit_code == 1
+        shell.prepare(shell.sandbox)
+        assert ran(shell, "echo on").text.strip() == "on"
+        until(lambda: first_processes() == {ahead})
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_what_changed_since_a_sandbox_was_built_ahead_leads_to_another(
+    work: Path, kind: SandboxKind
+) -> None:
+    granted = work.parent / "granted"
+    granted.mkdir()
+    with session(kind, work) as shell:
+        box = shell.sandbox
+        assert box is not None
+        shell.prepare(box)
+        shell.sandbox = replace(box, writable=(str(granted),))
+        assert ran(shell, f"touch {granted}/a").exit_code == 0
+        shell.prepare(box.reading())
+        shell.sandbox = box
+        assert ran(shell, f"touch {granted}/b").exit_code == 1
+        work.rename(work.with_name("old"))  # another folder of the same name is shown
+        work.mkdir()
+        assert ran(shell, "touch here").exit_code == 0
+        assert (work / "here").exists()
+
+
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_sandbox_that_cannot_be_built_ahead_is_told_by_the_command(
+    work: Path, kind: SandboxKind
+) -> None:
+    with session(kind, work) as shell:
+        box = shell.sandbox
+        assert box is not None
+        shell.sandbox = replace(box, writable=(str(work.parent / "nowhere"),))
+        shell.prepare(shell.sandbox)
+        with pytest.raises(ExecutionError, match="sandbox could not start"):
+            ran(shell, "true")
+        shell.sandbox = box
+        assert ran(shell, "echo on").text.strip() == "on"
+
+
 # --- what is kept apart ---
 
 
@@ -159,8 +199,8 @@ def test_a_job_that_only_reads_is_apart_from_the_next_command_that_does(
         assert shell.sandbox is not None
         shell.sandbox = shell.sandbox.reading()
         ran(shell, f"sleep {LONG} &")
-        listed = ran(shell, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'").text.split()
-        assert (str(LONG) in listed) == (kind == "container")
+        listed = f"cat /proc/[0-9]*/cmdline 2>&- | tr '\\0' '\\n' | grep -cx '[2]{str(LONG)[1:]}'"
+        assert ran(shell, listed).text.strip() == str(int(kind == "container"))
         ran(shell, "kill -9 -1")
         (job,) = shell.jobs()
         assert job.state == "running"
@@ -406,9 +446,8 @@ def test_nothing_is_left_when_the_supervisor_is_killed(work: Path, kind: Sandbox
 
 @pytest.mark.parametrize("kind", OWN_PROCESSES)
 def test_a_fork_bomb_is_bounded_and_another_command_runs(work: Path, kind: SandboxKind) -> None:
-    bounded = os.geteuid() != 0 or kind == "namespaces"
     version = tuple(int(part) for part in os.uname().release.split(".")[:2])
-    if not bounded or (os.geteuid() == 0 and version < (6, 14)):
+    if os.geteuid() == 0 and version < (6, 14):
         pytest.skip("root has no bound here")
     bomb = (
         "import os, time\n"
@@ -455,6 +494,15 @@ def test_shared_memory_is_bounded(work: Path, kind: SandboxKind) -> None:
     assert not Path("/dev/shm/x").exists()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_commands_end_before_other_programs_when_memory_runs_out(
+    work: Path, kind: SandboxKind
+) -> None:
+    with session(kind, work) as shell:
+        inside = int(ran(shell, "cat /proc/self/oom_score_adj").text)
+    assert inside > int(Path("/proc/self/oom_score_adj").read_text())
+
+
 # --- containers ---
 
 PROBE = (
@@ -487,3 +535,26 @@ def test_the_kind_follows_what_a_container_allows(
         ["unshare", flags, "sh", "-c", inner], capture_output=True, text=True, check=True, cwd=place
     )
     assert done.stdout.strip() == kind
+
+
+LISTS = (
+    "import sys; place, kind, program, *sys.path = sys.argv[1:]; "
+    "from kogniterm.execution import open_executor; "
+    "from kogniterm.execution.sandbox.confinement import Sandbox; "
+    "box = Sandbox(kind, place + '/work', place + '/home', program=program); "
+    "print(open_executor(place + '/work', sandbox=box).run('ls ../second*/').text or 'nothing')"
+)
+
+
+@needs("unshare")
+@pytest.mark.parametrize("kind", BUILT)
+def test_a_second_proc_is_covered_whatever_its_name(place: Path, kind: SandboxKind) -> None:
+    program = require_sandbox(kind).program
+    second = place / os.fsdecode(b"second \xff")  # no text in UTF-8
+    second.mkdir()
+    words = [sys.executable, "-c", LISTS, str(place), kind, program, *sys.path]
+    inner = f"mount --bind /proc {shlex.quote(str(second))} && exec {shlex.join(words)}"
+    done = subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", inner], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("nothing", "")

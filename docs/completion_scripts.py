@@ -1,11 +1,10 @@
-"""Write completion scripts for bash, zsh and fish from the parsers' tables.
+"""Write the completion scripts for bash, zsh and fish from the parsers' tables.
 
 The scripts hold every verb, action and option, so that a TAB on these starts no Python. Each
 follows the words of the line as a path: `kogniterm memory add` stands at `/memory/add`, and each
 place knows its options and the words that may come next. What only the user's files know, such as
 the ids of sessions, they ask `kogniterm completion --list KIND` for: lines of a word, a tab, and
-what it is. `make docs` writes them to docs/completion (docs/generate.py), from where they are
-installed.
+what it is.
 """
 
 from __future__ import annotations
@@ -17,6 +16,9 @@ from typing import Literal, get_args
 
 from kogniterm.cli import options
 from kogniterm.cli.argument_parser import Parser
+from kogniterm.cli.main import build_parser
+from kogniterm.cli.options import GENERAL, SESSION
+from kogniterm.settings.schema import Settings
 from kogniterm.types import APPROVAL_MODES, MODE_NAMES
 from kogniterm.ui.commands.help_topics import TOPICS
 
@@ -76,8 +78,6 @@ class Place:
 
 def places() -> Iterator[Place]:
     """Yield everywhere a word of the command line can lead, the root first."""
-    from kogniterm.cli.main import build_parser
-
     yield _place("", build_parser())
     for verb in options.VERBS:
         yield from _below(f"/{verb.name}", _children(build_parser(verb))[verb.name])
@@ -118,9 +118,6 @@ def _place(path: str, parser: argparse.ArgumentParser) -> Place:
 
 def _setting_values(dest: str) -> tuple[str, ...]:
     """Return the values of the setting behind an option, where they are few."""
-    from kogniterm.cli.options import GENERAL, SESSION
-    from kogniterm.settings.schema import Settings
-
     names = {option.dest: option.field for option in (*GENERAL, *SESSION)}
     field = Settings.model_fields.get(names.get(dest, ""))
     values = get_args(field.annotation) if field is not None else ()
@@ -315,7 +312,12 @@ def fish(found: Sequence[Place]) -> str:
     return "\n".join(lines) + "\n"
 
 
-SCRIPTS: Mapping[str, Callable[[Sequence[Place]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+_WRITERS: Mapping[str, Callable[[Sequence[Place]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def script(shell: str) -> str:
+    """Return the script for bash, zsh or fish."""
+    return _WRITERS[shell](list(places()))
 
 
 def _fish_flag(flag: Flag) -> str:
