@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 UNAVAILABLE = 69
 SCRIPT = ROOT / "scripts" / "test-programs"
 ALL = (
-    "bwrap", "fish", "flock", "git", "less", "man", "node", "npm", "ps", "ss", "rg", "ssh",
-    "sshd", "tmux", "vim", "zsh",
+    "bwrap", "curl", "fish", "flock", "fuser", "gdb", "git", "less", "lsof", "man", "node", "npm",
+    "ps", "ss", "rg", "ssh", "strace", "unshare", "sshd", "tmux", "vim", "zsh",
 )  # fmt: skip
 NAMED = re.compile(r'\b(?:needs|require)\(((?:"[a-z]+"(?:, )?)+)\)')
 Machine = Callable[..., dict[str, str]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -58,7 +57,6 @@ child.sendline("exit")
 child.expect(pexpect.EOF)
 print("expected")
 """
-SLEEPER = "int value = 42; unsigned sleep(unsigned); int main() { for (;;) sleep(1); }"
 STEPS = (
     ("pools", (), "{python} pools.py", "fork [1, 2]\nfork [3]\nspawn [1, 2]\nspawn [3]\nshared"),
     ("pytest", (), "{python} -m pytest -q -p no:cacheprovider test_live.py", "3 passed"),
@@ -71,12 +69,7 @@ STEPS = (
         "two",
     ),
     ("strace", ("strace",), "strace -f sh -c true 2>&1", "exited with 0"),
-    (
-        "gdb",
-        ("gdb", "cc"),
-        "cc -g -o own s.c && gdb -q -batch -ex 'b main' -ex run -ex 'p value' own",
-        "= 42",
-    ),
+    ("gdb", ("gdb",), "gdb -q -batch -ex run true 2>&1", "exited normally"),
     ("git", ("git",), "git init -q . && git status", "No commits yet"),
     ("venv", (), "{python} -m venv --without-pip v2 && v2/bin/python -c 'print(1)'", "1"),
 )
@@ -88,9 +81,7 @@ def test_it_works(
     work: Path, kind: SandboxKind, name: str, programs: tuple[str, ...], command: str, shown: str
 ) -> None:
     require(*programs)
-    if name in ("pytest", "pexpect") and importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed")
-    files = {"pools.py": POOLS, "test_live.py": LIVE, "expect.py": EXPECT, "s.c": SLEEPER}
+    files = {"pools.py": POOLS, "test_live.py": LIVE, "expect.py": EXPECT}
     for file, text in {**files, "v": "one\n"}.items():
         (work / file).write_text(text)
     with session(kind, work) as shell:
@@ -100,16 +91,15 @@ def test_it_works(
 
 @pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
 def test_a_job_is_found_traced_and_ended_by_later_commands(work: Path, kind: SandboxKind) -> None:
-    require("cc", "gdb", "strace", "pgrep", "pkill")
+    require("gdb", "strace", "ps")
     attach = Path("/proc/sys/kernel/yama/ptrace_scope")
-    (work / "s.c").write_text(SLEEPER)
     with session(kind, work) as shell:
-        assert ran(shell, "cc -g -o own s.c").exit_code == 0
-        ran(shell, "./own &")
+        ran(shell, "cp $(command -v bash) own; ./own -c 'while :; do sleep 0.1; done' &")
         assert ran(shell, "pgrep -x own").exit_code == 0
         if not attach.exists() or attach.read_text().strip() == "0":
-            assert "= 42" in ran(shell, "gdb -q -batch -p $(pgrep -x own) -ex 'p value' 2>&1").text
-            traced = "strace -p $(pgrep -x own) 2>&1 | grep -m 1 nanosleep"
-            assert "nanosleep" in ran(shell, traced).text
+            found = "gdb -q -batch -p $(pgrep -ox own) -ex 'info inferiors' 2>&1"
+            assert "process" in ran(shell, found).text.splitlines()[-2]
+            traced = "strace -p $(pgrep -ox own) 2>&1 | grep -m 1 wait4"
+            assert "wait4" in ran(shell, traced).text
         ran(shell, "pkill -x own")
         assert ran(shell, "while pgrep -x own >&-; do :; done").exit_code == 0
