@@ -17,10 +17,10 @@ from kogniterm.ui.commands.registry import Command
 from kogniterm.ui.prompt.key_table import Where, table
 
 EXIT_STATUS = (
-    ("0", "done"),
-    ("1", "not done, or an unexpected error"),
+    ("0", "done, as the model stated or without an open plan"),
+    ("1", "not done, or blocked by something other than approval; an unexpected error"),
     ("2", "wrong usage or settings"),
-    ("3", "an action was refused, or needed approval when no user was available"),
+    ("3", "blocked because an action was refused, or needed approval when no user was available"),
     ("4", "a limit was reached: steps, time, tokens, money, commands or output"),
     ("5", "the model or its provider failed"),
     ("130", "interrupted by Ctrl-C; 128 + n for another signal n"),

@@ -121,8 +121,12 @@ class Executor(Protocol):
         keystrokes: tuple[Keystrokes, ...] = (),
         sink: OutputSink | None = None,
         terminal: Terminal | None = None,
+        on_wait: Literal["stop", "detach"] = "stop",
     ) -> CommandResult:
-        """Run `command`; raises `ExecutionError` when it cannot be started at all."""
+        """Run `command`; raises `ExecutionError` when it cannot be started at all.
+
+        One that waits for input that nobody sends is stopped, or becomes a job.
+        """
 
     def stop(self) -> None:
         """End the running command, if any."""

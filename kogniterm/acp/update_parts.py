@@ -42,6 +42,7 @@ _KINDS: Mapping[str, ToolKind] = {
     "make_plan": "think",
     "delegate": "think",
     "complete_step": "think",
+    "end_turn": "think",
     "calculate": "think",
 }
 _OF_EFFECT: Mapping[str, ToolKind] = {

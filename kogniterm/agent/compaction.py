@@ -22,6 +22,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent.messages import (
+    artifact_of,
     drop_old_images,
     image_tokens,
     is_input,
@@ -48,6 +49,13 @@ OLD_RESULT_CHARS = 600
 
 SAID_SHARE = 0.15
 """Share of the window that the user's own words may take in the compacted part."""
+
+DONE = "kogniterm_done"
+"""Key of what was done before a compaction, in its message."""
+
+DONE_SHARE = 0.05
+LAST_COMMANDS, MOST_FILES = 10, 40
+_SETS = re.compile(r"(?:^|[;&\n]) *(?:export|source|\.) ")
 
 SAID = "kogniterm_said"
 """The key under which a compacted message carries the user's words for the next compaction."""
@@ -165,6 +173,10 @@ def compacted(
     parts = [prompts.text("compact.summary_follows")]
     parts.extend(f"The user said:\n{words}" for words in said)
     parts.append(f"What happened:\n{summary}")
+    done = what_was_done(older)
+    if lines := dict.fromkeys(line for listed in done.values() for line in listed):
+        most = int(window * DONE_SHARE * CHARS_PER_TOKEN)
+        parts.append(prompts.text("compact.done", done=clip("\n".join(lines), most)))
     if plan is not None:
         parts.append(plan_text(plan))
     skills = _skills_to_keep(older, kept)
@@ -173,12 +185,49 @@ def compacted(
         parts.extend((prompts.text("skills.kept"), *shown.values()))
     if dropped := [name for name in skills if name not in shown]:
         parts.append(prompts.text("skills.dropped", names=", ".join(dropped)))
-    told: dict[str, Any] = {SAID: said, NOTE: True, **({SKILLS: shown} if shown else {})}
+    told: dict[str, Any] = {SAID: said, DONE: done, NOTE: True}
+    if shown:
+        told[SKILLS] = shown
     head = HumanMessage("\n\n".join(parts), additional_kwargs=told)
     if kept and isinstance(kept[0], HumanMessage):
         # Providers want human and model to take turns.
         return (head, AIMessage("Understood."), *kept)
     return (head, *kept)
+
+
+def what_was_done(messages: Sequence[BaseMessage]) -> dict[str, list[str]]:
+    """Return what `messages` show to have been done, also what earlier compactions gathered.
+
+    These are the files that were edited and how, questions to the user with what became of them,
+    the last commands with their exit codes, those that set variables, and the jobs that ran on at
+    the last of them.
+    """
+    files, commands, sets, jobs = dict[str, str](), list[str](), list[str](), list[str]()
+    asked, calls = list[str](), dict[str, Any]()
+    for message in messages:
+        artifact, carried = artifact_of(message), message.additional_kwargs.get(DONE)
+        if carried:
+            files |= {line: line for line in carried["files"]}
+            commands, sets, jobs = carried["commands"], carried["sets"], carried["jobs"]
+            asked = carried.get("asked", [])
+        elif isinstance(message, AIMessage):
+            calls |= {str(one["id"]): one["args"] for one in message.tool_calls}
+        elif isinstance(message, ToolMessage) and message.name == "ask_user":
+            question = str(calls.get(message.tool_call_id, {}).get("question", ""))
+            line = f"asked the user: {clip(question, 300)} -> {clip(message.text, 300)}"
+            asked = [*asked, line][-LAST_COMMANDS:]
+        elif command := artifact.get("command"):
+            code = artifact.get("exit_code")
+            line = f"{clip(command, 200)} -> {'no exit status' if code is None else f'exit {code}'}"
+            commands = [*commands, line][-LAST_COMMANDS:]
+            sets = [*sets, line][-LAST_COMMANDS:] if _SETS.search(command) else sets
+            jobs = [one for one in message.text.splitlines() if one.startswith("[job ")]
+        elif isinstance(message, ToolMessage) and message.text.startswith("Wrote "):
+            line = message.text.partition("\n")[0]
+            files.pop(line, None)
+            files[line] = line
+    kept = list(files)[-MOST_FILES:]
+    return {"files": kept, "asked": asked, "sets": sets, "commands": commands, "jobs": jobs}
 
 
 def used_skills(messages: Sequence[BaseMessage]) -> dict[str, str]:
@@ -279,17 +328,22 @@ def plain_summary(messages: Sequence[BaseMessage]) -> str:
 
 def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
     """Return the older part as text for the summary call, at most `limit` characters."""
-    lines = []
-    for message in messages:
-        if isinstance(message, AIMessage):
-            calls = "; ".join(f"{c['name']}({c['args']})" for c in message.tool_calls)
-            lines.append(f"MODEL: {message.text} {calls}".rstrip())
-        elif isinstance(message, ToolMessage):
-            shown = "[its instructions]" if message.name == USE_SKILL else message.text
-            lines.append(f"RESULT: {clip(shown, 1500)}")
-        else:
-            lines.append(f"USER: {message.text}")
-    return clip("\n".join(lines), limit)
+    text = ""
+    for size in (limit, *RESULT_SIZES[:2], 1_500):
+        lines = []
+        for message in messages:
+            if isinstance(message, AIMessage):
+                calls = "; ".join(f"{c['name']}({c['args']})" for c in message.tool_calls)
+                lines.append(f"MODEL: {message.text} {calls}".rstrip())
+            elif isinstance(message, ToolMessage):
+                shown = "[its instructions]" if message.name == USE_SKILL else message.text
+                lines.append(f"RESULT: {clip(shown, size)}")
+            else:
+                lines.append(f"USER: {message.text}")
+        text = "\n".join(lines)
+        if len(text) <= limit:
+            break
+    return clip(text, limit)
 
 
 RESULT_SIZES = (8_000, 2_000, 600, 200, 80)

@@ -31,7 +31,7 @@ from kogniterm.agent.messages import (
 )
 from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.evaluate import open_steps_text, steps_left_open
-from kogniterm.agent.plan.plan_tools import MAKE_PLAN
+from kogniterm.agent.plan.plan_tools import MAKE_PLAN, stated
 from kogniterm.agent.replies import (
     MAX_MALFORMED_ROUNDS,
     MAX_UNUSABLE,
@@ -112,9 +112,10 @@ async def execute_tool(state: GraphState, runtime: Runtime[ThinkContext]) -> Gra
 
 
 def final_response(state: GraphState) -> GraphState:
-    """Return the last AIMessage is the answer."""
+    """Return the text of the last AIMessage, or the reason it stated, as the answer."""
     message = last_ai(state["messages"])
-    return {"answer": message.text if message is not None else ""}
+    text = message.text if message is not None else ""
+    return {"answer": text or str(stated(state["messages"]).get("why") or "")}
 
 
 async def _ask(state: GraphState, context: ThinkContext, purpose: ModelPurpose) -> GraphState:
@@ -300,8 +301,12 @@ def route_decision(state: GraphState) -> str:
 
 
 def route_observed(state: GraphState) -> str:
-    """After tool calls: end while anything waits outside, else think on."""
-    return END if state.get("pending") or state.get("halt") else "decide_action"
+    """After tool calls: end while anything waits outside or the model ended, else think on."""
+    if state.get("pending"):
+        return END
+    if stated(state["messages"]):
+        return "final_response"
+    return END if state.get("halt") else "decide_action"
 
 
 # The budget in `may_continue` ends a turn; langgraph's own limit would be an error in its middle.
@@ -333,7 +338,9 @@ def _build(context: ThinkContext | None) -> Any:
     )
     for name in ("create_plan", "decide_action"):
         graph.add_conditional_edges(name, route_decision, ["execute_tool", "final_response", END])
-    graph.add_conditional_edges("execute_tool", route_observed, ["decide_action", END])
+    graph.add_conditional_edges(
+        "execute_tool", route_observed, ["decide_action", "final_response", END]
+    )
     graph.add_edge("final_response", END)
     return graph.compile(name="kogniterm")
 

@@ -27,6 +27,7 @@ from kogniterm.types import (
     Observation,
     Phrase,
     PlanMode,
+    UserAnswers,
     UserInput,
     Waiting,
     events,
@@ -253,6 +254,24 @@ def told_to_plan(messages: Sequence[BaseMessage]) -> bool:
     return False
 
 
+WHO_ANSWERS: Mapping[UserAnswers, str] = {
+    "now": "decide_action.user_now",
+    "later": "decide_action.user_later",
+    "never": "decide_action.nobody_answers",
+}
+"""Prompts that tell when a user approves and answers."""
+
+
+def known_answers(messages: Sequence[BaseMessage]) -> UserAnswers:
+    """Return when a user answers as far as the model was told: at first it is now."""
+    for message in reversed(messages):
+        if isinstance(message, HumanMessage):
+            for state, name in WHO_ANSWERS.items():
+                if prompts.occurs(name, message.text):
+                    return state
+    return "now"
+
+
 def images_behind_results(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return the messages with images of tool results in a note behind their round's results.
 
@@ -302,14 +321,18 @@ def command_text(result: CommandResult) -> str:
     """Return a command's observation: what a screen showed, how it ended, what was left out."""
     lines = [result.text.rstrip("\n")] if result.text.strip() else []
     lines.append(f"[{'; '.join((_ending(result), *map(str, result.pipe_told)))}]")
+    own = [job.id for job in result.jobs if job.command == result.command]
+    asking = own[-1] if own and result.ended == "detached" and result.waiting else ""
     if result.waiting is not None:
-        lines.append(f"[{_diagnosis(result.waiting)}]")
+        told = _asked(result.waiting, asking) if asking else _diagnosis(result.waiting)
+        lines.append(f"[{told}]")
     if result.omitted_bytes and result.output_path:
         lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
     lines.extend(f"[{note}]" for note in result.notes)
-    lines.extend(
-        f"[job {job.id} still runs ({job.fate_text}): {job.command}]" for job in result.jobs
-    )
+    for job in result.jobs:
+        if job.id != asking:
+            begun = job.command.partition("\n")[0][:80]
+            lines.append(f"[job {job.id} still runs ({job.fate_text}): {begun}]")
     return "\n".join(lines)
 
 
@@ -347,10 +370,23 @@ def _diagnosis(waiting: Waiting) -> str:
     return f"at the end {said} for {waiting.seconds:.0f} s{evidence}{helps}"
 
 
+def _asked(waiting: Waiting, job: str) -> str:
+    """Return what a command waits for that became a job, and what can be done."""
+    if waiting.kind == "password":
+        return f"job {job} waits for a password, which only the user may type: stop it"
+    last = waiting.last_lines.rstrip("\n").rpartition("\n")[2][-200:]
+    return f"job {job} waits for input: `{last}`. jobs send types an answer"
+
+
 def command_message(
-    request: ActionRequest, result: CommandResult, decision: Decision, note: str = ""
+    request: ActionRequest,
+    result: CommandResult,
+    decision: Decision,
+    note: str = "",
+    *,
+    looked: bool = False,
 ) -> ToolMessage:
-    """Return the observation of an approved command that ran."""
+    """Return the observation of an approved command that ran, and `looked` where it only read."""
     parts = []
     if decision.command != request.command:
         parts.append(f"[the user changed the command to: {decision.command}]")
@@ -364,8 +400,16 @@ def command_message(
         "cwd": result.cwd,
         "output_path": result.output_path,
         "masked": result.masked,
+        "failed": _failed(result, looked=looked),
     }
     return answer(request, "\n".join(parts), artifact=artifact)
+
+
+def _failed(result: CommandResult, *, looked: bool) -> bool:
+    """Return whether a command failed; 1 is the answer of many commands that only read."""
+    good = {0, 1} if looked else {0}
+    ended = result.ended == "detached" or (result.ended == "exited" and result.exit_code in good)
+    return not ended or any(one.failed for one in result.pipe[:-1])
 
 
 _DECIDERS = {
@@ -467,6 +511,28 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
         else:
             return []
     return []
+
+
+def failed_calls(messages: Sequence[BaseMessage], *, apart: bool = False) -> list[Any]:
+    """Return the tool calls of the last AIMessage that failed, were refused or were held up.
+
+    Of calls `apart`, which do not build on each other, only those that did not run.
+    """
+    failed = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            if message.status == "error" or (artifact_of(message).get("failed") and not apart):
+                failed.add(message.tool_call_id)
+        elif isinstance(message, AIMessage):
+            return [call for call in message.tool_calls if call["id"] in failed]
+        else:
+            return []
+    return []
+
+
+def held_up(call: str) -> str:
+    """Return the observation of an action behind a call of the same reply that failed."""
+    return prompts.text("execute_tool.after_failure", call=call)
 
 
 def cancel_messages(messages: Sequence[BaseMessage], text: str) -> list[ToolMessage]:

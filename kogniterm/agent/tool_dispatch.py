@@ -26,12 +26,20 @@ from kogniterm.agent.messages import (
     NEVER_FILLED_IN,
     ONLY_A_PLAN,
     ImageBlock,
+    failed_calls,
+    held_up,
     is_input,
     last_ai,
     observed_images,
     tool_message,
 )
-from kogniterm.agent.plan.evaluate import check_command, complete, refuse_before_parts
+from kogniterm.agent.plan.evaluate import (
+    check_command,
+    complete,
+    open_steps_text,
+    refuse_before_parts,
+    steps_left_open,
+)
 from kogniterm.agent.plan.judge import JUDGED, Judge
 from kogniterm.agent.plan.plan_parse import HiddenFailureError, parse_plan
 from kogniterm.agent.plan.plan_steps import (
@@ -43,12 +51,14 @@ from kogniterm.agent.plan.plan_steps import (
 )
 from kogniterm.agent.plan.plan_tools import (
     COMPLETE_STEP,
+    END_TURN,
     MAKE_PLAN,
     PLAN_TOOLS,
     accepted,
     inputs_of,
     own_plan,
 )
+from kogniterm.agent.replies import MAX_UNUSABLE
 from kogniterm.agent.subagent import DELEGATE, Result, acts, delegate_spec, run_sub_agent
 from kogniterm.errors import ToolError
 from kogniterm.lazy_dataclasses import dataclass
@@ -111,7 +121,8 @@ def known_tools(context: ThinkContext) -> tuple[ToolSpec, ...]:
     if context.delegates:
         specs = (*specs, delegate_spec(context.named))
     plans = () if context.plan_mode == "never" else (MAKE_PLAN, COMPLETE_STEP)
-    shown = [prompts.described(spec) for spec in plans if spec.name not in context.hidden]
+    ends = () if context.agent else (END_TURN,)
+    shown = [prompts.described(spec) for spec in (*plans, *ends) if spec.name not in context.hidden]
     if context.agent:
         shown = [own_plan(spec) if spec.name == MAKE_PLAN.name else spec for spec in shown]
     return (*specs, *shown)
@@ -171,6 +182,12 @@ def before_run(
 
     It is an action request, or it is refused because it can never run, or not in this step.
     """
+    failed = failed_calls(messages)
+    builds_on = call["name"] in (COMPLETE_STEP.name, END_TURN.name) or (
+        call["name"] == DELEGATE.name and acts(call["args"], _step_of(call, plan), context.named)
+    )
+    if failed and builds_on:
+        return AnsweredCall(plan, held_up(failed[0]["name"]), "refused")
     why = _outside_step(call, plan, messages, context)
     if why is not None:
         return AnsweredCall(plan, str(why), "refused")
@@ -417,6 +434,8 @@ async def _run_inside(
         return await _delegate(call, plan, messages, context)
     if name == MAKE_PLAN.name:
         return _make_plan(arguments, plan, messages, context)
+    if name == END_TURN.name:
+        return await _end_turn(call, plan, messages, context)
     if name == COMPLETE_STEP.name:
         judge = Judge(context)
         try:
@@ -430,6 +449,33 @@ async def _run_inside(
         return AnsweredCall(plan, str(error), "failed")
     text, images = observed_images(found, context.model.info)
     return AnsweredCall(plan, text, images=images)
+
+
+async def _end_turn(
+    call: Call,
+    plan: Plan | None,
+    messages: Sequence[BaseMessage],
+    context: ThinkContext,
+) -> AnsweredCall:
+    """End the turn as the model states, unless a step of the plan or a hook speaks against it."""
+    arguments, reply = call["args"], last_ai(messages)
+    outcome = arguments.get("outcome")
+    if reply is None or reply.tool_calls[-1]["id"] != call["id"]:
+        return AnsweredCall(plan, "end_turn has to be the last call of a reply.", "malformed")
+    if outcome not in END_TURN.parameters["properties"]["outcome"]["enum"]:
+        return AnsweredCall(plan, "outcome has to be done, not_done or blocked.", "malformed")
+    if outcome != "done" and not str(arguments.get("why") or "").strip():
+        return AnsweredCall(
+            plan, "why is missing: give the reason, and what was tried.", "malformed"
+        )
+    left = steps_left_open(plan, messages) if outcome == "done" else ()
+    if left:
+        return AnsweredCall(plan, open_steps_text(left), "failed")
+    kept = sum(isinstance(one, ToolMessage) and one.name == END_TURN.name for one in messages[-9:])
+    why = await context.goes_on(context.agent, reply.text) if kept < MAX_UNUSABLE else None
+    if why is not None:
+        return AnsweredCall(plan, why, "refused")
+    return AnsweredCall(plan, f"[turn ended: {outcome}]")
 
 
 async def _run_tool(tool: Tool, arguments: Mapping[str, Any]) -> Observation:
@@ -525,7 +571,7 @@ def _artifact(call: Call, ran: AnsweredCall) -> dict[str, Any] | None:
         return {"malformed": True}
     if ran.status == "refused":
         return None
-    if call["name"] == JOBS:
+    if call["name"] in (JOBS, END_TURN.name):
         return None
     if call["name"] in PLAN_TOOLS:
         return {JUDGED: dict(ran.judged)} if ran.judged is not None else None

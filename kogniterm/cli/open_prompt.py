@@ -80,7 +80,7 @@ def workspace_files(folder: Path) -> Iterator[tuple[str, float]]:
     # The folder that the user gave or stands in may have been named through a link.
     root = resolved(folder)
     with suppress(OSError), open_folder(root) as descriptor:
-        for path in islice(files_below(root), MOST_FILES):
+        for path in islice(files_below(root, []), MOST_FILES):
             with suppress(OSError):  # gone meanwhile
                 found = os.stat(path, dir_fd=descriptor, follow_symlinks=False)
                 yield str(path), found.st_mtime

@@ -5,6 +5,7 @@ A pipe gets the answer, and a log file of standard error reads well. Needs no dr
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import field, replace
 from typing import TextIO
 
@@ -13,14 +14,14 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.tool_words import shown_result, tool_label, tool_words
+from kogniterm.ui.tool_words import QUIET_TOOLS, shown_result, tool_label, tool_words
 from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
 
 
-_MOST_HELD = 1 << 20
-"""Bytes kept of what a command writes while another one's output is written; the newest ones."""
+_HEAD, _TAIL, _CHANGED, _LONGEST = 40, 20, 12, 10_000
+"""First and last lines of a command and of a change that are written, and a last line's length."""
 _HOST_LINES = 40
 """Lines of an answer of hosts that are written; the session has all."""
 
@@ -35,19 +36,31 @@ def _who_acts(task: str, name: str) -> str:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A command whose output is written once that of those before it is whole."""
+class _Shown:
+    """The written part of a command's output: the first lines as they come, the last at its end."""
 
     command: str
-    output: bytearray = field(default_factory=bytearray)
+    sanitizer: Sanitizer = field(default_factory=Sanitizer)
+    lines: int = 0
     left_out: int = 0
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=_TAIL))
+    held: str = ""
+    """The first lines, while another command's output is written."""
 
-    def keep(self, data: bytes) -> None:
-        self.output += data
-        excess = len(self.output) - _MOST_HELD
-        if excess > 0:
-            del self.output[:excess]
-            self.left_out += excess
+    def take(self, data: bytes) -> str:
+        """Return what of it is written now, without its colours: this goes to a file or a pipe."""
+        text = without_style(self.sanitizer.feed(data).decode("utf-8", errors="replace"))
+        first = ""
+        for line in text.replace("\r\n", "\n").splitlines(keepends=True):
+            if self.lines < _HEAD:
+                first += line
+                self.lines += line.endswith("\n")
+            elif self.tail and not self.tail[-1].endswith("\n"):
+                self.tail[-1] = (self.tail[-1] + line)[-_LONGEST:]
+            else:
+                self.left_out += len(self.tail) == _TAIL
+                self.tail.append(line)
+        return first
 
 
 class TextSink:
@@ -59,10 +72,10 @@ class TextSink:
     def __init__(self, out: TextIO | None, err: TextIO) -> None:
         self._out = out
         self._err = err
-        self._sanitizer = Sanitizer()
         self._line_open = False
-        self._writing = ""
-        self._waiting: dict[str, _Waiting] = {}
+        self._commands: dict[str, _Shown] = {}  # the first is the one whose output is written
+        self._changes: dict[str, str] = {}
+        self._said = ""
         self._agents: set[str] = set()
         self._reason: Phrase | None = None
         self._left: tuple[LeftRunning, ...] = ()
@@ -85,28 +98,19 @@ class TextSink:
                 self._line(f"  {render(why)}")
             case events.AgentStarted():
                 self._agent(event.agent, event.task, event.name)
-            case events.ActionProposed() if event.request.agent:
-                # A command that began before this process was not announced on this screen.
-                request = event.request
-                self._agent(request.agent, request.agent_task, request.agent_name)
-            case events.ToolRan():
-                self._tool(event.name, event.arguments)
+            case events.ActionProposed() | events.AnswerDelta() | events.ModelAnswered():
+                self._model(event)
+            case events.ToolRan() if event.failed or event.name not in QUIET_TOOLS:
+                given = "{}" if event.name in QUIET_TOOLS else event.arguments
+                self._tool(event.name, given, failed=event.failed)
             case events.HostsEnded():
                 self._hosts(event)
             case events.ActionEnded() if event.tool != RUN_ON_HOSTS:
-                if event.arguments and not event.failed:
-                    self._tool(event.tool, event.arguments)
-                else:
-                    found = shown_result(event.observation, 300)
-                    self._line(f"· {tool_label(event.tool)}: {found}")
+                self._action(event)
             case events.ModelLoading(done=False):
                 self._line(_("loading the local model"))
             case events.ModelRetried():
-                # A reason that stands there already is not repeated.
-                known = event.attempt > 1 and event.reason == self._reason
-                said = "" if known else f"{translate(event.reason)} "
-                self._reason = event.reason
-                self._line(said + again(event.wait, event.attempt, event.of))
+                self._retry(event)
             case events.Notice():
                 self._line(translate(event.text))
             case events.JobsLeft():
@@ -126,6 +130,22 @@ class TextSink:
             self._line(f"kogniterm: {end_reason(answer)}")
             if hint := limit_hint(answer):
                 self._line(hint)
+
+    def _model(
+        self, event: events.ActionProposed | events.AnswerDelta | events.ModelAnswered
+    ) -> None:
+        """Write what the model says between calls; the answer is written at the end."""
+        match event:
+            case events.AnswerDelta():
+                self._said += event.text
+            case events.ModelAnswered():
+                if event.tools and (said := clean(self._said).strip()):
+                    self._line(said)
+                self._said = ""
+            case events.ActionProposed(request=request):
+                self._changes[request.id] = request.detail
+                if request.agent:  # one that began before this process was not announced here
+                    self._agent(request.agent, request.agent_task, request.agent_name)
 
     def _agent(self, agent: str, task: str, name: str) -> None:
         """Say once who acts from here on."""
@@ -153,42 +173,45 @@ class TextSink:
         self, event: events.CommandStarted | events.CommandOutput | events.CommandEnded
     ) -> None:
         match event:
-            case events.CommandStarted() if self._writing:
-                self._waiting[event.request_id] = _Waiting(event.command)
             case events.CommandStarted():
-                self._command(event.request_id, event.command)
-            case events.CommandOutput() if event.request_id in self._waiting:
-                self._waiting[event.request_id].keep(event.data)
-            case events.CommandOutput():
-                self._output(self._sanitizer.feed(event.data))
-            case events.CommandEnded():
-                result = event.result
-                if result.exit_code is not None:
-                    how = _("exit {code}").format(code=result.exit_code)
-                elif result.ended == "signaled":
-                    how = _("ended by {signal}").format(signal=result.signal or "?")
+                self._commands[event.request_id] = _Shown(event.command)
+                self._begin(event.request_id)
+            case events.CommandOutput() if event.request_id in self._commands:
+                shown = self._commands[event.request_id]
+                text = shown.take(event.data)
+                if next(iter(self._commands)) == event.request_id:
+                    self._output(text)
                 else:
-                    how = translate(ENDINGS[result.ended])
-                how = "; ".join((how, *map(translate, result.pipe_told)))
-                self._line(f"[{how}, {result.duration:.1f} s]")
-                self._next_command()
+                    shown.held += text
+            case events.CommandEnded():
+                self._ended(event)
 
-    def _command(self, request_id: str, command: str) -> None:
-        """Write a command, whose output follows."""
-        self._writing, self._sanitizer = request_id, Sanitizer()
-        self._line(f"$ {render(command)}")
+    def _begin(self, request_id: str) -> None:
+        """Write a command, and what it has written so far, if those before it have ended."""
+        shown = self._commands[request_id]
+        if next(iter(self._commands)) == request_id:
+            self._line(f"$ {render(shown.command)}")
+            self._output(shown.held)
+            shown.held = ""
 
-    def _next_command(self) -> None:
-        """Write what the next one of several commands has written so far."""
-        self._writing = ""
-        if not self._waiting:
-            return
-        request_id = next(iter(self._waiting))
-        held = self._waiting.pop(request_id)
-        self._command(request_id, held.command)
-        if held.left_out:
-            self._line(_("[{count} bytes left out]").format(count=held.left_out))
-        self._output(self._sanitizer.feed(bytes(held.output)))
+    def _ended(self, event: events.CommandEnded) -> None:
+        written = next(iter(self._commands), "") == event.request_id
+        result, shown = event.result, self._commands.pop(event.request_id, None)
+        if shown is not None:
+            self._output(shown.held)
+            if shown.left_out:
+                self._line(_("[{count} lines left out]").format(count=shown.left_out))
+            self._output("".join(shown.tail))
+        if result.exit_code is not None:
+            how = _("exit {code}").format(code=result.exit_code)
+        elif result.ended == "signaled":
+            how = _("ended by {signal}").format(signal=result.signal or "?")
+        else:
+            how = translate(ENDINGS[result.ended])
+        how = "; ".join((how, *map(translate, result.pipe_told)))
+        self._line(f"[{how}, {result.duration:.1f} s]")
+        if written and self._commands:
+            self._begin(next(iter(self._commands)))
 
     def _hosts(self, event: events.HostsEnded) -> None:
         from kogniterm.ui.screen.host_lines import host_answers
@@ -196,16 +219,35 @@ class TextSink:
         for part in host_answers(event.command, event.groups, lambda sign: "·", _HOST_LINES):
             self._line(part.plain)
 
-    def _tool(self, name: str, arguments: str) -> None:
-        self._line(f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip())
+    def _action(self, event: events.ActionEnded) -> None:
+        if event.arguments and not event.failed:
+            self._tool(event.tool, event.arguments)
+        else:
+            found = shown_result(event.observation, 300)
+            self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
+        changed = [] if event.failed else self._changes.pop(event.request_id, "").splitlines()[2:]
+        for line in changed[:_CHANGED]:
+            self._line(f"  {render(line.expandtabs(4))}")
+        if len(changed) > _CHANGED:
+            self._line(_("[{count} lines left out]").format(count=len(changed) - _CHANGED))
 
-    def _output(self, data: bytes) -> None:
-        """Write what a command printed, without its colours: this goes to a file or a pipe."""
-        text = without_style(data.decode("utf-8", errors="replace").replace("\r\n", "\n"))
+    def _tool(self, name: str, arguments: str, *, failed: bool = False) -> None:
+        line = f"· {tool_label(name)} {tool_words(name, arguments)}".rstrip()
+        self._line(f"{line} ({_('failed')})" if failed else line)
+
+    def _output(self, text: str) -> None:
         if text:
             self._err.write(text)
             self._err.flush()
             self._line_open = not text.endswith("\n")
+
+    def _retry(self, event: events.ModelRetried) -> None:
+        """Tell of another try; a reason that stands there already is not repeated."""
+        self._said = ""
+        known = event.attempt > 1 and event.reason == self._reason
+        said = "" if known else f"{translate(event.reason)} "
+        self._reason = event.reason
+        self._line(said + again(event.wait, event.attempt, event.of))
 
     def _line(self, text: str) -> None:
         self._err.write(("\n" if self._line_open else "") + text + "\n")

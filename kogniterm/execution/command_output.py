@@ -10,15 +10,14 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.screen import Screen, render
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink
-from kogniterm.text.bounded_regex import Pattern
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 256 << 10
@@ -31,7 +30,6 @@ _RENDERED_WHOLE = 128 << 10
 _RENDERED_PIECE = 64 << 10
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]")
 _LONGEST_LINE = 64 << 10
-_PAGE_CHARACTERS = 16_000
 _FRESH = 3600.0
 """Files changed in the last hour may belong to a running command and are not deleted."""
 _INTERVAL = 0.04
@@ -82,6 +80,7 @@ class OutputKeeper:
         self._file: int | None = None
         self._written = 0
         self.total = 0
+        self._lines = 0
 
     @property
     def path(self) -> str | None:
@@ -96,6 +95,7 @@ class OutputKeeper:
 
     def _add(self, data: bytes) -> None:
         self.total += len(data)
+        self._lines += data.count(b"\n")
         self._write(data)
         room = HEAD_BYTES - len(self._head)
         if room > 0:
@@ -160,12 +160,13 @@ class OutputKeeper:
             if lost <= 0:
                 return self._whole(head + tail)
         gap = self.total - len(first) - len(last)
-        text, omitted = _clip_parts(start, end, wanted, gap, self.path)
+        lines = self._lines - first.count(b"\n") - last.count(b"\n")
+        text, omitted = _clip_parts(start, end, wanted, gap, max(lines, 0))
         return Rendered(text, omitted, full_screen)
 
     def _whole(self, data: bytes) -> Rendered:
         text, full_screen = self._shown(data)
-        return Rendered(*clip(text, self._limits.text, self.path), full_screen)
+        return Rendered(*clip(text, self._limits.text), full_screen)
 
     def _shown(self, data: bytes) -> tuple[str, str | None]:
         """Return what a screen would show of `data`, and the last full screen in it."""
@@ -253,22 +254,29 @@ def replace_hidden(data: bytes, hidden: Mapping[bytes, bytes]) -> tuple[bytes, b
     return data[:cut], data[cut:]
 
 
-def clip(text: str, limit: int, path: str | None = None) -> tuple[str, int]:
+def clip(text: str, limit: int) -> tuple[str, int]:
     """Return `text` within `limit` characters (a quarter head, the rest tail), and bytes omitted.
 
-    `path` is where all of it is.
+    Lines that are like their neighbours are left out first.
     """
     if len(text) <= limit:
         return text, 0
-    return _clip_parts(text, text, limit, 0, path)
+    return _clip_parts(text, text, limit, 0, 0)
 
 
-def _clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -> tuple[str, int]:
+def _clip_parts(head: str, tail: str, limit: int, lost: int, lines: int) -> tuple[str, int]:
     """Return the start of `head` and the end of `tail`, between them how much was left out.
 
-    They may be the same text; else `lost` bytes lie between them. Whole lines are kept where lines
-    are short enough.
+    They may be the same text; else `lost` bytes with `lines` ends of lines lie between them. Whole
+    lines are kept where lines are short enough.
     """
+    whole = _size(head) + (_size(tail) if head is not tail else 0)
+    if head is tail:
+        head = tail = _fold(head)
+        if len(head) <= limit:
+            return head, whole - _size(head)
+    else:
+        head, tail = _fold(head), _fold(tail)
     first = head[: limit // 4]
     last = tail[-(limit - limit // 4) :] if limit else ""
     if len(first) < len(head):
@@ -276,12 +284,31 @@ def _clip_parts(head: str, tail: str, limit: int, lost: int, path: str | None) -
     if len(last) < len(tail):
         cut = last.find("\n") + 1
         last = last[cut:] if 0 < cut < len(last) // 2 else last
-    omitted = lost + _size(head) - _size(first) - _size(last)
+    lines += head.count("\n") - first.count("\n") - last.count("\n")
     if head is not tail:
-        omitted += _size(tail)
-    where = f"; the whole output is in {path}" if path else ""
+        lines += tail.count("\n")
+    omitted = lost + whole - _size(first) - _size(last)
     first = first if not first or first.endswith("\n") else first + "\n"
-    return f"{first}[… {omitted} bytes left out{where} …]\n{last}", omitted
+    left_out = f"{lines} lines, {omitted} bytes" if lines > 1 else f"{omitted} bytes"
+    return f"{first}[… {left_out} left out …]\n{last}", omitted
+
+
+_LIKE = 6
+"""Lines in a row that differ in numbers only, of which the first two and the last are shown."""
+_WORD = re.compile(r"[^\W\d_]{3}.* |[ ].*[^\W\d_]{3}")
+"""Rows of numbers are data, and lines without a space may be parts of a key."""
+_NUMBER = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+
+
+def _fold(text: str) -> str:
+    """Return `text` with long runs of lines that differ in numbers only shortened, and counted."""
+    shown: list[str] = []
+    for key, run in groupby(text.split("\n"), key=lambda line: _NUMBER.sub("0", line)):
+        like = list(run)
+        if len(like) >= _LIKE and _WORD.search(key):
+            like[2:-1] = [f"[… {len(like) - 3} lines left out that differ in numbers only …]"]
+        shown += like
+    return "\n".join(shown)
 
 
 def _size(text: str) -> int:
@@ -303,7 +330,7 @@ def _after_first_newline(data: bytes) -> bytes:
 class OutputStore:
     """The output files below `folder`.
 
-    Paths given to `page` and `search` must lie below the folder: a result's `output_path` does.
+    A path given to `lines` must lie below the folder: a result's `output_path` does.
     Files are kept for `max_age` seconds, as long as all of them take no more than `quota_bytes`.
     """
 
@@ -318,36 +345,9 @@ class OutputStore:
         """Return whether `path`, without links, is a kept output."""
         return path.is_relative_to(self._folder.resolve()) and path.is_file()
 
-    def page(self, path: str | Path, start_line: int = 1, count: int = 200) -> tuple[str, int]:
-        """Return at most `count` lines from `start_line` on, and the number of the next one, or 0.
-
-        A negative start counts from the end. Fewer lines come when they are long. Raises ToolError
-        for a path that is not kept output.
-        """
-        file = self._file(path)
-        if start_line < 0:
-            start_line = max(1, sum(1 for _ in _lines(file)) + start_line + 1)
-        start_line = max(1, start_line)
-        found: list[str] = []
-        room = _PAGE_CHARACTERS
-        for number, line in enumerate(islice(_lines(file), start_line - 1, None), start_line):
-            if len(found) >= count or (found and len(line) > room):
-                return "\n".join(found), number
-            left_out = f"[… {len(line) - room} characters left out …]" if len(line) > room else ""
-            found.append(line[:room] + left_out)
-            room -= len(line) + 1
-        return "\n".join(found), 0
-
-    def search(
-        self, path: str | Path, pattern: str, *, limit: int = 50
-    ) -> Sequence[tuple[int, str]]:
-        """Return the first `limit` lines that match the regular expression, with their numbers.
-
-        Raises ToolError for an invalid pattern or a path that is not kept output.
-        """
-        expression = Pattern(pattern)
-        lines = enumerate(_lines(self._file(path)), 1)
-        return list(islice((one for one in lines if expression.search(one[1])), limit))
+    def lines(self, path: str | Path) -> Iterator[str]:
+        """Yield all lines. Raises ToolError for a path that is not kept output."""
+        yield from _lines(self._file(path))
 
     def prune(self) -> int:
         """Delete files that are too old, then the oldest until the quota holds; bytes freed."""

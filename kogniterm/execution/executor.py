@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -66,9 +67,14 @@ ROWS, COLUMNS = 40, 120
 """Window size of commands that run without the user's terminal."""
 INPUT_WAIT = 30.0
 """Seconds an unattended command may wait for keys that nobody is going to send."""
+_REACTION, _LINE = 5.0, 1.0
+"""Most seconds to wait for the reaction of a job to what was typed, and to a line in its middle."""
 _LONGEST_ARGUMENT = 120 << 10
 """A command longer than this goes through a file (the kernel's limit is 128 KB an argument)."""
 _SHELL = "/bin/bash"
+_OF_SESSION = "the processes of this session's commands, in their sandbox"
+_ON_MACHINE = "this machine, without what only the owners of processes see"
+_NAMES_EDITOR = re.compile(r"\b(?:VISUAL|EDITOR|core\.editor)=")
 _STOP_AGAIN = 0.1
 """Seconds between orders to stop, while a command may be about to start."""
 _NOT_LEFT = (
@@ -123,8 +129,10 @@ class Lane:
         timeout: float | None = None,
         sink: OutputSink | None = None,
         terminal: Terminal | None = None,
+        on_wait: Literal["stop", "detach"] = "stop",
     ) -> CommandResult:
-        """Run `command`; see `protocols.Executor.run`."""
+        """Run `command`; see `protocols.Executor.run`. One of several never becomes a job."""
+        del on_wait
         return self.executor.run_in(self, command, env=env, timeout=timeout, sink=sink,
                                     terminal=terminal)  # fmt: skip
 
@@ -174,6 +182,8 @@ class CommandExecutor:
         self.sandbox = sandbox
         self.literal: tuple[str, Sequence[ShellChange]] | None = None
         """The next command, if it changes the shell of sandboxed ones without a process."""
+        self.beside: Sandbox | None = None
+        """A second sandbox that the next command runs in too, as it lists processes."""
         self._private = PrivateFolder(workspace)
         self._descriptors = Descriptors(
             self._private.asked, self._private.answers, str(self._private.path)
@@ -256,6 +266,7 @@ class CommandExecutor:
                 secrets or {},
             )
             (text, changes), self.literal = self.literal or ("", ()), None
+            beside, self.beside = self.beside, None
             if changes and text == command and self.sandbox is not None and not secrets:
                 return self._apply(changes, command)
             box = self.sandbox
@@ -263,7 +274,33 @@ class CommandExecutor:
             descriptors = self._descriptors if keeps else self._descriptors.apart()
             lane = self._lane(descriptors, alone=True)
             lane.sandbox, lane.keeps_state, lane.fresh = box, keeps, bool(secrets)
-            return self._run(lane, command, cwd, env or {}, options)
+            result = self._run(lane, command, cwd, env or {}, options)
+            if beside is None or result.ended != "exited":
+                return result
+            return self._beside(result, beside, cwd, env or {}, options)
+
+    def _beside(
+        self,
+        result: CommandResult,
+        box: Sandbox,
+        cwd: str | None,
+        env: Mapping[str, str],
+        options: RunOptions,
+    ) -> CommandResult:
+        """Run a command that lists processes in `box` too; return both, each with its label."""
+        lane = self._lane(self._descriptors.apart(), alone=True)
+        lane.sandbox, lane.keeps_state, lane.fresh = box, False, False
+        other = None
+        if options.sink is not None:
+            options.sink.output(f"[{_ON_MACHINE}]\r\n".encode())
+        with contextlib.suppress(ExecutionError):
+            other = self._run(lane, result.command, cwd, env, options)
+        if other is None or other.ended != "exited":
+            return replace(result, text=f"[{_OF_SESSION}]\n{result.text}")
+        parts = ((_OF_SESSION, result), (_ON_MACHINE, other))
+        text = "\n".join(f"[{label}, exit {one.exit_code}]\n{one.text.rstrip()}"
+                         for label, one in parts)  # fmt: skip
+        return replace(other, text=text, duration=result.duration + other.duration)
 
     def can_apply(self, changes: Sequence[ShellChange]) -> bool:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""
@@ -377,7 +414,7 @@ class CommandExecutor:
         path = Path(lane.output)
         start = self._lineages.start(cwd, wrapped=lane.sandbox is not None)
         with contextlib.closing(self._shell_files(lane, options)) as files:
-            overlay = self._overlay(env, options, lane.sandbox)
+            overlay = self._overlay(command, env, options, lane.sandbox)
             order = self._order(command, files, start, overlay, options, lane)
             private_folder(self._outputs)
             keeper = OutputKeeper(path, self._limits, (ROWS, COLUMNS), self.hidden)
@@ -402,7 +439,10 @@ class CommandExecutor:
                 notes.append(_JOB_WITH_SECRET)
             before = self._state_for(lane)
             ours = {encode(k): exported(k, v) for k, v in options.secrets.items()}
+            told = self.cwd
             missing = self._carry(lane, files, {**overlay, **ours}, ending, notes, start)
+            if self.cwd != told and self._lineages.elsewhere is None:
+                notes.append(f"The shell is now in {self.cwd}.")
         result = command_result(
             command,
             ending,
@@ -522,11 +562,17 @@ class CommandExecutor:
         return ending
 
     def _overlay(
-        self, env: Mapping[str, str], options: RunOptions, sandbox: Sandbox | None
+        self,
+        command: str,
+        env: Mapping[str, str],
+        options: RunOptions,
+        sandbox: Sandbox | None,
     ) -> dict[bytes, bytes]:
         """Return declarations of variables for one command alone."""
         inside = sandbox.variables(self._private.temporary) if sandbox is not None else {}
-        ours = {} if options.at_once else self._overlays[sandbox is not None]
+        ours = {} if options.at_once else dict(self._overlays[sandbox is not None])
+        if _NAMES_EDITOR.search(command):
+            ours.pop("GIT_EDITOR", None)  # which would win over the one that the command names
         return {encode(k): exported(k, v) for k, v in {**ours, **inside, **env}.items()}
 
     def _shell_files(self, lane: Lane, options: RunOptions) -> ShellFiles:
@@ -653,11 +699,38 @@ class CommandExecutor:
         self._launcher.sync()
         return self._jobs.find(job_id).output(self._limits, (ROWS, COLUMNS))
 
-    def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
-        """Wait until a job has ended, at most `timeout` seconds; returns what it is then."""
+    def wait_job(self, job_id: str, timeout: float | None = None, *, or_asks: bool = False) -> Job:
+        """Wait until a job has ended (`or_asks` for input), at most `timeout` seconds."""
         job = self._jobs.find(job_id)
-        job.wait(timeout)
+        if or_asks:
+            job.settle(timeout or 0.0, self._launcher.sync)
+        else:
+            job.wait(timeout)
         return self._synced(job)
+
+    def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
+        """Return what a job reads from its terminal at this moment, if anything."""
+        return self._jobs.find(job_id).running.asks()
+
+    def send_keys(self, job_id: str, text: str) -> str:
+        """Type `text` into a job, line by line, and return what it writes in reaction.
+
+        Raises ExecutionError when it reads with echo off: then only the user may type.
+        """
+        job = self._jobs.find(job_id)
+        self._launcher.sync()
+        start, lines = job.size(), text.splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            if job.running.hides_input():
+                raise ExecutionError(
+                    "Job {job} reads with echo off, as for a password; only the user may type "
+                    "that. Stop it, or use a command that needs none.",
+                    job=job_id,
+                )
+            job.running.send(encode(line))
+            job.settle(_REACTION if number == len(lines) else _LINE, self._launcher.sync)
+        self._launcher.sync()
+        return job.output(self._limits, (ROWS, COLUMNS), start)
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""
@@ -669,10 +742,6 @@ class CommandExecutor:
         known = job.job()
         self._launcher.sync()  # its file is complete when this returns
         return known
-
-    def send_keys(self, job_id: str, text: str) -> None:
-        """Type `text` into a job."""
-        self._jobs.find(job_id).running.send(encode(text))
 
     def keep_job(self, job_id: str) -> None:
         """Let a job outlive this executor.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from kogniterm.errors import ExecutionError
 from kogniterm.protocols import Executor, OutputSink, Terminal
@@ -63,9 +64,10 @@ class ScriptedExecutor:
         keystrokes: Iterable[Keystrokes] = (),
         sink: OutputSink | None = None,
         terminal: Terminal | None = None,
+        on_wait: Literal["stop", "detach"] = "stop",
     ) -> CommandResult:
         """Return the next recorded result; its text goes to `sink` at once."""
-        del cwd, env, keystrokes, terminal  # what is recorded has already happened
+        del cwd, env, keystrokes, terminal, on_wait  # what is recorded has already happened
         if self._closed:
             raise ExecutionError("The executor is closed.")
         self.ran.append(command)

@@ -6,16 +6,18 @@ linux/prctl.h and linux/capability.h. This module runs in small processes, and i
 
 from __future__ import annotations
 
+import array
 import contextlib
 import ctypes
 import errno
 import os
 import signal
+import socket
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 NEW_MOUNTS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEW_USER, NEW_PIDS, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -154,6 +156,15 @@ def place_in(root: int, path: bytes) -> int:
 def duplicate(process: int, number: int) -> int:
     """Return a duplicate of descriptor `number` of the process that a pidfd names."""
     return _call(_PIDFD_GETFD, process, ctypes.c_uint(number), 0)
+
+
+def descriptors_in(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
+    """Return the descriptors that came with a message (socket.recvmsg)."""
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return fds.tolist()
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ obey the mode of the session.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,18 +17,19 @@ from kogniterm.errors import ToolError, UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records, recall
 from kogniterm.memory.extraction import preference_statements, statements
-from kogniterm.memory.extraction.extract import Extraction, Extractor, Pause
+from kogniterm.memory.extraction.extract import LONGEST_WAIT, Extraction, Extractor, Pause
 from kogniterm.memory.extraction.statements import Rejection
 from kogniterm.memory.fact_records import Fact, Message, Mode, Preference, Recall
 from kogniterm.memory.learnings import Learnings
 from kogniterm.memory.recall import provenance
-from kogniterm.memory.short_term import Mention
+from kogniterm.memory.short_term import Mention, SessionNotes
 from kogniterm.memory.user_memory import Memory
 from kogniterm.protocols import Model
 from kogniterm.text.language import raw_words
 from kogniterm.text.matching import Matcher
 from kogniterm.types import Phrase
 
+log = logging.getLogger(__name__)
 _STORED = {
     "added": "[{label}] stored.",
     "confirmed": "[{label}] was already known.",
@@ -190,16 +192,47 @@ class SessionContext:
         """Show facts again when they matter: the model may not see the old ones any more."""
         self._shown.clear()
 
-    async def end_turn(
-        self, answer: str, messages: Sequence[Message], *, pause: Pause | None = None
-    ) -> Extraction | None:
-        """Learn from finished turns, after the answer or at a pause; None when nothing was due."""
+    def end_turn(self, answer: str, messages: Sequence[Message], since: int) -> Extraction | None:
+        """Store by rule what the user stated in the turn after record `since`, and what it cited.
+
+        No model is asked. None where memory is not written.
+        """
         if self.mode != "full":
             return None
         self.memory.sessions.expire(self.memory.clock.now())
         recall.count_citations(self.memory, answer, self._last)
         read = [_without_preferences(one) for one in messages]
-        return await self._extractor.after_turn(self.session_id, read, pause=pause)
+        return self._extractor.keep_stated(self.session_id, read, since)
+
+    async def read(
+        self, session_id: str, messages: Sequence[Message], *, pause: Pause | None = None
+    ) -> Extraction | None:
+        """Learn from finished turns with the model; None when nothing was due."""
+        if self.mode != "full":
+            return None
+        read = [_without_preferences(one) for one in messages]
+        return await self._extractor.after_turn(session_id, read, pause=pause)
+
+    def unread(self) -> list[SessionNotes]:
+        """Return the project's sessions with turns that this provider may read, newest first.
+
+        What has waited for too long is passed over.
+        """
+        if self.mode != "full" or self._extractor.model is None:
+            return []
+        found = [one for one in self.memory.sessions.all() if one.ended > one.cursor]
+        oldest = self.memory.clock.now() - LONGEST_WAIT
+        for one in found:
+            if one.last_used < oldest:
+                self.pass_over(one, one.ended)
+        provider = self._extractor.provider
+        fresh = [one for one in found if one.last_used >= oldest and one.provider == provider]
+        return sorted(fresh, key=lambda one: -one.last_used)
+
+    def pass_over(self, notes: SessionNotes, seq: int) -> None:
+        """Leave the messages of a session up to `seq` unread for good."""
+        log.info("session %s was not read for facts up to record %d", notes.session_id, seq)
+        self.memory.sessions.save(replace(notes, cursor=seq))
 
     def named(self, mentions: Iterable[Mention]) -> None:
         """Keep for an hour what was named in this session; nothing unless memory is written."""

@@ -173,6 +173,12 @@ _SHORT_TERM = (
 )
 
 
+_UNREAD = (
+    "ALTER TABLE memory_sessions ADD COLUMN ended_seq {int} NOT NULL DEFAULT 0",
+    "ALTER TABLE memory_sessions ADD COLUMN provider TEXT NOT NULL DEFAULT ''",
+)
+
+
 APPLY = "(pinned = 1 OR category IN ('constraint', 'requirement', 'preference'))"
 """The facts that always apply. Queries have the words of the index, which else is not used."""
 APPLY_ORDER = (
@@ -212,6 +218,7 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     if dialect == "postgres":
         short_term += own_rows("short_term", lenient=True)
     words = tuple(statement.format(**_TYPES[dialect]) for statement in _WORDS)
+    unread = tuple(statement.format(**_TYPES[dialect]) for statement in _UNREAD)
     if dialect == "postgres":
         words += tuple(rule for table in INDEX_TABLES for rule in own_rows(table, lenient=True))
     return (
@@ -222,6 +229,7 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
         Migration(5, "lessons on what worked instead, and their wording", _LESSONS),
         Migration(6, "names of the last hour, in rows of their own", short_term),
         Migration(7, "words of facts", words),
+        Migration(8, "turns that may still be read for facts", unread),
     )
 
 

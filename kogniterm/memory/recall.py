@@ -153,9 +153,12 @@ def recall(
         block.take(_standing(_always(memory, now), now), STANDING_TOKENS, until_full=True)
         block.take(_standing(_always_among(before), now), 0)
         block.take(_searched(memory, wanted), SEARCH_TOKENS)
-    others = [one for one in named if one.session_id != session_id]
+    # What this session said and learned, its history has.
+    others = [one for one in named if one.session_id != session_id and one.name not in question]
     block.take(_recent(others, block.shown), RECENT_TOKENS)
-    block.take(map(_lesson, memory.learnings.similar(question)), LESSON_TOKENS)
+    lessons = memory.learnings.similar(question)
+    of_others = (one for one in lessons if not session_id or one.session_id != session_id)
+    block.take(map(_lesson, of_others), LESSON_TOKENS)
     heading = [prompts.text(HEADING)]
     if any(label.startswith(_PREFERENCE) for label in block.lines):
         heading.append(prompts.text(FOLLOW))
@@ -427,6 +430,9 @@ def lesson_source(lesson: Lesson) -> Phrase:
 
 
 def _quoted(text: str) -> str:
-    """Return `text` on one line, without marks that could end the block or start another fact."""
-    flat = " ".join(text.split()).replace("<", "‹").replace(">", "›")
+    """Return `text` on one line, without marks that could end the block or start another fact.
+
+    Facts that it cites are left out: they may be forgotten.
+    """
+    flat = " ".join(_CITED.sub("", text).split()).replace("<", "‹").replace(">", "›")
     return '"' + flat.replace('"', "'").replace("[", "(").replace("]", ")") + '"'

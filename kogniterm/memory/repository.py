@@ -27,10 +27,10 @@ _COLUMNS = (
 )
 """In the order of the fields of `Fact`, with those of its `Origin` before the last."""
 
-_FIXED = ("text", "category", "slot", "keywords", "language", "created", "valid_from", "claim")
+_FIXED = ("text", "category", "language", "created", "valid_from", "claim")
 _CHANGING = (
     "confidence", "source", "status", "last_confirmed", "relevance_count", "pinned", "valid_to",
-    "superseded_by",
+    "superseded_by", "slot", "keywords",
 )  # fmt: skip
 """The fields of a fact that `FactRepository.change` may write."""
 
@@ -198,7 +198,7 @@ class FactRepository:
             self._note(operation, fact.id, now=now, who=who, project=fact.project)
             self.sql.record_facts([fact.id])
             changed = self.get(fact.id)
-            if changed is not None and "status" in changes:
+            if changed is not None and changes.keys() & {"status", "keywords"}:
                 stored_words.index(self.sql, changed)
         return changed or fact
 

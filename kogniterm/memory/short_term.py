@@ -16,7 +16,7 @@ from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
 
 IDLE_SECONDS = 3600.0
-"""Seconds after which a session counts as idle, and a name is deleted."""
+"""Seconds after which a name is deleted."""
 
 MOST_NAMES = 20
 """Names of each kind that a session keeps: the newest."""
@@ -50,15 +50,17 @@ _NO_FILE = re.compile(r"(?:e\.g|i\.e|p\.ej|\d+\.\w|/dev/null)\.?", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class SessionNotes:
-    """The place in a session: `cursor` is its last message that was read for facts."""
+    """The place in a session: `cursor` is its last message that was read for facts.
+
+    Up to `ended` it may be read, by a model of `provider` alone: what was said after it, or while
+    memory was not to be written, is never read.
+    """
 
     session_id: str
     cursor: int = 0
     last_used: float = 0.0
-
-    def is_expired(self, now: float) -> bool:
-        """Return whether the session has been idle for an hour."""
-        return now - self.last_used >= IDLE_SECONDS
+    ended: int = 0
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class SessionRepository:
     def all(self) -> list[SessionNotes]:
         """Return the notes on every session of the project."""
         rows = self._sql.execute(
-            "SELECT session_id, cursor_seq, last_used FROM memory_sessions "
+            "SELECT session_id, cursor_seq, last_used, ended_seq, provider FROM memory_sessions "
             "WHERE user_id = ? AND project_id = ? ORDER BY session_id",
             (self._sql.user, self._project),
         )
@@ -95,13 +97,14 @@ class SessionRepository:
 
     def save(self, notes: SessionNotes) -> None:
         """Store `notes`; a cursor never goes back."""
+        own = (self._sql.user, notes.session_id, self._project)
         self._sql.run(
-            "INSERT INTO memory_sessions (user_id, session_id, project_id, cursor_seq, last_used) "
-            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (user_id, session_id) DO UPDATE SET "
-            "cursor_seq = CASE WHEN excluded.cursor_seq > memory_sessions.cursor_seq "
-            "THEN excluded.cursor_seq ELSE memory_sessions.cursor_seq END, "
-            "last_used = excluded.last_used",
-            (self._sql.user, notes.session_id, self._project, notes.cursor, notes.last_used),
+            "INSERT INTO memory_sessions (user_id, session_id, project_id, cursor_seq, last_used, "
+            "ended_seq, provider) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, session_id) "
+            "DO UPDATE SET cursor_seq = CASE WHEN excluded.cursor_seq > memory_sessions.cursor_seq "
+            "THEN excluded.cursor_seq ELSE memory_sessions.cursor_seq END, last_used = "
+            "excluded.last_used, ended_seq = excluded.ended_seq, provider = excluded.provider",
+            (*own, notes.cursor, notes.last_used, notes.ended, notes.provider),
         )
 
     # --- names of the last hour ---

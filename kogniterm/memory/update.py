@@ -186,6 +186,11 @@ class Updater:
                 changes["status"] = "active"
         if candidate.pinned:
             changes["pinned"] = True
+        if candidate.keywords and not known.keywords:  # a rule stored it, and a model read it later
+            changes["keywords"] = candidate.keywords
+        taken = known.slot or self._repository.in_slot(candidate.slot, known.project)
+        if candidate.slot and not taken:
+            changes["slot"] = candidate.slot
         confirmed = self._repository.change(known, "confirm", now=now, who=who, **changes)
         return Change("confirmed", confirmed, Phrase("already known"))
 
@@ -254,6 +259,11 @@ class Updater:
         with self._repository.transaction():
             self._tombstones.add([fact.text], now)
             self._repository.delete([fact.id], now=now, who="person")
+
+    def retire(self, fact: Fact, by: Fact) -> None:
+        """End a fact whose place one that is stored already takes, as an extraction found."""
+        with self._repository.transaction():
+            self._retire(fact, by, self._clock.now(), "extraction")
 
     def pin(self, fact: Fact, pinned: bool) -> Fact:
         """Pin or unpin: a pinned fact never fades and goes into every prompt."""

@@ -216,9 +216,7 @@ def _unmet(condition: ReplyCondition, request: ModelRequest, call: int) -> dict[
 
 
 def _count_turns(messages: Sequence[BaseMessage]) -> int:
-    """Return the number of the user's inputs; notes of KogniTerm begin no turn."""
-    human = (message for message in messages if message.type == "human")
-    return sum(NOTE not in message.additional_kwargs for message in human)
+    return sum(m.type == "human" and NOTE not in m.additional_kwargs for m in messages)
 
 
 def _count_images(messages: Sequence[BaseMessage]) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from kogniterm import prompts
+from kogniterm.agent.compaction import observation_limit
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import StorageError
 from kogniterm.execution import open_executor
@@ -59,7 +60,7 @@ from kogniterm.runtime.services.host_commands import (
     session_inventory,
 )
 from kogniterm.runtime.services.memory_service import MemoryService
-from kogniterm.runtime.services.policy_service import PolicyService, open_policy
+from kogniterm.runtime.services.policy_service import PolicyService, open_policy, states_of
 from kogniterm.runtime.services.session_prompts import prompts_of_session
 from kogniterm.runtime.services.side_by_side import SideBySide
 from kogniterm.runtime.services.tool_service import ToolService, ToolSet, gather_tools
@@ -96,7 +97,7 @@ from kogniterm.runtime.turn_ports import (
 from kogniterm.sessions.fold import Note, SessionState
 from kogniterm.sessions.journal.journal import SessionJournal
 from kogniterm.sessions.records import Noted
-from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.store import SessionStore, conversation
 from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.storage.user_key import read_key
@@ -168,12 +169,12 @@ def assemble(
     executor = _executor(given, written, policy)
     servers = _servers(given, policy, executor, project)
     known = gather_tools(settings, policy.in_force, state.folder, given.tools, servers)
-    memory, asker = _memory(given, written, journal, modes.model, clock), AskPort()
+    memory, asker = _memory(given, written, journal, store, modes.model, clock), AskPort()
     skills = _skills(given, written, modes, policy, asker, in_force(paths, project), seen)
     archive = _archive(given, store, journal, seen)
-    forgetting = ForgetService(archive, memory, asker)
+    forget = ForgetService(archive, memory, asker)
     undo, hosts = _undo(paths, state, policy), _hosts(given, written, policy)
-    known = _tools(known, given, written, executor, forgetting, modes, skills, servers, hosts)
+    known = _tools(known, given, written, policy, executor, forget, modes, skills, servers, hosts)
     hooks = Hooks(hook_service, shown=written.shown)
     tools = ToolService(known, policy, modes, lambda: executor.cwd, skills.unneeded, hooks, servers)
     agents = _agents(given, project, known.tools, open_model, written, skills)
@@ -190,7 +191,7 @@ def assemble(
         context=_context(written, modes, memory, tools, project, agents, hooks),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
-        forgetting=forgetting, archive=archive,
+        forgetting=forget, archive=archive,
         asker=asker,
         open_model=open_model,
         run_other=_run_other,
@@ -394,6 +395,7 @@ def _tools(
     known: ToolSet,
     given: SessionInputs,
     journal: TurnJournal,
+    policy: PolicyService,
     executor: CommandExecutor,
     forgetting: ForgetService,
     modes: SessionModes,
@@ -408,7 +410,8 @@ def _tools(
         ModelQuestions(forgetting.asker),
         memory.context.for_tools() if memory is not None else None, JournalLookup(journal),
         forgetting if memory is not None else None, ModelSearch(modes), skills, servers, hosts,
-        journal.secrets.carry,
+        journal.secrets.carry, lambda: observation_limit(modes.model.info.context_window),
+        policy.sandbox.of_job,
     )  # fmt: skip
     usable = session_tools(
         ports,
@@ -425,7 +428,7 @@ def _hosts(given: SessionInputs, journal: TurnJournal, policy: PolicyService) ->
     if settings.hosts_inventory is not None:
         trust = given.paths.trust_file
         known = session_inventory(settings.hosts_inventory, workspace, trust)
-        policy.watch_inventory(inventory_files(known))
+        policy.inventory_states = states_of(inventory_files(known), policy.workspace)
     runner = partial(AnsibleHosts, journal.redact)  # and with the user's passwords
     return HostCommands(
         journal, known, runner, settings.hosts_limit,
@@ -532,6 +535,7 @@ def _memory(
     given: SessionInputs,
     written: TurnJournal,
     journal: SessionJournal,
+    store: SessionStore,
     model: Model,
     clock: SystemClock,
 ) -> MemoryService | None:
@@ -560,7 +564,9 @@ def _memory(
     examples = LearnedExamples(paths.learned_examples) if learns else None
     scanner = _scanner(given, state, clock, context)
     real = given.commands is None
-    service = MemoryService(context, journal, scanner, examples, real_commands=real)
+    service = MemoryService(
+        context, journal, scanner, partial(conversation, store), examples, real_commands=real
+    )
     service.use_model(model)
     written.preferences = service.preferences
     return service

@@ -32,9 +32,11 @@ from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     PLAN_MODE,
     PLAN_MODE_OVER,
+    WHO_ANSWERS,
     ImageBlock,
     drop_old_images,
     image_block,
+    known_answers,
     note,
     observed_images,
     told_to_plan,
@@ -66,6 +68,7 @@ from kogniterm.runtime.turn_ports import (
     relay_aside,
 )
 from kogniterm.sessions.fold import Note, SessionState
+from kogniterm.sessions.recording import NESTED
 from kogniterm.sessions.records import Compacted, NodeRan, Noted, Rewound
 from kogniterm.storage.folders import named
 from kogniterm.text.visible import whole
@@ -80,6 +83,7 @@ from kogniterm.types import (
     Reply,
     ToolSpec,
     Usage,
+    UserAnswers,
     UserInput,
     events,
 )
@@ -123,8 +127,11 @@ class ContextService:
         """Return the tools the model may call."""
         return offered_tools(self.unlimited_context())
 
-    def recall(self, user_input: UserInput) -> Attached:
-        """Return what the files named in this input hold, and what memory and hooks add to it."""
+    def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
+        """Return what the files named in this input hold, and what memory and hooks add to it.
+
+        `answers` is when a user approves and answers in this turn.
+        """
         self.blocked = False
         model = self.modes.model.info
         found = attached(
@@ -135,7 +142,8 @@ class ContextService:
             model,
         )
         of_servers = self._take_resources()
-        told = (found.text, of_servers.text, self.hooks.take_context())
+        who = self._answers_news(answers, self.journal.state.messages)
+        told = (found.text, of_servers.text, self.hooks.take_context(), who)
         files = Attached(
             "\n\n".join(filter(None, told)),
             (*found.images, *of_servers.images),
@@ -231,7 +239,8 @@ class ContextService:
         context = self._graph_context(lambda agent: limit_that_ends(self.journal, io, count))
         goes_on = partial(self.hooks.goes_on, sink=io.sink)
         may_begin = partial(self.hooks.agent_begins, sink=io.sink)
-        return replace(context, goes_on=goes_on, may_begin=may_begin)
+        due = partial(self._notes_due, io.user_answers)
+        return replace(context, goes_on=goes_on, may_begin=may_begin, instructions_due=due)
 
     def unlimited_context(self) -> ThinkContext:
         """Return the ports of the graph for a caller that has no limits and no turn."""
@@ -287,6 +296,24 @@ class ContextService:
         if agent or told_to_plan(self.journal.state.messages) == planning:
             return said
         return (*said, prompts.text(PLAN_MODE if planning else PLAN_MODE_OVER))
+
+    def _notes_due(
+        self, answers: UserAnswers, agent: str, messages: Sequence[BaseMessage]
+    ) -> Sequence[BaseMessage]:
+        """Return what the model has to know from now on: who approves, and instructions."""
+        due = self._instructions_due(agent, messages)
+        if agent or not (news := self._answers_news(answers, messages)):
+            return due
+        told = note(news)
+        told.additional_kwargs[NESTED] = answers  # a replay takes it as it was
+        return (told, *due)
+
+    def _answers_news(self, answers: UserAnswers, messages: Sequence[BaseMessage]) -> str:
+        """Return the note on when a user approves and answers, unless the model knows."""
+        known = known_answers(messages)
+        if known == answers or self.modes.model.info.one_command:
+            return ""
+        return prompts.text(WHO_ANSWERS[answers])
 
     def _instructions_due(
         self, agent: str, messages: Sequence[BaseMessage]
@@ -541,7 +568,9 @@ async def _summary(older: list[BaseMessage], model: Model, tell: Tell) -> tuple[
     if model.info.one_command:
         return None, usage
     limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
-    text = f"{prompts.text('compact.summarise')}\n\n{compaction.transcript(older, limit)}"
+    words = min(max(model.info.context_window // 60, 200), 1_500)
+    told = (prompts.text("compact.summarise"), prompts.text("compact.length", words=words))
+    text = "\n".join((*told, "", compaction.transcript(older, limit)))
     request = ModelRequest((HumanMessage(text),), purpose="compact")
     try:
         async for event in ask(model, request, tell):

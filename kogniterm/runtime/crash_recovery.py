@@ -145,7 +145,10 @@ def _settle_ended(
     result = replace(result, text=output)
     approved = Decision("approve", intent.command, "policy")
     decision = journal.state.decisions.get(request.id, approved)
-    told = messages.command_message(request, result, decision, "")
+    from kogniterm.approval import classify  # which few resumes need
+
+    looked = classify(intent.command, cwd=intent.cwd).label == "safe_readonly"
+    told = messages.command_message(request, result, decision, looked=looked)
     outcome = Outcome(request.id, "finished", told, result, agent=request.agent)
     journal.record(outcome, durable=True)
     io.sink(events.CommandStarted(request.id, intent.command, intent.cwd))

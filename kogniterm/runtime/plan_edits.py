@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kogniterm import prompts
 from kogniterm.agent.messages import GIVEN_PLAN
@@ -375,9 +375,10 @@ class PlanDraft:
         """Return whether the user changed the plan."""
         return self.plan.steps != self.proposed.steps or self.plan.goal != self.proposed.goal
 
-    def approve(self) -> PlanReview:
-        """Return the review that approves the plan as it is by now."""
-        return PlanReview("edit" if self.changed else "approve", self.plan, BY_USER)
+    def approve(self, grant: Literal["", "checks", "edits"] = "") -> PlanReview:
+        """Return the review that approves the plan as it is by now, and what it grants."""
+        kind: Literal["edit", "approve"] = "edit" if self.changed else "approve"
+        return PlanReview(kind, self.plan, BY_USER, grant=grant)
 
     def reject(self, reason: str = "") -> PlanReview:
         """Return the review that rejects the plan."""

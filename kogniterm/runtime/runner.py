@@ -52,6 +52,7 @@ from kogniterm.runtime.turn_ports import PolicyPort, SessionModes, TurnIO
 from kogniterm.sessions.records import Intent, Noted, Outcome, OutcomeStatus
 from kogniterm.tools.mcp.mcp_errors import McpCallLostError
 from kogniterm.types import (
+    EXECUTE_COMMAND,
     ActionRequest,
     CommandResult,
     Decision,
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from kogniterm.runtime.services.sandbox_service import SandboxFindings
 
 FLUSH_SECONDS = 0.03
-STOPPED_BY_USER = "the user stopped this command"
 STOP_AGAIN = 0.1
 MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
@@ -186,7 +186,7 @@ class Runner:
         task = asyncio.ensure_future(
             self.in_thread(
                 self.executor.run, run, io, OutputLeft(self.budget.left("output_bytes"),
-                self.stopping.request), io.terminal,
+                self.stopping.request_at_limit), io.terminal,
             )
         )  # fmt: skip
         cancelled = await until_done(task, self.stopping)
@@ -234,19 +234,22 @@ class Runner:
         With `can_ask` the user can be asked, where the sandbox stopped it.
         """
         journal, sink, request = self.journal, io.sink, run.request
+        by = self.stopping.by
+        if result.ended == "stopped" and by not in ("", *result.notes):  # noted if replayed
+            result = replace(result, notes=(by, *result.notes))
         result = self._redact_result(result)
-        if self.stopping.by_user and result.ended == "stopped":
-            notes = (one for one in result.notes if one != STOPPED_BY_USER)  # replayed
-            result = replace(result, notes=(*notes, STOPPED_BY_USER))
         ask = can_ask and request.refusal is None
-        after = self.policy.after_run(run.decision.command, result, box, can_ask=ask)
+        after = self.policy.after_run(
+            run.decision.command, result, box, can_ask=ask, answers=io.user_answers
+        )
         count.add_command(result)
         previous = journal.state.plan
         plan, found = (None, "") if after.refused else self._settle_check(request, result)
         heard = await self._hear_hooks(run, result, after, io)
         note = "\n".join(filter(None, (found, after.note, heard.note)))
         shown = journal.shown(request), journal.shown_decision(request.id, run.decision)
-        message = messages.command_message(shown[0], result, shown[1], note)
+        looked = run.report.label == "safe_readonly"
+        message = messages.command_message(shown[0], result, shown[1], note, looked=looked)
         again = None
         if after.refused is not None:
             again = self._outside(request, run.decision, run.report, after.refused, message.text)
@@ -343,6 +346,8 @@ class Runner:
         try:
             if secrets := given.values_for(command):
                 call = partial(call, secrets=secrets)
+            elif run.request.tool == EXECUTE_COMMAND and not self.modes.model.info.one_command:
+                call = partial(call, on_wait="detach")
             result = await asyncio.get_running_loop().run_in_executor(pool, call)
         except ExecutionError as error:
             # The intent is in the journal, so this needs an outcome like any other end.
@@ -510,18 +515,23 @@ class CommandStop:
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
         self._requested = asyncio.Event()
-        self.by_user = False
+        self.by = ""
+        """Sentence for the model on who made the request, and why."""
 
-    def request(self, *, by_user: bool = False) -> None:
+    def request(self, by: str = "The user stopped it.") -> None:
         """End the running command; does nothing when none runs."""
-        self.by_user = self.by_user or by_user
+        self.by = self.by or by
         self._requested.set()
         self._stop()
 
+    def request_at_limit(self) -> None:
+        """End the running command, which wrote more than the session may."""
+        self.request("The output limit of the session was reached.")
+
     def begin(self) -> None:
         """Drop the request: a new command begins."""
+        self.by = ""
         self._requested.clear()
-        self.by_user = False
 
     async def repeat(self) -> None:
         """Repeat the request, once it is made, until cancelled."""
@@ -546,7 +556,7 @@ async def until_done(task: asyncio.Future[Any], stopping: CommandStop) -> bool:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 cancelled = True
-                stopping.request(by_user=True)
+                stopping.request()
     finally:
         stopper.cancel()
     return cancelled

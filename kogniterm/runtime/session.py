@@ -180,7 +180,7 @@ class LiveSession:
         else:
             answer = await run_turn(self.services, user_input, io)
         if self.memory is not None:
-            self.memory.turn_ended(answer.text)
+            self.memory.turn_ended(answer.text, at_prompt=at_prompt)
         return answer
 
     def _warn_of_unknown_price(self, sink: EventSink) -> None:
@@ -300,7 +300,7 @@ class LiveSession:
         return tuple(replace(one, command=redact(one.command)) for one in self.executor.left)
 
     async def finish(self, reason: str = "other") -> None:
-        """Finish learning and release the model. Call before `close`.
+        """Stop learning and release the model. Call before `close`.
 
         `reason` is what hooks are told about the end.
         """

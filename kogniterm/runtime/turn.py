@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import takewhile
 
+from langchain_core.messages import BaseMessage
+
 from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.graph import think
@@ -35,7 +37,6 @@ from kogniterm.runtime.runner import Approved, Runner
 from kogniterm.runtime.services.side_by_side import Prepared, SideBySide
 from kogniterm.runtime.session_plans import review_plan
 from kogniterm.runtime.turn_end import (
-    cancel_agent,
     cancel_open,
     conclude,
     end_turn,
@@ -157,7 +158,7 @@ def _begin(services: TurnServices, user_input: UserInput, io: TurnIO) -> None:
     cancel_open(journal, "the user continued with something else")
     clean = journal.redact_input(user_input)
     given, before = modes.plans.take(), journal.state.plan
-    beside = services.context.recall(clean)
+    beside = services.context.recall(clean, io.user_answers)
     plans = plan_context(given, before, partial(journal.value_of, given=clean))
     told = secrets_told(journal.given.untold())
     context = "\n\n".join(filter(None, [beside.text, plans, told]))
@@ -244,11 +245,13 @@ def _out_of_budget(journal: TurnJournal, over: Phrase) -> NodeUpdate:
     return NodeUpdate("decide_action", failure=over)
 
 
-async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase | None:
+async def settle(
+    services: TurnServices, io: TurnIO, count: TurnCount, *, apart: bool = False
+) -> Phrase | None:
     """Arrows 8 to 11 for every pending request, in order; return the budget that stops the turn.
 
-    A refusal cancels the requests that wait behind it. That of a sub-agent cancels only its own:
-    it may go another way.
+    Behind a call of the same reply that failed or was refused, only what cannot build on it runs;
+    of actions `apart`, which nobody proposed in one reply, behind one that was refused.
     """
     journal = services.journal
     judged: dict[str, Prepared] = {}
@@ -257,8 +260,15 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             continue  # cancelled by an earlier one, or run beside it
         request = journal.exact(waiting)
         if request is None:
-            _give_back(journal, waiting)
-            return None
+            text = prompts.text("execute_tool.secret_lost")
+            journal.settle(waiting, "cancelled", messages.answer(waiting, text, failed=True))
+            continue
+        failed = messages.failed_calls(_history(journal, request), apart=apart)
+        cwd = services.runner.executor.cwd
+        if failed and not services.gate.policy.may_follow(request, failed, cwd):
+            text = messages.held_up(failed[0]["name"])
+            journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
+            continue
         if request.tool == MAKE_PLAN.name:
             if not await review_plan(journal, services.modes, request, io, count):
                 cancel_open(journal, "the plan was changed")
@@ -267,27 +277,15 @@ async def settle(services: TurnServices, io: TurnIO, count: TurnCount) -> Phrase
             services.gate.refuse_acting(request)
         elif over := await limit_that_ends(journal, io, count, OF_ACTIONS):
             return over
-        elif (refused := await _run_at_once(services, request, io, count, judged)) is None:
-            continue
-        elif refused.agent:
-            cancel_agent(journal, refused.agent, "an earlier action was refused")
         else:
-            cancel_open(journal, "an earlier action was refused")
-            return None
+            await _run_at_once(services, request, io, count, judged, alone=bool(failed))
     return None
 
 
-def _give_back(journal: TurnJournal, request: ActionRequest) -> None:
-    """Give an action back to the model whose text a restart has lost, and what waits behind it.
-
-    Only the redacted text was kept, and something else would run.
-    """
-    text = prompts.text("execute_tool.secret_lost")
-    journal.settle(request, "cancelled", messages.answer(request, text, failed=True))
-    if request.agent:
-        cancel_agent(journal, request.agent, "an earlier action has to be repeated")
-    else:
-        cancel_open(journal, "an earlier action has to be repeated")
+def _history(journal: TurnJournal, request: ActionRequest) -> Sequence[BaseMessage]:
+    """Return the messages of the agent that made a request."""
+    agents = journal.state.agents
+    return agents[request.agent].messages if request.agent else journal.state.messages
 
 
 async def _run_at_once(
@@ -296,15 +294,16 @@ async def _run_at_once(
     io: TurnIO,
     count: TurnCount,
     judged: dict[str, Prepared],
-) -> ActionRequest | None:
-    """Arrows 8 to 11 for a request, and for those behind it that may run beside it.
+    *,
+    alone: bool,
+) -> None:
+    """Arrows 8 to 11 for a request, and unless `alone` for those behind it that may run beside it.
 
-    `judged` gets those that were judged and must wait after all. Returns the request that was
-    refused, if any.
+    `judged` gets those that were judged and must wait after all.
     """
     beside, pending = services.beside, services.journal.state.pending
     approved: Sequence[Approved] = ()
-    if beside is not None and request.id not in judged:
+    if beside is not None and request.id not in judged and not alone:
         first = [one.id for one in pending].index(request.id)
         exact = takewhile(lambda one: one is not None, map(services.journal.exact, pending[first:]))
         waiting = [one for one in exact if one is not None]
@@ -312,12 +311,9 @@ async def _run_at_once(
         approved, before = await beside.admit(services.gate, found, io, count)
         judged.update(before)
     if beside is None or len(approved) < 2:
-        done = await _approve_and_run(services, request, io, count, judged.get(request.id))
-        return None if done else request
-    again = await beside.run(services.runner, approved, io, count)
-    if again is None or await _approve_and_run(services, again, io, count):
-        return None
-    return again
+        await _approve_and_run(services, request, io, count, judged.get(request.id))
+    elif (again := await beside.run(services.runner, approved, io, count)) is not None:
+        await _approve_and_run(services, again, io, count)
 
 
 async def _approve_and_run(
@@ -326,18 +322,14 @@ async def _approve_and_run(
     io: TurnIO,
     count: TurnCount,
     known: Prepared | None = None,
-) -> bool:
-    """Arrows 8 to 11 for one request; return False when it was refused.
-
-    `known` is what was judged already. A refusal of plan mode stops nothing: what waits behind it
-    may only read.
-    """
+) -> None:
+    """Arrows 8 to 11 for one request; `known` is what was judged already."""
     gate = services.gate
     judged = known.judged if known else await gate.judge(request, io)
     request, report, verdict = judged.request, judged.report, judged.verdict
     if only_plans(verdict):
         io.sink(gate.decided(request, gate.refuse_acting(request)))
-        return True
+        return
     if known is not None and known.decision is not None:
         decision = known.decision
     else:
@@ -347,6 +339,7 @@ async def _approve_and_run(
         shown = services.journal.shown_decision(request.id, decision)
         count.refused.append((shown.why, shown.by))
         services.journal.settle(request, "refused", refusal)
-        return False
+        return
     again = await services.runner.act(request, decision, report, io, count)
-    return again is None or await _approve_and_run(services, again, io, count)
+    if again is not None:
+        await _approve_and_run(services, again, io, count)

@@ -11,6 +11,7 @@ from kogniterm.agent import messages
 from kogniterm.agent.messages import last_ai
 from kogniterm.agent.plan.evaluate import findings
 from kogniterm.agent.plan.plan_steps import open_work
+from kogniterm.agent.plan.plan_tools import stated
 from kogniterm.agent.subagent import actions_done
 from kogniterm.approval.policy.verdict import AUTO_HINT, UNATTENDED_HINT
 from kogniterm.errors import (
@@ -59,9 +60,17 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
     text = (last.answer if last is not None else None) or ""
     if count.unknown:
         return ended_unknown(text, count)
-    if count.refused:
+    statement = stated(state.messages)
+    outcome, why = statement.get("outcome"), " ".join(str(statement.get("why") or "").split())
+    if outcome == "not_done":
+        reason = Phrase("Not done: {why}", {"why": why})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    if outcome == "blocked" and not (count.refused or count.unasked):
+        reason = Phrase("Blocked: {why}", {"why": why})
+        return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
+    if count.refused and outcome != "done":
         return refused(text, count, state.mode)
-    if count.unasked:
+    if count.unasked and outcome != "done":
         question = " ".join(count.unasked[0].split())
         reason = Phrase("No user was available to answer: {question}", {"question": question})
         return Answer(text, "refused", EXIT_REFUSED, reason, count.usage)

@@ -39,6 +39,7 @@ from kogniterm.types import (
     RiskReport,
     RuleTrace,
     ToolRan,
+    UserAnswers,
     UserInput,
     Verdict,
     WebAnswer,
@@ -93,7 +94,7 @@ class TurnIO:
         return not isinstance(self.approver, Unattended)
 
     @property
-    def user_answers(self) -> Literal["now", "later", "never"]:
+    def user_answers(self) -> UserAnswers:
         """Return when a user answers a question of this turn."""
         later = getattr(self.approver, "answers_later", False)
         return "later" if later else "now" if self.attended else "never"
@@ -215,13 +216,17 @@ class PlanSettings:
 
 @dataclass(slots=True)
 class SessionModes:
-    """The modes, which may change at any time; `window` is what the model was seen to take."""
+    """The modes, which may change at any time; `window` is what the model was seen to take.
+
+    `checks` are commands that the user let run in the sandbox as checks of the plan in force.
+    """
 
     model: Model
     approval: ApprovalMode = "manual"
     planning: PlanMode = "auto"
     plans: PlanSettings = field(default_factory=PlanSettings)
     window: Window = field(default_factory=Window)
+    checks: frozenset[str] = frozenset()
 
     @property
     def in_plan_mode(self) -> bool:
@@ -312,6 +317,14 @@ class PolicyPort(Protocol):
         user sits at the prompt. `allowing` counts like an allow rule of the user about it.
         """
 
+    def may_follow(
+        self, request: ActionRequest, failed: Sequence[Mapping[str, Any]], cwd: str
+    ) -> bool:
+        """Return whether a request may run behind calls of its reply that `failed`.
+
+        It may if it has no effect, or edits a file that none of them names.
+        """
+
     def runs_inside(self, request: ActionRequest) -> bool:
         """Return whether only a rule or a hook took this call out of the graph."""
 
@@ -330,11 +343,18 @@ class PolicyPort(Protocol):
         """
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool
+        self,
+        command: str,
+        result: CommandResult,
+        box: Sandbox | None,
+        *,
+        can_ask: bool,
+        answers: UserAnswers,
     ) -> SandboxFindings:
         """Return what to report about a command that ran in `box`.
 
-        With `can_ask` the user can be asked to let it run again outside.
+        With `can_ask` the user is asked at once to let it run again outside. `answers` is when a
+        user approves what is proposed again.
         """
 
 
@@ -374,7 +394,7 @@ class Attached:
 class ContextPort(Protocol):
     """Builds what goes into the model's calls."""
 
-    def recall(self, user_input: UserInput) -> Attached:
+    def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
         """Return the content of attached files and the memories for this input, as data."""
 
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:

@@ -20,7 +20,7 @@ from kogniterm.sessions.journal.codec import readable_records
 from kogniterm.sessions.journal.journal import Fault, SessionJournal, load_state, no_fault
 from kogniterm.sessions.journal.outcome_spool import Spool
 from kogniterm.sessions.journal.ownership import HEARTBEAT, Holder, Lease, is_held, this_process
-from kogniterm.sessions.records import SessionOpened, TurnEnded
+from kogniterm.sessions.records import Record, SessionOpened, TurnEnded
 from kogniterm.sessions.session_search import storable
 from kogniterm.storage.database import Database, in_pieces
 from kogniterm.storage.drivers import DuplicateError, storage_errors
@@ -370,6 +370,14 @@ class SessionStore:
     def close(self) -> None:
         """Release the database."""
         self.database.close()
+
+
+def conversation(store: SessionStore, session_id: str, first: int) -> list[Record] | None:
+    """Return a conversation from record `first` on; None while another process has it open."""
+    if store.condition(session_id) == "elsewhere":
+        return None
+    state, _damaged = load_state(store.database, session_id)
+    return list(state.conversation(readable_records(store.database, session_id, first)))
 
 
 def new_id() -> SessionId:

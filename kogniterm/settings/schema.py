@@ -337,7 +337,7 @@ class Settings(BaseSettings):
     )
     input_wait_limit: float = _setting(
         60.0,
-        "Maximum seconds an unattended command may wait for input; then it is stopped.",
+        "Maximum seconds a command that becomes no job may wait for input; then it is stopped.",
         gt=0,
     )
     max_steps: int = _setting(1000, "Maximum model calls in one turn.", gt=0, flag="--max-steps")

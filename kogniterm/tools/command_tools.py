@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
@@ -110,14 +112,17 @@ class JobsPort(Protocol):
     def read_job(self, job_id: str) -> str:
         """Return a job's output, clipped."""
 
-    def wait_job(self, job_id: str, timeout: float | None = None) -> Job:
-        """Wait for its end, at most `timeout` seconds."""
+    def wait_job(self, job_id: str, timeout: float | None = None, *, or_asks: bool = False) -> Job:
+        """Wait until it has ended (`or_asks` for input), at most `timeout` seconds."""
+
+    def job_asks(self, job_id: str) -> Literal["", "terminal", "password"]:
+        """Return what it reads from its terminal at this moment, if anything."""
 
     def stop_job(self, job_id: str) -> Job:
         """End it."""
 
-    def send_keys(self, job_id: str, text: str) -> None:
-        """Type into it."""
+    def send_keys(self, job_id: str, text: str) -> str:
+        """Type into it, and return what it writes in reaction."""
 
     def keep_job(self, job_id: str) -> None:
         """Let it run on when KogniTerm ends."""
@@ -129,6 +134,13 @@ class JobArguments(Arguments):
     action: Literal["list", "read", "wait", "stop", "send", "keep"]
     id: str = ""
     keys: str = Field(default="", max_length=2000)
+    sandboxed: SkipJsonSchema[bool] = False
+    """True for a job in the sandbox; the tool sets it, whatever the model gives."""
+
+    @field_validator("keys")
+    @classmethod
+    def _typed(cls, value: str) -> str:
+        return typed(value)
 
     @model_validator(mode="after")
     def _complete(self) -> JobArguments:
@@ -139,29 +151,41 @@ class JobArguments(Arguments):
         return self
 
 
-def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
-    """Return the one tool for background jobs."""
+NAMED_KEYS = {
+    "enter": "\r", "tab": "\t", "esc": "\x1b", "backspace": "\x7f", "up": "\x1b[A",
+    "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D",
+}  # fmt: skip
+_NAMED = re.compile(r"<(enter|tab|esc|backspace|up|down|right|left|c-([a-z]))>", re.IGNORECASE)
 
-    def act(arguments: JobArguments) -> str:
-        match arguments.action:
-            case "list":
-                return "\n".join(map(_line, jobs.jobs())) or "[no background job]"
-            case "read":
-                return jobs.read_job(arguments.id) or "[nothing written yet]"
-            case "wait":
-                return _line(jobs.wait_job(arguments.id, LONGEST_WAIT))
-            case "stop":
-                return _line(jobs.stop_job(arguments.id))
-            case "keep":
-                jobs.keep_job(arguments.id)
-                return f"[{arguments.id} keeps running when KogniTerm ends]"
-            case "send":
-                jobs.send_keys(arguments.id, arguments.keys)
-                return f"[typed into {arguments.id}; use read to see the reaction]"
+
+def typed(keys: str) -> str:
+    r"""Return the characters that `keys` stand for: named keys, and `\n` as two characters.
+
+    Where the keys end with a backslash and an n and hold no line break, these are line breaks.
+    """
+    if keys.endswith("\\n") and "\n" not in keys:
+        keys = keys.replace("\\n", "\n")
+    return _NAMED.sub(
+        lambda one: chr(ord(one[2].lower()) - 96) if one[2] else NAMED_KEYS[one[1].lower()], keys
+    )
+
+
+def job_tool(
+    jobs: JobsPort, explained: Callable[[Job, str], str] = lambda job, output: ""
+) -> SchemaTool[JobArguments]:
+    """Return the one tool for background jobs; `explained` adds to an ended job why it failed."""
+
+    def settle(arguments: JobArguments) -> JobArguments:
+        fates = {job.id: job.fate for job in jobs.jobs()}
+        inside = fates.get(arguments.id) == "sandbox"
+        return arguments.model_copy(update={"sandboxed": inside})
 
     async def run(arguments: JobArguments) -> str:
         try:
-            return await asyncio.to_thread(act, arguments)
+            text = await asyncio.to_thread(_act, jobs, arguments)
+            ended = (one for one in jobs.jobs() if one.id == arguments.id and one.state == "ended")
+            why = "".join(explained(one, jobs.read_job(one.id)) for one in ended)
+            return f"{text}\n{why}" if why else text
         except ExecutionError as error:
             raise ToolError(error.text.template, **error.text.values) from error
 
@@ -188,7 +212,27 @@ def job_tool(jobs: JobsPort) -> SchemaTool[JobArguments]:
         describe=describe,
         effect_of=_effect,
         may="keystrokes",
+        settle=settle,
     )
+
+
+def _act(jobs: JobsPort, arguments: JobArguments) -> str:
+    match arguments.action:
+        case "list":
+            return "\n".join(_line(jobs, job) for job in jobs.jobs()) or "[no background job]"
+        case "read":
+            return jobs.read_job(arguments.id) or "[nothing written yet]"
+        case "wait":
+            return _line(jobs, jobs.wait_job(arguments.id, LONGEST_WAIT, or_asks=True))
+        case "stop":
+            return _line(jobs, jobs.stop_job(arguments.id))
+        case "keep":
+            jobs.keep_job(arguments.id)
+            return f"[{arguments.id} keeps running when KogniTerm ends]"
+        case "send":
+            reaction = jobs.send_keys(arguments.id, arguments.keys)
+            now = next(job for job in jobs.jobs() if job.id == arguments.id)
+            return f"{reaction}\n[{_line(jobs, now)}]".lstrip("\n")
 
 
 def _effect(arguments: JobArguments) -> EffectClass:
@@ -196,7 +240,12 @@ def _effect(arguments: JobArguments) -> EffectClass:
     return "keystrokes" if arguments.action in ("send", "stop", "keep") else "none"
 
 
-def _line(job: Job) -> str:
+def _line(jobs: JobsPort, job: Job) -> str:
+    asks = jobs.job_asks(job.id) if job.state == "running" else ""
+    if asks:
+        last = (jobs.read_job(job.id).splitlines() or [""])[-1][-200:]
+        what = "a password, which only the user may type" if asks == "password" else "input"
+        return f"{job.id} waits for {what}: `{last}`"
     code = "exit status unknown" if job.exit_code is None else f"exit {job.exit_code}"
     state = f"ended, {code}" if job.state == "ended" else f"running, {job.fate_text}"
-    return f"{job.id} {state}: {job.command}"
+    return f"{job.id} {state}: {job.command.partition(chr(10))[0][:80]}"

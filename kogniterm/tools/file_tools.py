@@ -15,7 +15,7 @@ import io
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
@@ -42,6 +42,7 @@ from kogniterm.tools.workspace_paths import (
     PathArguments,
     judged_path,
     mode_of,
+    refuse_other_folder,
     unreadable,
     unwritable,
     with_real_path,
@@ -51,6 +52,8 @@ from kogniterm.types.images import HEADER_BYTES, read_header
 
 MAX_LINES = 1_000
 MAX_CHARS = 22_000
+NOTE_ROOM = 500
+"""Characters of a result that are kept for the notes below what was found."""
 LONGEST_LINE = 2_000
 SNIFF = 8_192
 
@@ -61,14 +64,8 @@ class Outputs(Protocol):
     def holds(self, path: Path) -> bool:
         """Return whether a path is that of an output."""
 
-    def page(self, path: Path, start_line: int = 1, count: int = 200) -> tuple[str, int]:
-        """Return lines from `start_line` on, and the number of the one that follows, or 0.
-
-        A negative start counts from the end.
-        """
-
-    def search(self, path: Path, pattern: str, *, limit: int = 50) -> Sequence[tuple[int, str]]:
-        """Return numbers and texts of the lines that match. Raises `ToolError`."""
+    def lines(self, path: Path) -> Iterator[str]:
+        """Yield all lines. Raises `ToolError`."""
 
 
 class ReadArguments(PathArguments):
@@ -84,10 +81,12 @@ def read_file(
     is_secret: Callable[[str], bool],
     outputs: Outputs,
     readable: Callable[[Path], bool] = lambda path: False,
+    room: Callable[[], int] = lambda: MAX_CHARS,
 ) -> SchemaTool[ReadArguments]:
     """Return the tool; what is outside `workspace`, or secret, is read after approval only.
 
-    Kept `outputs`, and other files that are `readable`, are not asked about.
+    Kept `outputs`, and other files that are `readable`, are not asked about. A result has at most
+    `room` characters.
     """
 
     def place(arguments: ReadArguments) -> Path:
@@ -103,11 +102,11 @@ def read_file(
     def read(arguments: ReadArguments) -> str | Observation:
         path = place(arguments)
         if outputs.holds(path):
-            return _output(outputs, path, arguments)
+            return _output(outputs, path, arguments, room())
         try:
-            with _opened(path) as file:
+            with _opened(path, cwd(), workspace) as file:
                 return read_image(file, path) or read_lines(
-                    file, path, arguments.start, arguments.lines
+                    file, path, arguments.start, arguments.lines, room()
                 )
         except OSError as error:
             raise unreadable(path, error) from error
@@ -127,16 +126,26 @@ def read_file(
     )
 
 
-def _output(outputs: Outputs, path: Path, arguments: ReadArguments) -> str:
-    text, following = outputs.page(path, arguments.start, arguments.lines)
-    more = f"\n{MORE_FROM}{following}]" if following else ""
-    return f"{text}{more}" if text else "[no such line]"
+def _output(outputs: Outputs, path: Path, arguments: ReadArguments, room: int) -> str:
+    start, kept, left = arguments.start, list[str](), room - NOTE_ROOM
+    if start < 0:
+        start += 1 + sum(1 for _line in outputs.lines(path))
+    start = max(start, 1)
+    for number, line in enumerate(islice(outputs.lines(path), start - 1, None), start):
+        if len(kept) == arguments.lines or (kept and len(line) > left):
+            kept.append(f"{MORE_FROM}{number}]")
+            break
+        cut = f"[… {len(line) - left} characters left out …]" if len(line) > left else ""
+        kept.append(line[:left] + cut)
+        left -= len(line) + 1
+    return "\n".join(kept) or "[no such line]"
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path, cwd: str, workspace: str) -> BinaryIO:
     """Return the regular file at a judged path. Raises `ToolError` for what is missing or none."""
     mode = mode_of(path)
     if mode is None:
+        refuse_other_folder(path, cwd, workspace)
         raise ToolError("There is no file {path}; use find_files to look for it.", path=path)
     if stat.S_ISDIR(mode):
         raise ToolError("{path} is a folder; use find_files.", path=path)
@@ -169,10 +178,10 @@ def read_image(file: BinaryIO, path: Path) -> Observation | None:
     return Observation(f"[{what}]", (image,))
 
 
-def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
+def read_lines(file: BinaryIO, path: Path, start: int, count: int, room: int = MAX_CHARS) -> str:
     """Return numbered lines of the open `file` at `path`; a negative `start` is from the end.
 
-    Raises `ToolError` if it is no text.
+    They take at most `room` characters. Raises `ToolError` if it is no text.
     """
     head = file.read(MAX_BYTES + 1)
     if len(head) > MAX_BYTES:
@@ -185,15 +194,16 @@ def read_lines(file: BinaryIO, path: Path, start: int, count: int) -> str:
             size=_size(file),
         )
     file.seek(0)
-    return _numbered(file, kind, start, count)
+    return _numbered(file, kind, start, count, room - NOTE_ROOM)
 
 
 def _size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
+def _numbered(file: BinaryIO, kind: FileText, start: int, count: int, room: int) -> str:
     shown: list[str] = []
+    longest = min(LONGEST_LINE, room // 2)
     size, line, cut, foreign = 0, "", False, bool(FOREIGN.search(kind.text))
     errors = "surrogateescape" if kind.codec == "utf-8" else "replace"
     lines = io.TextIOWrapper(file, encoding=kind.codec, errors=errors, newline="\n")
@@ -203,7 +213,7 @@ def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
             lines.seek(0)
         start = max(start, 1)
         for number, line in enumerate(islice(lines, start - 1, None), start):
-            if len(shown) == count or size > MAX_CHARS:
+            if len(shown) == count or (shown and size + min(len(line), longest) > room):
                 shown.append(f"{MORE_FROM}{number}]")
                 break
             text = line.removesuffix("\n")
@@ -211,10 +221,9 @@ def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
             text = text.removeprefix("\ufeff") if number == 1 and kind.mark else text
             foreign = foreign or bool(FOREIGN.search(text))
             text = show_foreign(text) if foreign else text
-            if len(text) > LONGEST_LINE:
+            if len(text) > longest:
                 cut = True
-                left_out = len(text) - LONGEST_LINE
-                text = f"{text[:LONGEST_LINE]}[… {left_out} characters left out …]"
+                text = f"{text[:longest]}[… {len(text) - longest} characters left out …]"
             shown.append(f"{number}: {text}")
             size += len(shown[-1]) + 1
     finally:
@@ -227,7 +236,7 @@ def _numbered(file: BinaryIO, kind: FileText, start: int, count: int) -> str:
         (kind.ends == "\r\n", "CRLF line ends"),
         (not kind.ends, "some lines end in CRLF, some in LF"),
         (not line.endswith("\n"), "no newline at the end"),
-        (cut, f"see what is left out of a line with a command such as cut -c{LONGEST_LINE + 1}-"),
+        (cut, f"see what is left out of a line with a command such as cut -c{longest + 1}-"),
     ]
     told = "; ".join(note for holds, note in notes if holds)
     return "\n".join([*shown, *([f"[{told}]"] if told else [])])
@@ -249,7 +258,7 @@ class WriteArguments(ProposedArguments):
     """The whole new content of a file."""
 
     content: str
-    purpose: str = ""
+    purpose: SkipJsonSchema[str] = ""
 
 
 class EditArguments(ProposedArguments):
@@ -258,7 +267,7 @@ class EditArguments(ProposedArguments):
     old: str = Field(min_length=1)
     new: str
     every: bool = False
-    purpose: str = ""
+    purpose: SkipJsonSchema[str] = ""
 
 
 Carry = Callable[[str, str], tuple[str, str] | None]
@@ -268,6 +277,10 @@ Carry = Callable[[str, str], tuple[str, str] | None]
 def as_given(old: str, new: str) -> tuple[str, str]:
     """Return both sides of an edit as they are, where nothing stands for a secret."""
     return old, new
+
+
+_Planned = tuple[Path, bytes | None, bytes, int]
+"""A change of a file: its path, its content before and after, and the number of replacements."""
 
 
 def _refuse_mark() -> ToolError:
@@ -284,13 +297,13 @@ def write_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[An
     Encoding, byte order mark and line ends of a file that is there stay.
     """
 
-    def plan(arguments: WriteArguments) -> tuple[Path, bytes | None, bytes]:
+    def plan(arguments: WriteArguments) -> _Planned:
         path, before = _load(cwd(), arguments.path)
         if arguments.digest_before != digest(before):
             raise _changed(path)
         kind = decode(before or b"")
         content = arguments.content.removeprefix("\ufeff") if kind.mark else arguments.content
-        return path, before, _encoded(path, kind, with_ends(content, kind.ends))
+        return path, before, _encoded(path, kind, with_ends(content, kind.ends)), 0
 
     def settle(arguments: WriteArguments) -> WriteArguments:
         if carry("", arguments.content) is None:
@@ -300,7 +313,7 @@ def write_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[An
     return _file_tool("write_file", WriteArguments, plan, settle, {})
 
 
-def edit_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[Any]:
+def edit_file(cwd: Callable[[], str], workspace: str, carry: Carry = as_given) -> SchemaTool[Any]:
     """Return the tool that replaces one piece of text.
 
     An edit is judged and shown with the values that its marks stand for in the file. It may follow
@@ -308,16 +321,17 @@ def edit_file(cwd: Callable[[], str], carry: Carry = as_given) -> SchemaTool[Any
     """
     edits: dict[tuple[Path, str], str] = {}
 
-    def plan(arguments: EditArguments) -> tuple[Path, bytes | None, bytes]:
+    def plan(arguments: EditArguments) -> _Planned:
         path, before = _load(cwd(), arguments.path)
         if before is None:
+            refuse_other_folder(path, cwd(), workspace)
             raise ToolError("There is no file {path}; create it with write_file.", path=path)
         now, known = digest(before), arguments.digest_before or ""
         for _one in edits:
             known = known if known == now else edits.get((path, known), "")
         if known != now:
             raise _changed(path)
-        return path, before, _edited(decode(before), arguments, path)
+        return path, before, *_edited(decode(before), arguments, path)
 
     def settle(arguments: EditArguments) -> EditArguments:
         filled = carry(arguments.old, arguments.new)
@@ -353,25 +367,23 @@ def _changed(path: Path) -> ToolError:
 def _file_tool(
     name: str,
     model: type[PathArguments],
-    plan: Callable[[Any], tuple[Path, bytes | None, bytes]],
+    plan: Callable[[Any], _Planned],
     settle: Callable[[Any], Any],
     edits: dict[tuple[Path, str], str],
 ) -> SchemaTool[Any]:
     def describe(arguments: Any) -> tuple[str, str]:
-        path, before, after = plan(arguments)
-        added, removed = changed(_diff(path, before, after))
+        path, before, after, count = plan(arguments)
         verb = "create" if before is None else "edit"
-        return f"{verb} {path} (+{added} -{removed} lines)", arguments.purpose
+        return f"{verb} {path} ({_extent(path, before, after, count)})", arguments.purpose
 
     async def run(arguments: Any) -> str:
-        path, before, after = plan(arguments)
+        path, before, after, count = plan(arguments)
         try:
             write_regular(path, after)
         except OSError as error:
             raise unwritable(path, error) from error
         edits[path, digest(before)] = digest(after)
-        added, removed = changed(_diff(path, before, after))
-        return f"Wrote {path} (+{added} -{removed} lines)."
+        return f"Wrote {path} ({_extent(path, before, after, count)})."
 
     return SchemaTool(
         name,
@@ -379,9 +391,17 @@ def _file_tool(
         run,
         effect="edit",
         describe=describe,
-        detail=lambda arguments: _diff(*plan(arguments)),
+        detail=lambda arguments: _diff(*plan(arguments)[:3]),
         settle=settle,
     )
+
+
+def _extent(path: Path, before: bytes | None, after: bytes, count: int) -> str:
+    """Return how much a change changes: in lines, or in replacements where they are several."""
+    if count > 1:
+        return f"{count} replacements"
+    added, removed = changed(_diff(path, before, after))
+    return f"+{added} -{removed} lines"
 
 
 def _diff(path: Path, before: bytes | None, after: bytes) -> str:
@@ -437,8 +457,8 @@ def _encoded(path: Path, kind: FileText, text: str) -> bytes:
 _BEYOND_ASCII = re.compile("[^\x00-\x7f\udc80-\udcff]")
 
 
-def _edited(kind: FileText, arguments: EditArguments, path: Path) -> bytes:
-    """Return the file with the edit; every byte that it does not replace stays."""
+def _edited(kind: FileText, arguments: EditArguments, path: Path) -> tuple[bytes, int]:
+    """Return the file with the edit, and its replacements; every other byte stays."""
     old, new = arguments.old, arguments.new
     if FOREIGN.search(kind.text):
         old, new = meant_foreign(old), meant_foreign(new)
@@ -450,10 +470,11 @@ def _edited(kind: FileText, arguments: EditArguments, path: Path) -> bytes:
             )
     if old == new:
         raise ToolError("The old and new text are the same; nothing to change.")
-    return _encoded(path, kind, _replaced(kind.text, old, new, path, every=arguments.every))
+    text, count = _replaced(kind.text, old, new, path, every=arguments.every)
+    return _encoded(path, kind, text), count
 
 
-def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> str:
+def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> tuple[str, int]:
     same = os.path.commonprefix((old, new))  # noqa: RUF071 - characters are meant
     rest = os.path.commonprefix((old[len(same) :][::-1], new[len(same) :][::-1]))[::-1]  # noqa: RUF071 - as above
     core = old[len(same) : len(old) - len(rest)], new[len(same) : len(new) - len(rest)]
@@ -462,29 +483,27 @@ def _replaced(text: str, old: str, new: str, path: Path, *, every: bool) -> str:
     parts = (re.escape(part).replace("\\\n", either + "\n") for part in (same, core[0], rest))
     found = list(re.finditer("({})({})({})".format(*parts), text))
     if not found:
-        line = _nearest(text, old)
-        if line is not None:
-            raise ToolError(
-                "The old text is not in {path} exactly as given (line {line} is similar); read "
-                "the file again.",
-                path=path,
-                line=line,
-            )
         raise ToolError(
-            "The old text is not in {path} exactly as given; read the file again.", path=path
+            "The old text is not in {path} exactly as given{similar}",
+            path=path,
+            similar=_similar(text, old),
         )
     if len(found) > 1 and not every:
+        lines = [text.count("\n", 0, one.start()) + 1 for one in found[:MOST_SHOWN]]
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
         raise ToolError(
-            "The old text occurs {count} times in {path}; give more of it, or set every.",
+            "The old text occurs {count} times in {path}, at line {lines}; give more of it, or "
+            "set every.",
             count=len(found),
             path=path,
+            lines=", ".join(map(str, lines)) + more,
         )
     pieces, at = [], 0
     for one in found:
         new_core = _with_ends_of(text, one, *core) if either else core[1]
         pieces += [text[at : one.start(2)], new_core]
         at = one.end(2)
-    return "".join([*pieces, text[at:]])
+    return "".join([*pieces, text[at:]]), len(found)
 
 
 def _with_ends_of(text: str, found: re.Match[str], old: str, new: str) -> str:
@@ -507,9 +526,23 @@ def _with_ends_of(text: str, found: re.Match[str], old: str, new: str) -> str:
     return "".join(pieces[:-1])
 
 
-def _nearest(text: str, old: str) -> int | None:
-    """Return where a line much like the first one of `old` stands, to save the model a search."""
-    wanted = old.strip().split("\n")[0].strip()
-    lines = [line.strip() for line in text.split("\n")]
-    close = difflib.get_close_matches(wanted, lines[:20_000], n=1, cutoff=0.7) if wanted else []
-    return lines.index(close[0]) + 1 if close else None
+MOST_SHOWN = 20
+"""Lines of a near miss, and numbers of lines, that an error shows."""
+
+
+def _similar(text: str, old: str) -> str:
+    """Return the lines of the file that are most like `old`, to save the model a reading."""
+    wanted = old.strip("\n").split("\n")
+    lines = text.split("\n")
+    stripped = [line.strip() for line in lines]
+    keys = [line.strip() for line in wanted if line.strip()]
+    found = difflib.get_close_matches(keys[0], stripped[:20_000], 1, 0.7) if keys else []
+    if not found:
+        return "; read the file again"
+    places = [n for n, line in enumerate(stripped) if line == found[0]]
+    best = max(places[:100], key=lambda n: sum(
+        one == other for one, other in zip(wanted, lines[n:], strict=False)
+    ))  # fmt: skip
+    shown = [line.removesuffix("\r") for line in lines[best : best + min(len(wanted), MOST_SHOWN)]]
+    told = (f"{n}: {show_foreign(line[:LONGEST_LINE])}" for n, line in enumerate(shown, best + 1))
+    return "; this is similar:\n" + "\n".join(told)

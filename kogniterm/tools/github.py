@@ -15,6 +15,7 @@ from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 from pydantic import Field, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
 from kogniterm.tools.base import Arguments, SchemaTool
@@ -33,7 +34,7 @@ class GithubArguments(Arguments):
     path: str = ""
     ref: str = "HEAD"
     number: int | None = Field(default=None, ge=1)
-    purpose: str = ""
+    purpose: SkipJsonSchema[str] = ""
 
     @field_validator("repo")
     @classmethod

@@ -10,31 +10,39 @@ from __future__ import annotations
 import asyncio
 import fnmatch
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from pydantic import Field
 
-from kogniterm.errors import ToolError
+from kogniterm.errors import ToolError, why
 from kogniterm.host.programs import LOOK_SECONDS, find_program, host_environment, waits_for_writer
 from kogniterm.host.safe_files import folder as open_folder
-from kogniterm.host.safe_files import listable, open_file, read_regular, working_folder
+from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
+from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.tools.base import Arguments, SchemaTool
-from kogniterm.tools.file_tools import Outputs
-from kogniterm.tools.workspace_paths import mode_of, real_path, unreadable
+from kogniterm.tools.file_tools import MAX_CHARS, NOTE_ROOM, Outputs
+from kogniterm.tools.workspace_paths import mode_of, real_path, refuse_other_folder, unreadable
 
 MAX_RESULTS = 200
 MAX_LINE = 300
-MAX_FILE = 4 * 1024 * 1024
 MAX_FILES = 100_000
 MAX_SECRET_LINES = 2_000
 """Found lines that may turn out to be in files with secrets, before a search gives up."""
 SECONDS = 20.0
+_PIECE = 1 << 20
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
+_NOT_LISTED = "files that git ignores are left out"
+_NOT_SEARCHED = "files that git ignores, are binary or may contain secrets are left out"
 
 
 class TextArguments(Arguments):
@@ -44,6 +52,9 @@ class TextArguments(Arguments):
     path: str = "."
     glob: str | None = None
     ignore_case: bool = False
+    invert: bool = False
+    context: int = Field(default=0, ge=0, le=20)
+    count: bool = False
 
 
 class FindArguments(Arguments):
@@ -53,8 +64,40 @@ class FindArguments(Arguments):
     path: str = "."
 
 
+class _Found(NamedTuple):
+    """Numbers of the lines found, by file; `more` if the search ended before all were.
+
+    For a count, there are as many numbers as lines. `skipped` is what could not be looked at.
+    """
+
+    lines: dict[Path, Sequence[int]]
+    more: bool
+    skipped: list[str]
+
+
+class _Folders(NamedTuple):
+    """The folder where a search begins, and the one that its paths are relative to."""
+
+    root: Path
+    shell: str
+    notes: list[str]
+
+    def shown(self, path: Path) -> str:
+        """Return a path as every file tool takes it."""
+        return seen_from(self.shell, str(path))
+
+
+def _not_looked(skipped: Sequence[str]) -> list[str]:
+    more = f" and {len(skipped) - 10} more" if len(skipped) > 10 else ""
+    return [f"[not looked into: {', '.join(skipped[:10])}{more}]"] if skipped else []
+
+
 def search_text(
-    cwd: Callable[[], str], workspace: str, is_secret: Callable[[str], bool], outputs: Outputs
+    cwd: Callable[[], str],
+    workspace: str,
+    is_secret: Callable[[str], bool],
+    outputs: Outputs,
+    room: Callable[[], int] = lambda: MAX_CHARS,
 ) -> SchemaTool[TextArguments]:
     """Return the tool that finds lines in files, but for those that may hold secrets.
 
@@ -62,18 +105,21 @@ def search_text(
     """
 
     async def run(arguments: TextArguments) -> str:
+        pattern = Pattern(arguments.pattern, ignore_case=arguments.ignore_case)
         named = real_path(cwd(), arguments.path)
         if outputs.holds(named):
-            return await asyncio.to_thread(_in_output, outputs, named, arguments)
-        root = _inside(cwd(), workspace, arguments.path)
-        if is_secret(str(root)):
+            return await asyncio.to_thread(_in_output, outputs, named, arguments, pattern, room())
+        folders = _folders(cwd(), workspace, arguments.path)
+        if is_secret(str(folders.root)):
             raise ToolError(
-                "{path} may contain secrets; use read_file, which asks the user first.", path=root
+                "{path} may contain secrets; use read_file, which asks the user first.",
+                path=folders.root,
             )
-        Pattern(arguments.pattern)  # refused here, before a program is asked
         try:
             async with asyncio.timeout(SECONDS):
-                return _listing(await _search(root, arguments, is_secret), "no match")
+                found = await _search(folders.root, arguments, pattern, is_secret)
+                shown = partial(_shown, found, arguments, pattern, folders, room())
+                return await asyncio.to_thread(shown)
         except TimeoutError:
             raise ToolError(
                 "The search took more than {seconds:.0f} s; search in a smaller folder.",
@@ -83,32 +129,168 @@ def search_text(
     return SchemaTool("search_text", TextArguments, run)
 
 
-def _in_output(outputs: Outputs, path: Path, arguments: TextArguments) -> str:
-    pattern = f"(?i:{arguments.pattern})" if arguments.ignore_case else arguments.pattern
-    found = outputs.search(path, pattern, limit=MAX_RESULTS + 1)
-    return _listing([f"{number}: {text[:MAX_LINE]}" for number, text in found], "no match")
+def _in_output(
+    outputs: Outputs, path: Path, arguments: TextArguments, pattern: Pattern, room: int
+) -> str:
+    hits, total = list[int](), 0
+    for total, line in enumerate(outputs.lines(path), 1):
+        if (pattern.search(line) is None) == arguments.invert:
+            hits.append(total)
+    if arguments.count:
+        return f"[{len(hits)} of {total} lines]"
+    if not hits:
+        return f"[no match in {total} lines]"
+    lines = enumerate(outputs.lines(path), 1)
+    shown = list(_around(lines, hits[:MAX_RESULTS], arguments, pattern, ""))
+    return _listing(shown, [], more=len(hits) > MAX_RESULTS, room=room)
 
 
-def find_files(cwd: Callable[[], str], workspace: str) -> SchemaTool[FindArguments]:
+def _shown(
+    found: _Found, arguments: TextArguments, pattern: Pattern, folders: _Folders, room: int
+) -> str:
+    """Return what was found as text for the model."""
+    notes = [*folders.notes, *_not_looked(found.skipped)]
+    if not found.lines:
+        where = folders.shown(folders.root)
+        whole = mode_of(folders.root)
+        left_out = f"; {_NOT_SEARCHED}" if whole is not None and stat.S_ISDIR(whole) else ""
+        return "\n".join([f"[no match in {where}{left_out}]", *notes])
+    if arguments.count:
+        counts = {folders.shown(path): len(numbers) for path, numbers in found.lines.items()}
+        most = sorted(counts, key=lambda name: -counts[name])[:MAX_RESULTS]
+        listed = [f"{name}: {counts[name]}" for name in most]
+        notes[:0] = [f"[{sum(counts.values())} lines in {len(counts)} files]"]
+        return _listing(listed, notes, more=len(counts) > len(most), room=room)
+    lines: list[str] = []
+    left = MAX_RESULTS
+    for path, numbers in found.lines.items():
+        lines += ["--"] * bool(lines and arguments.context)
+        try:
+            with _opened(path) as file:
+                name = folders.shown(path)
+                lines += _around(_numbered(file), numbers[:left], arguments, pattern, name)
+        except OSError:  # it was there a moment ago
+            continue
+        left -= len(numbers)
+        if left <= 0:
+            break
+    more = found.more or sum(map(len, found.lines.values())) > MAX_RESULTS
+    return _listing(lines, notes, more=more, room=room)
+
+
+def _around(
+    lines: Iterable[tuple[int, str]],
+    wanted: Sequence[int],
+    arguments: TextArguments,
+    pattern: Pattern,
+    name: str,
+) -> Iterator[str]:
+    """Yield the `wanted` ones of numbered lines, each with its neighbours."""
+    found, beside = frozenset(wanted), arguments.context
+    near = {n + by for n in wanted for by in range(-beside, beside + 1)} if beside else found
+    last = 0
+    for number, line in lines:
+        if number in near:
+            if beside and last and number > last + 1:
+                yield "--"
+            mark, hit = ":" if number in found else "-", None
+            if number in found and not arguments.invert and len(line) > MAX_LINE:
+                hit = pattern.search(line)
+            yield f"{name}{mark}{number}{mark}{_part(line, hit)}".removeprefix(mark)
+            last = number
+        elif number > wanted[-1] + beside:
+            return
+
+
+def _part(line: str, hit: tuple[int, int] | None) -> str:
+    """Return a line, or the part of a long one that holds the hit."""
+    if len(line) <= MAX_LINE:
+        return line
+    start = max(0, min((hit or (0, 0))[0] - MAX_LINE // 4, len(line) - MAX_LINE))
+    end = start + MAX_LINE
+    before = f"[… {start} characters left out …]" if start else ""
+    after = f"[… {len(line) - end} characters left out …]" if end < len(line) else ""
+    return f"{before}{line[start:end]}{after}"
+
+
+def find_files(
+    cwd: Callable[[], str], workspace: str, room: Callable[[], int] = lambda: MAX_CHARS
+) -> SchemaTool[FindArguments]:
     """Return the tool that finds files by name."""
 
+    def find(arguments: FindArguments) -> str:
+        folders = _folders(cwd(), workspace, arguments.path)
+        skipped: list[str] = []
+        looked = list(islice(files_below(folders.root, skipped), MAX_FILES + 1))
+        wanted = _matcher(arguments.glob)
+        found = [folders.root / path for path in looked[:MAX_FILES] if wanted(path)]
+        notes = [*folders.notes, *_not_looked(skipped)]
+        if len(looked) > MAX_FILES:
+            notes.append(f"[only the first {MAX_FILES} files were looked at]")
+        if not found:
+            return "\n".join([f"[no such file; {_NOT_LISTED}]", *notes])
+        listed = _folded({folders.shown(path): 1 for path in found}, room() - NOTE_ROOM)
+        if len(listed) < len(found):
+            notes[:0] = [f"[{len(found)} files; a folder stands for the files below it]"]
+        return _listing(listed, notes, more=False, room=room())
+
     async def run(arguments: FindArguments) -> str:
-        root = _inside(cwd(), workspace, arguments.path)
-        files = await asyncio.to_thread(list, islice(files_below(root), MAX_FILES))
-        wanted = arguments.glob
-        found = [
-            str(path)
-            for path in files
-            if fnmatch.fnmatch(path.name, wanted) or fnmatch.fnmatch(str(path), wanted)
-        ]
-        return _listing(sorted(found)[: MAX_RESULTS + 1], "no such file")
+        return await asyncio.to_thread(find, arguments)
 
     return SchemaTool("find_files", FindArguments, run)
 
 
-def _inside(cwd: str, workspace: str, name: str) -> Path:
-    path = real_path(cwd, name)
-    if not path.is_relative_to(os.path.realpath(workspace)):
+def _matcher(glob: str) -> Callable[[Path], bool]:
+    """Return a check of paths against a glob as ripgrep reads it, braces and `!` included."""
+    wanted, globs = not glob.startswith("!"), [glob.removeprefix("!").removeprefix("/")]
+    while braced := [one for one in globs if _BRACES.search(one)]:
+        found = _BRACES.search(braced[0])
+        assert found is not None
+        globs.remove(braced[0])
+        head, tail = braced[0][: found.start()], braced[0][found.end() :]
+        globs += [head + part + tail for part in found[1].split(",")]
+    globs += [one.replace("**/", "") for one in globs if "**/" in one]
+
+    def matches(path: Path) -> bool:
+        names = (path.name, str(path))
+        return wanted == any(fnmatch.fnmatch(name, one) for one in globs for name in names)
+
+    return matches
+
+
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+def _folded(names: dict[str, int], room: int) -> list[str]:
+    """Return sorted names; where they are too many, the fullest folders stand for their files.
+
+    `names` are counted: a folder has the number of the files that it stands for.
+    """
+    while len(names) > MAX_RESULTS or sum(map(len, names)) + 20 * len(names) > room:
+        inside = Counter(str(Path(name).parent) for name in names)
+        inside.pop(".", None)
+        excess = max(len(names) - MAX_RESULTS, len(names) // 10)
+        chosen: set[str] = set()
+        for folder, count in inside.most_common():
+            if folder == "/" or excess <= 0:
+                break
+            chosen.add(folder)
+            excess -= count - 1
+        if not chosen:
+            break
+        fewer: dict[str, int] = {}
+        for name, count in names.items():
+            above = [str(one) for one in Path(name).parents if str(one) in chosen]
+            key = f"{above[-1]}/" if above else name
+            fewer[key] = fewer.get(key, 0) + count
+        names = fewer
+    return [f"{name} ({names[name]})" if name.endswith("/") else name for name in sorted(names)]
+
+
+def _folders(cwd: str, workspace: str, name: str) -> _Folders:
+    """Return the folders of a search in `name`, which lies below the workspace."""
+    path, shell, top = real_path(cwd, name), os.path.realpath(cwd), os.path.realpath(workspace)
+    if not path.is_relative_to(top):
         raise ToolError(
             "{path} is outside the workspace {workspace}; use a command.",
             path=path,
@@ -116,6 +298,7 @@ def _inside(cwd: str, workspace: str, name: str) -> Path:
         )
     mode = mode_of(path)
     if mode is None:
+        refuse_other_folder(path, cwd, workspace)
         raise ToolError("{path} does not exist; use find_files to look for it.", path=path)
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise ToolError("{path} is not a regular file.", path=path)
@@ -127,85 +310,99 @@ def _inside(cwd: str, workspace: str, name: str) -> Path:
                 os.stat(".", dir_fd=descriptor)
     except OSError as error:
         raise unreadable(path, error) from error
-    return path
+    return _Folders(path, shell, [f"[relative paths are from {shell}]"] * (shell != top))
 
 
-def _listing(found: list[str], nothing: str) -> str:
-    if not found:
-        return f"[{nothing}]"
-    lines = found[:MAX_RESULTS]
-    if len(found) > MAX_RESULTS:
-        lines.append(f"[more than {MAX_RESULTS}; narrow it down]")
-    return "\n".join(lines)
+def _listing(lines: Sequence[str], notes: Sequence[str], *, more: bool, room: int) -> str:
+    """Return lines within `room` characters, then the notes, with what was left out."""
+    kept, left = list[str](), room - NOTE_ROOM
+    for line in lines:
+        left -= len(line) + 1
+        if left < 0 and kept:
+            break
+        kept.append(line)
+    if more or len(kept) < len(lines):
+        kept.append(f"[more than these {len(kept)} lines; narrow it down]")
+    return "\n".join([*kept, *notes])
 
 
 async def _search(
-    root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
-) -> list[str]:
+    root: Path, arguments: TextArguments, pattern: Pattern, is_secret: Callable[[str], bool]
+) -> _Found:
     program = find_program("rg")
     found = program and await _ripgrep(program, root, arguments, is_secret)
-    if isinstance(found, list):
+    if isinstance(found, _Found):
         return found
-    return await asyncio.to_thread(
-        lambda: list(islice(own_search(root, arguments, is_secret), MAX_RESULTS + 1))
-    )
+    return await asyncio.to_thread(_own_search, root, arguments, pattern, is_secret)
 
 
 async def _ripgrep(
     program: str, root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
-) -> list[str] | None:
-    options = ["--no-config", "--line-number", "--no-heading", "--color=never", "--hidden"]
-    options += ["--with-filename", "--sort=path", "--max-columns=1", "--max-columns-preview"]
-    options += ["--encoding=none", "--glob=!.git", "--no-messages", "--null"]
+) -> _Found | None:
+    """Return what ripgrep finds; None where it had to wait, or does not take the pattern."""
+    options = ["--no-config", "--no-heading", "--color=never", "--hidden", "--sort=path"]
+    options += ["--with-filename", "--encoding=none", "--glob=!.git", "--null"]
+    options += ["--count"] if arguments.count else ["--line-number", "--max-columns=1"]
     options += ["--ignore-case"] if arguments.ignore_case else []
+    options += ["--invert-match"] if arguments.invert else []
     options += ["--glob", arguments.glob] if arguments.glob else []
     mode = mode_of(root)
     is_folder = mode is not None and stat.S_ISDIR(mode)
     base, target = (root, ".") if is_folder else (root.parent, root.name)
-    found = await _output(program, [*options, "--regexp", arguments.pattern, "--", target], base)
-    if found is None:
+    words = [*options, "--regexp", arguments.pattern, "--", target]
+    output = await _output(program, words, base, counts=arguments.count)
+    if output is None:
         return None
-    lines: list[str] = []
-    for name, wanted in found.items():
-        path = base / os.path.normpath(name)
-        if not is_secret(str(path)):
-            lines += _lines_of(path, name.removeprefix("./"), wanted)
-    return lines[: MAX_RESULTS + 1]
+    numbers, more, skipped = output
+    found = {base / os.path.normpath(name): wanted for name, wanted in numbers.items()}
+    lines = {path: wanted for path, wanted in found.items() if not is_secret(str(path))}
+    return _Found(lines, more, skipped)
 
 
-async def _output(program: str, words: list[str], base: Path) -> dict[str, list[int]] | None:
-    """Return the line numbers ripgrep found, run in `base`, by file; None where it had to wait."""
+async def _output(
+    program: str, words: list[str], base: Path, *, counts: bool
+) -> tuple[dict[str, Sequence[int]], bool, list[str]] | None:
+    """Return the line numbers ripgrep found, run in `base`, by file, and what it could not read."""
     with open_folder(base) as descriptor:
         process = await asyncio.create_subprocess_exec(
             program, *words, cwd=working_folder(descriptor), env=host_environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
     found: dict[str, list[int]] = {}
-    count = 0
+    counted: dict[str, Sequence[int]] = {}
+    total, more = 0, False
     watch = asyncio.ensure_future(_end_when_it_waits(process))
+    complaints = asyncio.ensure_future(process.stderr.read(_PIECE))
     try:
-        assert process.stdout is not None
         async for raw in process.stdout:
             name, _, line = os.fsdecode(raw).partition("\0")
-            number = line.partition(":")[0]
-            if number.isdigit():
+            number = line.partition(":")[0].strip()
+            if counts and number.isdigit():
+                counted[name] = range(int(number))
+            elif number.isdigit():
                 found.setdefault(name, []).append(int(number))
-                count += 1
-            if count > MAX_RESULTS + MAX_SECRET_LINES:
+                total += 1
+            if total > MAX_RESULTS + MAX_SECRET_LINES:
+                more = True
                 break
         else:
-            _, complaint = await process.communicate()
-            if process.returncode == 2 and not count:
-                said = complaint.decode("utf-8", "replace").strip().splitlines()
-                raise ToolError("The search failed: {why}.", why=said[-1] if said else "rg")
-    finally:
+            await process.wait()
         waited = watch.done()
+    finally:
         watch.cancel()
         if process.returncode is None:
             process.kill()
-            await process.communicate()
-    return None if waited else found
+            await process.wait()
+    told = os.fsdecode(await complaints).splitlines()
+    skipped = [f"{one[1]} ({one[2]})" for one in map(_UNREADABLE.fullmatch, told) if one]
+    refused = process.returncode == 2 and not (found or counted or skipped)
+    return None if waited or refused else (counted if counts else dict(found), more, skipped)
+
+
+_UNREADABLE = re.compile(r"(?:rg: )?(?:\./)?(.+): (.+) \(os error \d+\)")
 
 
 async def _end_when_it_waits(process: asyncio.subprocess.Process) -> None:
@@ -215,66 +412,85 @@ async def _end_when_it_waits(process: asyncio.subprocess.Process) -> None:
     process.kill()
 
 
-def _lines_of(path: Path, name: str, wanted: list[int]) -> list[str]:
-    """Return the lines of these numbers, read by us: ripgrep may have been led through a link."""
-    try:
-        data = read_regular(path)
-    except OSError:
-        return []
-    lines = data.split(b"\n")
-    return [
-        f"{name}:{number}:{lines[number - 1].decode('utf-8', 'replace')[:MAX_LINE]}"
-        for number in wanted
-        if number <= len(lines)
-    ]
+def _opened(path: Path) -> BinaryIO:
+    """Return the open regular file: no link is followed, it may lead out of the workspace.
+
+    Raises `OSError`.
+    """
+    return regular(open_file(path), path)
 
 
-def own_search(
-    root: Path, arguments: TextArguments, is_secret: Callable[[str], bool]
-) -> Iterator[str]:
-    """Return the same lines without ripgrep: `path:line: text`, sorted by path."""
-    pattern = Pattern(arguments.pattern, ignore_case=arguments.ignore_case)
+def _numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file with their numbers; a very long one comes in pieces."""
+    number = 1
+    while data := file.readline(_PIECE):
+        yield number, data.rstrip(b"\r\n").decode("utf-8", "replace")
+        number += data.endswith(b"\n")
+
+
+def _own_search(
+    root: Path, arguments: TextArguments, pattern: Pattern, is_secret: Callable[[str], bool]
+) -> _Found:
+    """Find the same lines without ripgrep."""
     mode = mode_of(root)
     is_folder = mode is not None and stat.S_ISDIR(mode)
-    base = root if is_folder else root.parent
-    files = sorted(files_below(root)) if is_folder else [Path(root.name)]
-    for name in files:
-        if arguments.glob and not fnmatch.fnmatch(name.name, arguments.glob):
+    base, skipped = (root if is_folder else root.parent), list[str]()
+    names = sorted(files_below(root, skipped)) if is_folder else [Path(root.name)]
+    wanted = _matcher(arguments.glob) if arguments.glob else lambda name: True
+    found: dict[Path, Sequence[int]] = {}
+    most, over = MAX_RESULTS, time.monotonic() + SECONDS
+    for path in (base / name for name in names if wanted(name)):
+        if is_secret(str(path)):
             continue
-        if is_secret(str(base / name)):
-            continue
+        numbers: dict[int, None] = {}
         try:
-            # No link is followed, as ripgrep follows none: it may lead out of the workspace.
-            data = read_regular(base / name, MAX_FILE + 1)
-        except OSError:
+            with _opened(path) as file:
+                if b"\0" in file.read(8192):
+                    continue
+                file.seek(0)
+                for number, line in _numbered(file):
+                    if (pattern.search(line) is None) == arguments.invert:
+                        numbers[number] = None
+                        if len(numbers) > most and not arguments.count:
+                            break
+                    if time.monotonic() > over:  # nobody waits for this thread any more
+                        raise TimeoutError
+        except TimeoutError:
+            raise
+        except OSError as error:
+            skipped.append(f"{path.relative_to(base)} ({why(error)})")
             continue
-        if len(data) > MAX_FILE or b"\0" in data[:8192]:
-            continue
-        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-            if pattern.search(line):
-                yield f"{name}:{number}:{line[:MAX_LINE]}"
+        if numbers:
+            found[path] = list(numbers)
+            most -= 0 if arguments.count else len(numbers)
+            if most < 0:
+                return _Found(found, True, skipped)
+    return _Found(found, False, skipped)
 
 
-def files_below(root: Path) -> Iterator[Path]:
+def files_below(root: Path, skipped: list[str]) -> Iterator[Path]:
     """Yield regular files below `root`, relative to it, without those that git ignores.
 
-    `root` is a resolved path. No folder is opened through a link, so what is listed lies below the
-    folder that was judged, whatever is put in its place.
+    Folders that are left out otherwise are added to `skipped`. `root` is a resolved path.
+    No folder is opened through a link, so what is listed lies below the folder that was judged,
+    whatever is put in its place.
     """
     listed = _git_files(root)
-    yield from _walked(root) if listed is None else listed
+    yield from _walked(root, skipped) if listed is None else listed
 
 
-def _walked(root: Path) -> Iterator[Path]:
+def _walked(root: Path, skipped: list[str]) -> Iterator[Path]:
     waiting = [Path()]
     while waiting:
         below = waiting.pop()
         try:
             folders, files = _inside_folder(root / below)
-        except OSError:
+        except OSError as error:
+            skipped.append(f"{below}/ ({why(error)})")
             continue
+        skipped += (f"{below / name}/" for name in folders if name in NEVER - {".git"})
         yield from (below / name for name in files)
-        waiting += (below / name for name in reversed(folders))
+        waiting += (below / name for name in reversed(folders) if name not in NEVER)
 
 
 def _inside_folder(path: Path) -> tuple[list[str], list[str]]:
@@ -284,7 +500,7 @@ def _inside_folder(path: Path) -> tuple[list[str], list[str]]:
             entries = sorted(found, key=lambda entry: entry.name)
         folders = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
         files = [one.name for one in entries if _is_file(one.name, listed)]
-    return [name for name in folders if name not in NEVER], files
+    return folders, files
 
 
 def _git_files(root: Path) -> list[Path] | None:

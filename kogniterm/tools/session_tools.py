@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm import prompts
 from kogniterm.errors import ToolError
@@ -128,7 +129,7 @@ class RecallArguments(Arguments):
     """A question to memory."""
 
     question: str = Field(min_length=1, max_length=400)
-    limit: int = Field(default=8, ge=1, le=30)
+    limit: SkipJsonSchema[int] = Field(default=8, ge=1, le=30)
 
 
 class RememberArguments(Arguments):
@@ -136,7 +137,7 @@ class RememberArguments(Arguments):
 
     text: str = Field(min_length=1, max_length=400)
     quote: str = Field(min_length=1, max_length=400)
-    category: Category = "fact"
+    category: SkipJsonSchema[Category] = "fact"
     everywhere: bool = False
 
 

@@ -16,6 +16,7 @@ from kogniterm.tools.command_tools import (
     run_on_hosts,
 )
 from kogniterm.tools.file_tools import (
+    MAX_CHARS,
     Carry,
     Outputs,
     as_given,
@@ -47,6 +48,7 @@ from kogniterm.tools.web_search import (
     SearchSource,
     web_search,
 )
+from kogniterm.types import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class ToolPorts:
     servers: ServersPort | None = None
     hosts: HostsPort | None = None
     carry: Carry = as_given
+    room: Callable[[], int] = lambda: MAX_CHARS
+    """The most characters of an observation."""
+    of_job: Callable[[Job, str], str] = lambda job, output: ""
+    """Return what an ended job's output tells of the sandbox, or ""."""
 
 
 def session_tools(
@@ -74,14 +80,15 @@ def session_tools(
 ) -> Mapping[str, Tool]:
     """Return the tools by name."""
     client = NetClient()
+    looking = (ports.cwd, ports.workspace, ports.is_secret, ports.outputs)
     tools: list[Tool] = [
         execute_command(),
-        read_file(ports.cwd, ports.workspace, ports.is_secret, ports.outputs, _readable(ports)),
-        search_text(ports.cwd, ports.workspace, ports.is_secret, ports.outputs),
-        find_files(ports.cwd, ports.workspace),
-        edit_file(ports.cwd, ports.carry),
+        read_file(*looking, _readable(ports), ports.room),
+        search_text(*looking, ports.room),
+        find_files(ports.cwd, ports.workspace, ports.room),
+        edit_file(ports.cwd, ports.workspace, ports.carry),
         write_file(ports.cwd, ports.carry),
-        job_tool(ports.jobs),
+        job_tool(ports.jobs, ports.of_job),
         ask_user(ports.user),
         web_fetch(client),
         web_search(_search_sources(client, brave_key, ports.searcher)),

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from kogniterm.errors import ToolError
 from kogniterm.host.programs import host_environment
@@ -42,7 +43,7 @@ class FetchArguments(Arguments):
     select: str = Field(default="", max_length=500)
     links: bool = False
     start: int = Field(default=0, ge=0)
-    purpose: str = ""
+    purpose: SkipJsonSchema[str] = ""
 
 
 def web_fetch(client: NetClient) -> SchemaTool[FetchArguments]:

@@ -38,8 +38,8 @@ class SearchArguments(Arguments):
     """A search of the web; `hosts` are set by the tool and are those that the user approved."""
 
     query: str = Field(min_length=1, max_length=400)
-    count: int = Field(default=5, ge=1, le=20)
-    purpose: str = ""
+    count: SkipJsonSchema[int] = Field(default=5, ge=1, le=20)
+    purpose: SkipJsonSchema[str] = ""
     hosts: SkipJsonSchema[tuple[str, ...]] = ()
 
 

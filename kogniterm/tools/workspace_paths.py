@@ -50,6 +50,21 @@ def judged_path(cwd: str, name: str) -> Path:
     return Path(os.path.normpath(name)) if name.startswith("/") else real_path(cwd, name)
 
 
+def refuse_other_folder(path: Path, cwd: str, workspace: str) -> None:
+    """Raise `ToolError` if the missing `path` was meant from the workspace, or from above `cwd`."""
+    here, top = os.path.realpath(cwd), os.path.realpath(workspace)
+    if here == top or not path.is_relative_to(here):
+        return
+    meant = Path(top) / path.relative_to(here)
+    if os.path.lexists(meant):
+        raise ToolError(
+            "There is no file {path}, for the shell is in {cwd}; {meant} exists.",
+            path=path,
+            cwd=here,
+            meant=meant,
+        )
+
+
 def mode_of(path: Path) -> int | None:
     """Return the type and mode of what is at the resolved `path`, as `st_mode`; None for nothing.
 

@@ -82,6 +82,7 @@ from kogniterm.types.turn_values import (
     PlanStep,
     StepStatus,
     StopReason,
+    UserAnswers,
     UserInput,
 )
 
@@ -150,6 +151,7 @@ __all__ = [
     "ToolRan",
     "ToolSpec",
     "Usage",
+    "UserAnswers",
     "UserInput",
     "Verdict",
     "WaitKind",

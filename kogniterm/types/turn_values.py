@@ -112,12 +112,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanReview:
-    """The approver's review of a plan; `plan` is the one to work on, as it came or as edited."""
+    """The approver's review of a plan; `plan` is the one to work on, as it came or as edited.
+
+    It may grant that in the sandbox exactly its `checks` run without asking, until it ends or
+    changes, or that `edits` are accepted.
+    """
 
     kind: Literal["approve", "edit", "reject"]
     plan: Plan
     by: str
     reason: str = ""
+    grant: Literal["", "checks", "edits"] = ""
 
 
 LEFT_OPEN = "left open"
@@ -172,6 +177,9 @@ class UserInput:
             or self.source == "recipe"
         )
 
+
+UserAnswers = Literal["now", "later", "never"]
+"""Times at which a user approves and answers."""
 
 StopReason = Literal[
     "done",

@@ -261,6 +261,8 @@ class Repl:
         self.turns.begin()
         self.front.surface.refresh()
         if guide is None:
+            if session.memory is not None:
+                session.memory.read("start")
             self.spawn(self.guarded(self._use_quiet_moment()))
 
     # --- the session and its turns --------------------------------------------------------------

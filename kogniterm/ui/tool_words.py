@@ -14,7 +14,9 @@ from kogniterm.ui.locale import _, plural, translate
 
 EDITS = frozenset({"edit_file", "write_file"})
 """Tools whose result says what they did, and to which file."""
-_EDIT = re.compile(r"(edit|create|Wrote) (.+) \(\+(\d+) -(\d+) lines\)\.?", re.DOTALL)
+_EDIT = re.compile(
+    r"(edit|create|Wrote) (.+) \((?:\+(\d+) -(\d+) lines|(\d+) replacements)\)\.?", re.DOTALL
+)
 """The sentence in which these tools tell the model what an edit would do or did."""
 
 
@@ -35,12 +37,15 @@ def edit_words(told: str, folder: str = "") -> str:
     if found is None:
         return told
     words = {
-        "edit": _("edit {path} (+{added} -{removed} lines)"),
-        "create": _("create {path} (+{added} -{removed} lines)"),
-        "Wrote": _("Wrote {path} (+{added} -{removed} lines)"),
+        "edit": _("edit {path} ({extent})"),
+        "create": _("create {path} ({extent})"),
+        "Wrote": _("Wrote {path} ({extent})"),
     }[found[1]]
     path = seen_from(folder, found[2]) if folder else found[2]
-    return words.format(path=path, added=found[3], removed=found[4])
+    extent = _("+{added} -{removed} lines").format(added=found[3], removed=found[4])
+    if found[5]:
+        extent = _("{count} replacements").format(count=found[5])
+    return words.format(path=path, extent=extent)
 
 
 def agent_label(number: int, task: str, name: str = "") -> str:
@@ -183,7 +188,11 @@ _WORDS: Mapping[str, Callable[[Given], str]] = {
     "jobs": _jobs,
     "delegate": _one("task", _shown),
     "complete_step": _one("step", _shown),
+    "end_turn": _one("outcome", _shown),
 }
+
+QUIET_TOOLS = frozenset({"make_plan", "complete_step", "end_turn"})
+"""Tools whose effect is shown by itself, as a plan or as the end of the turn."""
 
 _LABELS: Mapping[str, Phrase] = {
     "read_file": Phrase("Read"),
@@ -209,4 +218,5 @@ _LABELS: Mapping[str, Phrase] = {
     "ask_user": Phrase("Ask you"),
     "make_plan": Phrase("Make a plan"),
     "complete_step": Phrase("Complete plan step"),
+    "end_turn": Phrase("End the turn:"),
 }

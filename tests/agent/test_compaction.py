@@ -163,3 +163,44 @@ def test_a_summary_without_a_model_is_short() -> None:
     assert len(summary) <= 6_100
     assert summary.startswith("execute_command: step 0 -> xxx")
     assert "execute_command: step 499 -> xxx" in summary
+
+
+def ran(number: int, command: str, code: int, text: str = "") -> list[BaseMessage]:
+    call = {"name": "x", "args": {}, "id": f"r{number}", "type": "tool_call"}
+    artifact = {"command": command, "exit_code": code}
+    told = ToolMessage(text, tool_call_id=f"r{number}", artifact=artifact)
+    return [AIMessage("", tool_calls=[call]), told]
+
+
+def test_what_was_done_survives_every_compaction_without_a_model() -> None:
+    edit = {"name": "edit_file", "args": {}, "id": "e1", "type": "tool_call"}
+    history: list[BaseMessage] = [
+        HumanMessage("Fix it."),
+        AIMessage("", tool_calls=[edit]),
+        ToolMessage("Wrote /w/a.py (+1 -1 lines).", tool_call_id="e1", name="edit_file"),
+        AIMessage(
+            "", tool_calls=[{"name": "ask_user", "args": {"question": "Which port?"}, "id": "q"}]
+        ),
+        ToolMessage("8080", tool_call_id="q", name="ask_user"),
+        *ran(0, "export MODE=fast", 0),
+        *ran(1, "make test", 2, "[exit 2]\n[job j1 still runs (ends with KogniTerm): serve]"),
+    ]
+    for again in range(3):
+        kept = ran(10 + again, f"step {again}", 0)
+        history = list(compaction.compacted(history, kept, "summary", None, 16_000))
+    shown = history[0].text
+    assert "Wrote /w/a.py (+1 -1 lines)." in shown
+    assert "asked the user: Which port? -> 8080" in shown
+    assert "export MODE=fast -> exit 0" in shown
+    assert "make test -> exit 2" in shown
+    assert "step 1 -> exit 0" in shown
+    many = [message for n in range(20, 40) for message in ran(n, f"step {n}", 0)]
+    (last, *_) = compaction.compacted([*history, *many], [], "summary", None, 16_000)
+    assert "export MODE=fast -> exit 0" in last.text
+    assert "make test" not in last.text
+
+
+def test_the_summary_sees_whole_results_where_they_fit() -> None:
+    result = "x" * 5_000 + "END"
+    assert result in compaction.transcript(ran(1, "cat a", 0, result), 20_000)
+    assert len(compaction.transcript(ran(1, "cat a", 0, result), 2_000)) < 2_100

@@ -404,6 +404,7 @@ def test_facts_of_an_older_database_are_taken_in(shell: Shell, session: str) -> 
             f"ALTER TABLE memory_sessions ADD COLUMN {one} TEXT NOT NULL DEFAULT '[]'"
             for one in ("entities", "intents", "variables")
         ),
+        *(f"ALTER TABLE memory_sessions DROP COLUMN {one}" for one in ("ended_seq", "provider")),
         "DELETE FROM schema_migrations WHERE room = 'memory' AND number >= 3",
     )
     assert shell.run("memory", "add", "the harbour opens at seven").returncode == 0

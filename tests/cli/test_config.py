@@ -113,7 +113,9 @@ def test_prompts_shows_which_texts_of_a_file_are_shipped(shell: Shell) -> None:
     (shell.config / "prompts" / "compact.md").write_text("## summarise\nSum up.\n")
     result = shell.run("config", "prompts", "show", "compact")
     assert result.stdout == "## summarise\nSum up.\n"
-    assert result.stderr == ("Not in your file, so as shipped: summary_follows, earlier_rounds.\n")
+    assert result.stderr == (
+        "Not in your file, so as shipped: length, summary_follows, done, earlier_rounds.\n"
+    )
 
 
 def test_a_session_keeps_the_prompts_it_began_with(shell: Shell) -> None:

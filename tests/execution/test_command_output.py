@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -19,11 +20,29 @@ def test_clipping_counts_what_it_leaves_out(text: str, limit: int) -> None:
     if len(text) <= limit:
         assert (clipped, omitted) == (text, 0)
         return
-    head, _, rest = clipped.partition(f"[… {omitted} bytes left out …]\n")
+    found = re.search(rf"\[… (?:(\d+) lines, )?{omitted} bytes left out …\]\n", clipped)
+    assert found is not None
+    head, rest = clipped[: found.start()], clipped[found.end() :]
     kept = head if text.startswith(head) else head[:-1]
     assert text.startswith(kept)
     assert text.endswith(rest)
     assert len(kept.encode()) + len(rest.encode()) + omitted == len(text.encode())
+    lines = text.count("\n") - kept.count("\n") - rest.count("\n")
+    assert int(found[1] or 0) == (lines if lines > 1 else 0)
+
+
+def test_lines_that_differ_in_numbers_only_are_folded_before_others_are_left_out() -> None:
+    log = "".join(f"12:00:{n:02} request {n} done\n" for n in range(1_000))
+    text, omitted = clip(f"start\n{log}ERROR disk full\n{log}end\n", 2_000)
+    assert text.splitlines() == [
+        "start", "12:00:00 request 0 done", "12:00:01 request 1 done",
+        "[… 997 lines left out that differ in numbers only …]", "12:00:999 request 999 done",
+        "ERROR disk full", "12:00:00 request 0 done", "12:00:01 request 1 done",
+        "[… 997 lines left out that differ in numbers only …]", "12:00:999 request 999 done", "end",
+    ]  # fmt: skip
+    assert omitted == 2 * len(log) + 26 - len(text.encode())
+    rows = "".join(f"{n},{n * n}\n" for n in range(1_000))
+    assert "differ" not in clip(rows, 2_000)[0]
 
 
 @given(st.lists(st.binary(max_size=4000), max_size=40))

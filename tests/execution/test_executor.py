@@ -21,6 +21,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.types import CommandResult
 from tests.support.executing import PATIENCE, Sink, alive, private_folder_of, timed_out
 from tests.support.forge import until
+from tests.support.programs import require
 
 TERM_PROOF = "trap '' TERM HUP INT; while :; do sleep 0.05; done"
 
@@ -46,11 +47,20 @@ def executor(tmp_path: Path) -> Iterator[CommandExecutor]:
 # --- ends ------------------------------------------------------------------------------------
 
 
+def test_an_editor_that_a_command_names_is_used(executor: CommandExecutor) -> None:
+    require("git")
+    assert executor.run("git var GIT_EDITOR").text == "false"
+    assert executor.run("EDITOR='touch x;' git var GIT_EDITOR").text == "touch x;"
+    assert executor.run("git -c core.editor=vim var GIT_EDITOR").text == "vim"
+    assert executor.run("git var GIT_EDITOR").text == "false"
+
+
 def test_timeout_keeps_the_partial_output(executor: CommandExecutor) -> None:
     command = "a=1; cd /usr; echo before; sleep 600; echo after"
     result = timed_out(executor, command, lambda result: "sleep" in str(result.notes))
     assert result.text == "before"
-    assert "sleep" in result.notes[0]
+    assert result.notes[0] == "The shell is now in /usr."
+    assert "sleep" in result.notes[1]
     assert executor.run("echo $a $PWD").text == "1 /usr"
 
 
@@ -283,6 +293,34 @@ def test_a_flooding_job_neither_blocks_nor_grows(tmp_path: Path) -> None:
         path = Path(executor.jobs()[0].output_path or "")
         assert path.stat().st_size <= 100_000
         assert result.exit_code == 0
+
+
+WIZARD = """
+for question in Name Colour Size; do read -p "$question? " answer; said="$said $answer"; done
+read -s -p "Password: " secret; echo " done:$said"
+"""
+
+
+def test_a_wizard_is_answered_and_its_password_is_not(executor: CommandExecutor) -> None:
+    result = executor.run(WIZARD, on_wait="detach")
+    assert (result.ended, result.text) == ("detached", "Name? ")
+    job = result.jobs[0].id
+    assert executor.job_asks(job) == "terminal"
+    assert executor.send_keys(job, "ann\n") == "ann\nColour? "
+    assert executor.wait_job(job, PATIENCE, or_asks=True).state == "running"
+    with pytest.raises(ExecutionError, match="reads with echo off"):
+        executor.send_keys(job, "red\nbig\nsecret\n")
+    assert executor.job_asks(job) == "password"
+    assert "secret" not in executor.read_job(job)
+
+
+def test_an_interactive_interpreter_reacts(executor: CommandExecutor) -> None:
+    result = executor.run(f"{sys.executable} -q -i", on_wait="detach")
+    assert result.text.strip() == ">>>"
+    job = result.jobs[0].id
+    assert executor.send_keys(job, "print(6 * 7)\n").splitlines()[-2:] == ["42", ">>> "]
+    executor.send_keys(job, "exit()\n")
+    assert executor.wait_job(job, PATIENCE, or_asks=True).exit_code == 0
 
 
 def test_keys_for_a_job_that_has_ended_go_nowhere(executor: CommandExecutor) -> None:

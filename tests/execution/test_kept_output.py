@@ -11,6 +11,7 @@ import pytest
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.scripted_executor import ScriptedExecutor
+from kogniterm.tools.file_tools import read_file
 from kogniterm.types import CommandResult
 from tests.support.executing import Sink
 
@@ -24,40 +25,35 @@ def store(tmp_path: Path) -> OutputStore:
     return OutputStore(tmp_path)
 
 
-def test_page(store: OutputStore) -> None:
-    assert store.page("s/0001.log", 10, 3) == ("line 10\nline 11\nline 12", 13)
+async def page(folder: Path, **arguments: object) -> str:
+    outputs = OutputStore(folder)
+    tool = read_file(lambda: "/", "/nowhere", lambda path: False, outputs)
+    return (await tool.run(tool.check(arguments))).text
 
 
-def test_a_line_that_is_cut_says_what_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "1.log").write_bytes(b"x" * 20_000 + b"\nnext\n")
-    text, following = OutputStore(tmp_path).page("1.log")
-    assert text.endswith("xxx[… 4000 characters left out …]")
-    assert following == 2
+async def test_lines_of_an_output_are_read(store: OutputStore, tmp_path: Path) -> None:
+    log = str(tmp_path / "s" / "0001.log")
+    told = "line 10\nline 11\nline 12\n[more from line 13]"
+    assert await page(tmp_path, path=log, start=10, lines=3) == told
+    assert await page(tmp_path, path=log, start=-2) == "line 999\nline 1000"
+    assert await page(tmp_path, path=log, start=5000) == "[no such line]"
 
 
-def test_last_page(store: OutputStore) -> None:
-    assert store.page("s/0001.log", -2, 10) == ("line 999\nline 1000", 0)
-
-
-def test_page_beyond_the_end(store: OutputStore) -> None:
-    assert store.page("s/0001.log", 5000, 10) == ("", 0)
+async def test_a_line_that_is_cut_says_what_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "1.log").write_bytes(b"x" * 30_000 + b"\nnext\n")
+    text = await page(tmp_path, path=str(tmp_path / "1.log"))
+    assert text.endswith("xxx[… 8500 characters left out …]\n[more from line 2]")
 
 
 def test_control_sequences_are_rendered(store: OutputStore) -> None:
-    assert store.page("s/0002.log") == ("100%\nred\nlast", 0)
+    assert list(store.lines("s/0002.log")) == ["100%", "red", "last"]
 
 
-def test_search_is_limited(store: OutputStore) -> None:
-    assert store.search("s/0001.log", "9", limit=2) == [(9, "line 9"), (19, "line 19")]
-
-
-def test_bad_pattern_and_foreign_files_are_refused(store: OutputStore, tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="not a valid regular expression"):
-        store.search("s/0001.log", "(")
+def test_foreign_files_are_refused(store: OutputStore, tmp_path: Path) -> None:
     (tmp_path / "link.log").symlink_to("/etc/passwd")
     for path in ("/etc/passwd", "../etc/passwd", "s", "link.log", "s/none.log"):
         with pytest.raises(ToolError, match="is not a saved command output"):
-            store.page(path)
+            list(store.lines(path))
 
 
 def test_quota_takes_the_oldest(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ class Flow:
     user: User | None = None
     at_limit: AtLimit | None = None
     session: LiveSession | None = None
+    at_prompt: bool = False
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell(self, event: object) -> None:
@@ -98,8 +99,9 @@ class Flow:
         user_input = UserInput(text) if isinstance(text, str) else text
         approver = self.user or Unattended()
         return await session.run(
-            user_input, approver=approver, sink=self.tell, at_limit=self.at_limit
-        )
+            user_input, approver=approver, sink=self.tell, at_limit=self.at_limit,
+            at_prompt=self.at_prompt,
+        )  # fmt: skip
 
     def of(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]

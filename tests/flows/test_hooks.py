@@ -191,7 +191,7 @@ replies:
     own(flow, {"PreToolUse": [hook(deny("private"), "Read")]})
     await flow.run()
     assert any("private" in text for text in flow.shown)
-    assert not any("a word" in text for text in flow.shown)
+    assert not any("1: a word" in text for text in flow.shown)  # only the search, which may run
 
 
 async def test_of_two_hooks_that_disagree_the_stricter_one_counts(make_flow: MakeFlow) -> None:

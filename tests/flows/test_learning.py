@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -213,8 +214,10 @@ async def test_after_a_change_of_model_only_the_new_one_reads_for_facts(
     assert flow.session is not None
     assert flow.session.memory is not None
     flow.session.use_model(f"scripted:{other}")
+    flow.session.memory.idle_seconds, flow.at_prompt = 0.0, True
     await flow.run("Please remember that our staging server is heron.")
-    await flow.session.memory.finish()
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
     (fact,) = flow.session.memory.context.memory.repository.facts()
     assert fact.slot == "from_the_new"
 

@@ -11,11 +11,12 @@ import pytest
 from kogniterm.errors import UsageError
 from kogniterm.runtime.plan_edits import add, drop, plan_as_text, plan_from_text
 from kogniterm.runtime.session_plans import give_plan, plannable_tools, replace_plan
-from kogniterm.sessions.records import Decided
+from kogniterm.sessions.records import Decided, Intent
 from kogniterm.types import Plan, PlanReview, events
 from tests.flows.conftest import Flow, MakeFlow, yes
 from tests.flows.program import replayed, start_run
 from tests.support.forge import Forge
+from tests.support.programs import require_sandbox
 
 PLAN = """
   - plan: {goal: Make it, steps: [{id: s1, what: Create}, {id: s2, what: Look}]}
@@ -237,3 +238,49 @@ async def test_a_session_with_reviewed_plans_plays_the_same(
     flow.close()
     status, report = replayed(forge, flow)
     assert (status, report["divergence"]) == (0, None)
+
+
+# --- grants with a plan ----------------------------------------------------------------------
+
+CHECKED = """
+replies:
+  - plan:
+      goal: Make it
+      steps:
+        - {id: s1, what: Make it, check: {kind: command, value: python3 -c 1}}
+        - {id: s2, what: Test it, check: {kind: command, value: python3 -c 2}}
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - run: python3 -c 1
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+  - plan: {goal: Other, steps: [{id: s1, what: A, check: {kind: command, value: python3 -c 1}}]}
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - text: Done.
+"""
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+async def test_a_grant_lets_exactly_the_checks_of_this_plan_run_in_the_sandbox(
+    make_flow: MakeFlow, sandbox: str
+) -> None:
+    if sandbox == "auto":
+        require_sandbox("auto")
+    flow = make_flow(CHECKED, decisions=[yes] * 4, approval_mode="manual", sandbox=sandbox)
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="checks")]
+    assert (await flow.run()).exit_code == 0
+    asked = [(request.tool, request.command) for request, _report, _verdict in flow.user.asked]
+    one, two = ("complete_step", "python3 -c 1"), ("complete_step", "python3 -c 2")
+    command = ("execute_command", "python3 -c 1")
+    assert asked == ([command, one] if sandbox == "auto" else [one, command, two, one])
+    assert flow.session is not None
+    bodies = [record.body for record in flow.session.journal.records()]
+    assert sum(isinstance(body, Intent) for body in bodies) == 4
+
+
+async def test_a_plan_is_started_with_edits_accepted(make_flow: MakeFlow) -> None:
+    flow = make_flow(CHECKED, decisions=[yes] * 4, approval_mode="plan")
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="edits")]
+    await flow.run()
+    assert flow.session is not None
+    assert flow.session.modes.approval == "accept-edits"

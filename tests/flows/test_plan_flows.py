@@ -124,7 +124,7 @@ async def test_planning_works_without_memory(make_flow: MakeFlow) -> None:
     flow = make_flow(f"replies:{MAKE}{WORK}", memory="off", plan="always")
     answer = await flow.run("Make it")
     assert answer.exit_code == 0
-    assert flow.shown[0].startswith("Make it\n\n(Make a plan with make_plan")
+    assert "\n\n(Make a plan with make_plan" in flow.shown[0]
 
 
 async def test_a_user_reorders_drops_adds_and_skips(make_flow: MakeFlow) -> None:

@@ -10,7 +10,7 @@ from kogniterm.cli.main import main
 from kogniterm.runtime.budgets import turn_uses
 from kogniterm.runtime.session import LiveSession
 from tests.flows.conftest import Flow, MakeFlow
-from tests.flows.test_batches import MODEL
+from tests.flows.test_read_later import MODEL
 from tests.support.fake_gemini import FakeGemini
 
 BIG = {"promptTokenCount": 3_000, "candidatesTokenCount": 10}

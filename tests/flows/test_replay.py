@@ -149,16 +149,16 @@ replies:
     calls:
       - {tool: delegate, arguments: {task: Read the first}}
       - {tool: delegate, arguments: {task: Read the second}}
-      - {tool: delegate, arguments: {task: Fail at it}}
       - {tool: delegate, arguments: {task: Change it, tools: run}}
       - {tool: delegate, arguments: {task: Dig, tools: run, tokens: 50}}
+      - {tool: delegate, arguments: {task: Fail at it}}
   - {when: {last_contains: Fail at it}, error: unavailable, message: Gone.}
   - {when: {last_contains: Read the first}, calls: [{tool: read_file, arguments: {path: notes}}]}
   - {when: {last_contains: Read the second}, calls: [{tool: read_file, arguments: {path: .env}}]}
   - {when: {last_contains: remember}, text: It says remember.}
   - {when: {last_contains: COLOUR=}, text: It sets a colour.}
-  - {when: {last_contains: Change it}, calls: [{run: rm notes}, {run: echo never}]}
-  - {when: {last_contains: an earlier action was refused}, run: 'echo more >>notes'}
+  - {when: {last_contains: Change it}, calls: [{run: rm notes}, {run: touch never}]}
+  - {when: {last_contains: an earlier call of the same reply}, run: 'echo more >>notes'}
   - {when: {last_contains: '[exit 0]', any_contains: Change it}, text: Changed.}
   - {when: {last_contains: Dig}, run: echo dug, usage: {input: 60, output: 1}}
   - {when: {tool: delegate}, text: Done.}
@@ -171,13 +171,9 @@ async def test_sub_agents_play_the_same(make_flow: MakeFlow, forge: Forge) -> No
     (flow.folder / ".env").write_text("COLOUR=red\n")
     answer = await flow.run("do it")
     assert answer.text == "Done."
-    assert flow.shown[2:6] == [
-        "It says remember.",
-        "It sets a colour.",
-        "The sub-agent did not finish: Gone.",
-        "Changed.",
-    ]
-    assert "limit of 50 tokens is reached" in flow.shown[6]
+    assert flow.shown[2:5] == ["It says remember.", "It sets a colour.", "Changed."]
+    assert "limit of 50 tokens is reached" in flow.shown[5]
+    assert flow.shown[6] == "The sub-agent did not finish: Gone."
     flow.close()
     (flow.folder / "notes").unlink()
     (flow.folder / ".env").unlink()

@@ -12,7 +12,7 @@ from kogniterm.runtime.context import compact
 from kogniterm.runtime.session import LiveSession
 from kogniterm.types import Usage
 from tests.flows.conftest import Flow, MakeFlow
-from tests.flows.test_batches import MODEL, answered, is_reading
+from tests.flows.test_read_later import MODEL, answered, is_reading
 from tests.support.fake_gemini import FakeGemini, text_answer
 
 

@@ -36,6 +36,7 @@ from kogniterm.types import (
     ActionRequest,
     CommandResult,
     Decision,
+    Job,
     RiskReport,
     UserInput,
     Verdict,
@@ -401,8 +402,15 @@ class Jobs:
 
     heard: Heard
 
-    def send_keys(self, job_id: str, text: str) -> None:
+    def jobs(self) -> tuple[Job, ...]:
+        return (Job("job-1", "cat", "ended", (), 0.0),)
+
+    def read_job(self, job_id: str) -> str:
+        return ""
+
+    def send_keys(self, job_id: str, text: str) -> str:
         self.heard.ran.append(text)
+        return ""
 
 
 async def test_jobs_send(heard: Heard, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.sessions.records import Noted
+from kogniterm.sessions.records import Intent, Noted
 from kogniterm.storage.user_key import read_key
 from kogniterm.types import ActionRequest, Decision, events
 from tests.flows.conftest import Flow, MakeFlow, yes
@@ -131,16 +131,15 @@ async def test_a_server_of_one_command_is_there_for_the_next_and_listed(
     assert answer.exit_code == 0
 
 
-async def test_a_command_that_is_misled_says_so_and_is_asked_about_again(
-    make_flow: MakeFlow,
-) -> None:
+async def test_a_command_that_is_misled_says_so_and_may_run_again(make_flow: MakeFlow) -> None:
     require_sandbox("namespaces")
     command = "systemctl status x > units.txt; python3 -c 1"
     flow = make_flow(script(command, command), sandbox="namespaces")
     answer = await flow.run()
-    assert "systemctl saw the sandbox, not this machine" in told(flow)[0]
-    assert len(told(flow)) == 1
-    assert answer.exit_code == 3
+    for text in told(flow):
+        assert "systemctl saw the sandbox, not this machine" in text
+    assert len(told(flow)) == 2
+    assert answer.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ async def test_a_command_that_is_misled_says_so_and_is_asked_about_again(
 async def test_refusals_are_recognised(make_flow: MakeFlow, kind: str, command: str) -> None:
     flow = make_flow(script(command), sandbox=kind)
     await flow.run()
-    assert "it then runs outside, if a user approves it" in told(flow)[0]
+    assert "nobody can approve it" in told(flow)[0]
 
 
 async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow) -> None:
@@ -166,7 +165,7 @@ async def test_files_in_the_private_tmp_are_announced(make_flow: MakeFlow) -> No
     )
     await flow.run()
     first, second = told(flow)
-    assert "is in the private /tmp of this session" in first
+    assert "a private /tmp of this session (programs outside do not see it)" in first
     assert "[exit 0" in second
     assert not Path(name).exists()
 
@@ -213,3 +212,23 @@ async def test_the_key_of_stored_answers_cannot_be_read_inside(
     assert flow.results
     assert key not in "".join(flow.shown)
     assert key not in "".join(result.text for result in flow.results)
+
+
+async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: MakeFlow) -> None:
+    require_sandbox("namespaces")
+    require_sandbox("landlock")
+    started = "python3 -m http.server 8129 --bind 127.0.0.1 &\nsleep 1"
+    listed = "ps -eo pid,args | grep -e http.server -e pytest | grep -v grep"
+    flow = make_flow(script(started, listed, "pgrep no-such-name", "lsof -i"), sandbox="namespaces")
+    await flow.run()
+    _begun, both, none, owners = told(flow)
+    inside, _mark, machine = both.partition("[this machine")
+    assert inside.startswith("[the processes of this session's commands, in their sandbox, exit 0]")
+    assert "http.server 8129" in inside
+    assert "pytest" not in inside
+    assert "pytest" in machine
+    assert none.count("exit 1]") == 3
+    assert "lsof saw what this session's commands run, not the machine" in owners
+    assert flow.session is not None
+    intents = [one for one in flow.session.journal.records() if isinstance(one.body, Intent)]
+    assert len(intents) == 4

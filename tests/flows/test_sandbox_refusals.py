@@ -61,7 +61,7 @@ async def test_the_user_is_asked_at_once_and_the_command_runs_outside(
     ((request, _report, verdict),) = flow.user.asked
     assert request.refusal is not None
     assert request.refusal.effects
-    assert "The sandbox" in str(request.refusal.reason)
+    assert "the sandbox" in str(request.refusal.reason)
     assert verdict.reasons[0] == request.refusal.reason
     first, second = intents(flow)
     assert first != second == request.id
@@ -104,11 +104,14 @@ async def test_what_the_user_rejects_runs_no_second_time(make_flow: MakeFlow) ->
     assert lines(flow.folder) == 1
 
 
-async def test_without_a_user_the_model_is_told_to_propose_it_again(make_flow: MakeFlow) -> None:
+async def test_without_a_user_the_model_is_told_that_nobody_can_approve(
+    make_flow: MakeFlow,
+) -> None:
     flow = flow_of(make_flow)
     await flow.run()
     assert len(intents(flow)) == 1
-    assert "propose the same command again" in answers(flow)[0]
+    assert "nobody can approve it" in answers(flow)[0]
+    assert "propose" not in answers(flow)[0]
     assert lines(flow.folder) == 1
 
 
@@ -184,3 +187,49 @@ async def test_a_hard_limit_is_stronger_than_the_question(make_flow: MakeFlow) -
     await flow.run()
     assert len(intents(flow)) == 1
     assert "[not run: refused by policy" in answers(flow)[0]
+
+
+async def test_with_nobody_to_ask_a_command_may_run_inside_again(make_flow: MakeFlow) -> None:
+    command = "[ -e ok ] || cp inside ../outside"
+    runs = [command, "touch ok", command]
+    flow = make_flow(
+        f"replies: [{', '.join(f'{{run: {one!r}}}' for one in runs)}, Done.]",
+        approval_mode="auto",
+        sandbox="auto",
+    )
+    (flow.folder / "inside").write_text("x")
+    assert (await flow.run()).exit_code == 0
+    first, _second, third = answers(flow)
+    assert first.count("Nothing runs outside the sandbox here") == 1
+    assert third == "[exit 0]"
+
+
+async def test_what_stopped_a_job_or_was_masked_is_named(make_flow: MakeFlow) -> None:
+    flow = make_flow(
+        "replies: [{run: 'touch ../never 2>&1 | cat'}, {run: '(sleep 1; touch ../never) 2>&1 &'}, "
+        "{calls: [{tool: jobs, arguments: {action: wait, id: j1}}]}, Done.]",
+        approval_mode="auto",
+        sandbox="auto",
+    )
+    await flow.run()
+    masked, _begun, job = answers(flow)
+    assert "[sandbox: Could not write ../never: the sandbox protects it.]" in masked
+    assert "[sandbox: Could not write ../never: the sandbox protects it." in job
+    assert "j1 ended, exit 1" in job
+
+
+async def test_a_failure_that_a_command_got_over_is_named_and_not_asked_about(
+    make_flow: MakeFlow,
+) -> None:
+    command = "cp inside ../outside || true"
+    flow = make_flow(
+        f"replies: [{{run: '{command}'}}, {{run: '{command}'}}, Done.]",
+        decisions=[no("no")],
+        approval_mode="auto",
+        sandbox="auto",
+    )
+    (flow.folder / "inside").write_text("x")
+    assert (await flow.run()).exit_code == 0
+    assert flow.user is not None
+    assert flow.user.asked == []
+    assert all("the sandbox protects it" in one for one in answers(flow))

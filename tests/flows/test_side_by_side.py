@@ -137,19 +137,19 @@ async def test_files_written_apart_are_written_at_once_and_undone_one_by_one(
         assert not other or (flow.folder / other).read_text() == "met 1\n"
 
 
-async def test_what_asks_keeps_its_place_and_a_refusal_cancels_what_waits(
+async def test_what_asks_keeps_its_place_and_a_refusal_leaves_what_only_reads(
     make_flow: MakeFlow,
 ) -> None:
-    commands = ("cat p", "cat q", "touch made", "ls")
+    commands = ("cat p", "cat q", "touch made", "touch other", "ls")
     flow = make_flow(script(*commands), [no("not now")], allow_reads=True)
     paths = fifos(flow.folder, "p", "q")
     answer, _ = await asyncio.gather(flow.run(), meet(paths))
     assert answer.exit_code == 3
     assert flow.user is not None
     assert [request.command for request, _, _ in flow.user.asked] == ["touch made"]
-    assert not (flow.folder / "made").exists()
-    assert len(flow.results) == 2
-    assert "not run" in flow.shown[-2]
+    assert not list(flow.folder.glob("[mo]*"))
+    assert len(flow.results) == 3
+    assert "not run" in flow.shown[-3]
 
 
 async def test_a_permission_used_up_by_the_first_asks_about_the_second(
@@ -206,7 +206,9 @@ async def test_a_cancelled_turn_ends_all_of_them(make_flow: MakeFlow) -> None:
     assert not (flow.folder / "made").exists()
     outcomes = [body for body, _ in kinds(flow, Outcome)]
     assert len(outcomes) == 2
-    assert "not run" in flow.shown[-1]
+    assert "[The user stopped it.]" in flow.shown[-3]
+    assert "not run" in flow.shown[-2]
+    assert flow.shown[-1].startswith("(The user stopped the turn here.")
     assert await flow.run("again") is not None
 
 
@@ -300,6 +302,9 @@ async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_ag
     started.wait()
     for fd in held:
         os.close(fd)
+    for path in paths:  # the script proposes the same again, and what has ended may be read
+        path.unlink()
+        path.touch()
     flow.open("last")
     answer = await flow.run(None)
     assert (answer.stop, answer.exit_code) == ("unknown", 3)
@@ -307,7 +312,7 @@ async def test_killed_in_the_middle_each_is_unknown_or_finished_and_none_runs_ag
     records = [one.body for one in flow.session.journal.records()]
     intents = [one.command for one in records if isinstance(one, Intent)]
     assert intents[:2] == ["cat p", "cat q; false"]
-    assert intents.count("cat p") == intents.count("cat q; false") == 1
+    assert (intents.count("cat p"), intents.count("cat q; false")) == (1, 1 + ended)
     ends = [one.status for one in records if isinstance(one, Outcome)][:2]
     assert ends == ["unknown", "finished" if ended else "unknown"]
     told = [message.text for message in flow.session.state.messages if message.type == "tool"]
@@ -353,7 +358,7 @@ async def test_only_behind_the_last_one_the_user_is_asked_to_let_it_run_outside(
     assert not (flow.folder.parent / "one").exists()
     assert (flow.folder.parent / "two").exists()
     first, second = (text for text in flow.shown if "[exit " in text)
-    assert "propose the same command again" in first
+    assert "propose the command alone (again)" in first
     assert "let it run again outside" in second
     flow.close()
     assert replayed(forge, flow)[1]["divergence"] is None

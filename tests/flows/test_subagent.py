@@ -330,8 +330,8 @@ async def test_what_is_refused_comes_to_the_sub_agent_which_goes_another_way(
 replies:
   - calls: [{tool: delegate, arguments: {task: Empty it, tools: run}}]
   - when: {last_contains: Empty it}
-    calls: [{run: rm -r build}, {run: echo never}]
-  - {when: {last_contains: an earlier action was refused}, run: mv build old}
+    calls: [{run: rm -r build}, {run: touch never}]
+  - {when: {last_contains: an earlier call of the same reply}, run: mv build old}
   - {when: {last_contains: '[exit 0]'}, text: I moved it aside.}
   - {when: {tool: delegate}, text: It is aside.}
 """
@@ -501,7 +501,12 @@ replies:
     answer = await after.run(None)
     assert (answer.stop, answer.text) == ("unknown", "Told.")
     assert (after.folder / "count").read_text() == "first\nsecond\n"
-    assert after.shown == ["go", "", "Both are there.", "Told."]
+    assert [text.partition("\n\n(No user")[0] for text in after.shown] == [
+        "go",
+        "",
+        "Both are there.",
+        "Told.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -518,7 +523,12 @@ async def test_a_kill_at_any_other_point_loses_nothing(
     answer = await again.run(None)
     assert (answer.text, answer.exit_code) == ("Done.", 0)
     assert (again.folder / "count").read_text() == "x\n"
-    assert again.shown == ["go", "", "Added.", "Done."]
+    assert [text.partition("\n\n(No user")[0] for text in again.shown] == [
+        "go",
+        "",
+        "Added.",
+        "Done.",
+    ]
 
 
 def test_events_say_which_sub_agent_acts(make_flow: MakeFlow, forge: Forge) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from kogniterm.types import UserInput, events
 from tests.flows.conftest import MakeFlow, no, yes
 from tests.flows.program import replayed
 from tests.support.forge import Forge
+from tests.support.programs import require_sandbox
 
 
 def call(tool: str, arguments: str) -> str:
@@ -54,6 +56,23 @@ replies:
     assert answer.stop == "refused"
     job = flow.session.executor.jobs()[0]  # type: ignore[union-attr]
     assert job.state == "running"
+
+
+async def test_in_auto_mode_a_sandboxed_wizard_is_answered_unasked(make_flow: MakeFlow) -> None:
+    require_sandbox("auto")
+    wizard = 'for q in Name Colour; do read -p "$q? " a; said="$said $a"; done; echo got:$said'
+    answers = [
+        {"calls": [{"tool": "jobs", "arguments": {"action": "send", "id": "j1", "keys": keys}}]}
+        for keys in ("ann\\n", "red\n")
+    ]
+    script = json.dumps({"replies": [{"run": wizard}, *answers, {"text": "Done."}]})
+    flow = make_flow(script, approval_mode="auto", sandbox="auto")
+    answer = await flow.run()
+    assert flow.user is None or not flow.user.asked
+    assert "[job j1 waits for input: `Name? `. jobs send types an answer]" in flow.shown[2]
+    assert flow.shown[4] == "ann\nColour? \n[j1 waits for input: `Colour? `]"
+    assert flow.shown[6].startswith("red\ngot: ann red\n[j1 ended, exit 0: for q in")
+    assert answer.stop == "done"
 
 
 async def test_a_job_there_is_not_is_an_observation(make_flow: MakeFlow) -> None:
@@ -184,7 +203,7 @@ replies:
     said = again.shown[-9:]
     assert said[1] == "89999\n90000"
     assert said[3] == "4000\n[more from line 4001]"
-    assert said[5] == "89998: 89998\n89999: 89999"
+    assert said[5] == "89998:89998\n89999:89999"
     assert again.user is not None
     assert [one[0].command for one in again.user.asked] == [f"read {elsewhere}"]
     again.close()

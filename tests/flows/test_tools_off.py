@@ -56,7 +56,7 @@ async def test_a_rule_takes_a_tool_out_of_a_new_session(make_flow: MakeFlow, nam
     with_rules(flow, f'[[rule]]\ndecision = "deny"\ntool = "{name}"\nreason = "not here"\n')
     flow.open()
     assert name not in offered(flow)
-    assert len(offered(flow)) == 17
+    assert len(offered(flow)) == 18
     await flow.run()
     assert f"The tool {name} is switched off: rule " in flow.shown[2]
     assert "not here" in flow.shown[2]

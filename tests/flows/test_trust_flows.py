@@ -63,7 +63,7 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
     flow.close()
     session = flow.open("last")
     assert session.context.system.text == system
-    assert flow.shown == ["hi", "Hello."]
+    assert [text.partition("\n")[0] for text in flow.shown] == ["hi", "Hello."]
     (flow.folder / "AGENTS.md").write_text("Answer in prose.\n")
     trust(session, walk(flow.folder).files)
     flow.close()

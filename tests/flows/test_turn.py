@@ -66,8 +66,39 @@ replies:
 """
     flow = make_flow(script, decisions=[no("")])
     await flow.run()
-    assert "an earlier action was refused" in flow.shown[3]
+    told = "[not run: an earlier call of the same reply, execute_command, failed or was refused."
+    assert flow.shown[3].startswith(told)
     assert not list(flow.folder.iterdir())
+
+
+async def test_behind_a_failure_only_what_cannot_build_on_it_runs(make_flow: MakeFlow) -> None:
+    script = """
+replies:
+  - calls:
+      - {tool: edit_file, arguments: {path: a.txt, old: missing, new: x}}
+      - {run: cat a.txt}
+      - {tool: edit_file, arguments: {path: b.txt, old: b, new: c}}
+      - {tool: edit_file, arguments: {path: a.txt, old: a, new: b}}
+      - {run: touch made}
+      - {tool: read_file, arguments: {path: b.txt}}
+  - calls: [{run: (exit 2)}, {run: touch made}, {run: ls}]
+  - text: Done.
+"""
+    flow = make_flow(script, decisions=[yes] * 8)
+    for name in "ab":
+        (flow.folder / f"{name}.txt").write_text(f"{name}\n")
+    await flow.run()
+    by_edit = "[not run: an earlier call of the same reply, edit_file, failed"
+    assert "is not in" in flow.shown[2]
+    assert flow.shown[3].startswith("a\n[exit 0]")
+    assert flow.shown[4].startswith("Wrote")
+    assert flow.shown[5].startswith(by_edit)
+    assert flow.shown[6].startswith(by_edit)
+    assert flow.shown[7] == "1: c"
+    assert flow.shown[9] == "[exit 2]"
+    assert flow.shown[10].startswith("[not run: an earlier call of the same reply, execute_command")
+    assert flow.shown[11].startswith("a.txt")
+    assert not (flow.folder / "made").exists()
 
 
 async def test_an_edited_command_is_judged_again_and_the_model_is_told(make_flow: MakeFlow) -> None:
@@ -198,7 +229,7 @@ async def test_stopping_the_turn_stops_the_command_and_keeps_its_output(
     assert (answer.stop, answer.exit_code) == ("interrupted", 130)
     assert flow.results[0].ended == "stopped"
     assert flow.shown[2].startswith("begun\n[stopped")
-    assert flow.shown[2].endswith("[the user stopped this command]")
+    assert "[The user stopped it.]" in flow.shown[2]
     assert flow.shown[3].startswith("(The user stopped the turn here.")
     assert not (flow.folder / "made").exists()
     assert (await flow.run("go on")).text == "Next."
@@ -209,10 +240,10 @@ async def test_stopping_only_the_command_lets_the_turn_go_on(make_flow: MakeFlow
     task = asyncio.ensure_future(flow.run())
     await flow.until(lambda e: isinstance(e, events.CommandOutput) and b"begun" in e.data)
     assert flow.session is not None
-    flow.session.runner.stopping.request(by_user=True)
+    flow.session.runner.stopping.request()
     answer = await task
     assert (answer.text, answer.exit_code) == ("Next.", 0)
-    assert flow.shown[2].endswith("[the user stopped this command]")
+    assert "[The user stopped it.]" in flow.shown[2]
 
 
 async def test_the_model_is_told_that_the_user_stopped_it_while_it_thought(
@@ -356,7 +387,7 @@ replies:
 async def test_piped_data_is_data(make_flow: MakeFlow) -> None:
     flow = make_flow()
     await flow.run(UserInput("review this", data="diff --git", source="run"))
-    assert flow.shown[0] == "review this\n\n<stdin>\ndiff --git\n</stdin>"
+    assert flow.shown[0].startswith("review this\n\n<stdin>\ndiff --git\n</stdin>\n\n(No user")
 
 
 async def test_a_users_own_command_is_seen_by_the_model(make_flow: MakeFlow) -> None:
@@ -406,21 +437,20 @@ async def test_requests_only_ever_grow(make_flow: MakeFlow, fake_gemini: object)
 
 
 @pytest.mark.parametrize(
-    ("command", "flag", "told"),
+    ("command", "told"),
     [
-        ("python3 -c 'input()'", "input_wait_limit", "python3 was waiting for input at the"),
-        ("read -s secret", "input_wait_limit", "waiting for a password"),
-        ("sleep 1000", "command_timeout", "sleep was sleeping for"),
+        ("python3 -c 'input(\"Go? \")'", "[job j1 waits for input: `Go? `. jobs send types"),
+        ("read -s secret", "[job j1 waits for a password, which only the user may type: stop it]"),
+        ("sleep 1000", "sleep was sleeping for"),
     ],
 )
 async def test_the_model_is_told_what_a_command_waited_for(
-    make_flow: MakeFlow, command: str, flag: str, told: str
+    make_flow: MakeFlow, command: str, told: str
 ) -> None:
     script = f"replies: [{{run: {json.dumps(command)}}}, {{text: All right.}}]"
-    flow = make_flow(script, **{flag: 1.5})
+    flow = make_flow(script, command_timeout=2.5)
     await flow.run()
     assert told in flow.shown[2]
-    assert ("Nobody answered" in flow.shown[2]) == (flag == "input_wait_limit")
 
 
 async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) -> None:

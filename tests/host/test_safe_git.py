@@ -415,7 +415,7 @@ def plain_git_runs(folder: Path, ran: Path) -> bool:
 
 async def test_nothing_that_the_host_asks_git_runs_a_repositorys_program(repository: Path) -> None:
     ran = make_hostile(repository)
-    assert "a.txt" in {str(path) for path in files_below(repository)}
+    assert "a.txt" in {str(path) for path in files_below(repository, [])}
     report = classify("rm -r sub a.txt", cwd=str(repository), workspace=str(repository))
     assert any("tracked by git" in str(line) for line in preview(report, str(repository)))
     for command in ("git status", "git diff", "git commit -m x", "git st"):

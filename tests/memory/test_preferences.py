@@ -112,7 +112,7 @@ async def test_a_preference_is_not_learned_as_a_fact_too(memory: Memory) -> None
     session = SessionContext(memory, "s1")
     said = "From now on, answer in Spanish. Never touch the legacy folder."
     session.prefer(said)
-    await session.end_turn("", [Message(1, "person", said)])
+    session.end_turn("", [Message(1, "person", said)], 0)
     assert [one.text for one in memory.facts()] == ["Never touch the legacy folder"]
 
 

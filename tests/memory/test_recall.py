@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.memory import Memory, Origin, open_memory
 from kogniterm.memory.contexts import SessionContext
-from kogniterm.memory.fact_records import Message
+from kogniterm.memory.fact_records import Message, Mode
 from kogniterm.memory.project.project_profile import ProjectProfile
 from kogniterm.memory.recall import (
     FEW,
@@ -26,6 +27,7 @@ from kogniterm.memory.recall import (
     recall,
 )
 from kogniterm.memory.search.minilm import vectors_installed
+from kogniterm.memory.short_term import Mention
 from tests.memory.conftest import HandClock
 from tests.memory.extraction.test_extract import SayingModel, reply, stated, user
 
@@ -114,6 +116,19 @@ def test_faded_and_replaced_and_pending_facts_stay_out(memory: Memory, clock: Ha
     assert [one.label for one in context.used] == [f"m{new}"]
 
 
+def test_what_a_session_learned_itself_and_forgotten_facts_do_not_come_back(
+    memory: Memory,
+) -> None:
+    memory.learnings.record("show the git log [m42]", "git log", ok=True, exit_code=0, seconds=0.1,
+                            session_id="s1")  # fmt: skip
+    memory.sessions.mention("s0", [Mention("request", "show the log")], memory.clock.now())
+    assert "l1" not in recall(memory, "show the git log", None, "s1").text
+    told = recall(memory, "show the log", None, "s2").text
+    assert "git log" in told
+    assert "m42" not in told
+    assert "recent requests" not in told
+
+
 def test_lessons_of_a_similar_task_are_offered(memory: Memory) -> None:
     memory.learnings.record(
         "deploy the billing service", "helm upgrade billing ./chart", ok=False, exit_code=1,
@@ -174,7 +189,8 @@ async def test_a_session_recalls_learns_and_says_why(memory: Memory) -> None:
     messages = [user(1, "I prefer short meetings"), Message(2, "model", "Noted")]
     turn = session.begin_turn("I prefer short meetings")
     assert "Ana likes tea" in turn.text
-    await session.end_turn(f"Tea it is [m{tea}]", messages, pause="end")
+    session.end_turn(f"Tea it is [m{tea}]", messages, 0)
+    await session.read("s1", messages, pause="idle")
     assert memory.get(tea).relevance_count == 1
     assert [one.text for one in memory.facts()] == ["Ana likes tea", "Ana prefers short meetings"]
     (pair,) = session.why()
@@ -192,7 +208,9 @@ async def test_the_switch_writes_nothing(memory: Memory, mode: str) -> None:
     turn = session.begin_turn("tea?")
     assert bool(turn.text) == (mode == "session")
     messages = [user(1, "Remember that I like cake")]
-    assert await session.end_turn(f"[m{tea}]", messages, pause="end") is None
+    assert session.end_turn(f"[m{tea}]", messages, 0) is None
+    assert await session.read("s1", messages, pause="start") is None
+    assert session.unread() == []
     assert session.learnings is None
     assert memory.repository.version() == before
     assert memory.learnings.all() == []
@@ -231,17 +249,32 @@ def test_tools_write_nothing_when_memory_is_off(memory: Memory) -> None:
     assert memory.facts() == []
 
 
-async def test_after_an_idle_hour_facts_are_extracted_with_the_next_turn(
+async def test_only_what_was_said_with_memory_on_is_read_later(
     memory: Memory, clock: HandClock
 ) -> None:
-    fact = stated("Ana prefers short meetings", "I prefer short meetings")
-    session = SessionContext(memory, "s1", model=SayingModel(reply(fact)))
-    messages = [user(1, "I prefer short meetings")]
-    assert await session.end_turn("", messages) is None
-    clock.advance(seconds=3600)
-    extraction = await session.end_turn("", messages)
-    assert extraction is not None
-    assert [change.kind for change in extraction.changes] == ["added"]
+    model = SayingModel()
+
+    def say(seq: int, text: str, mode: Mode = "full", by: SayingModel = model) -> None:
+        messages.append(user(seq, text))
+        SessionContext(memory, "s1", mode=mode, model=by).end_turn("", messages, seq - 1)
+
+    messages: list[Message] = []
+    say(1, "I prefer short meetings")
+    say(2, "Remember that I am looking for another job", "off")
+    reader = SessionContext(memory, "s2", model=model)
+    (waiting,) = reader.unread()
+    assert (waiting.cursor, waiting.ended) == (0, 1)
+    say(3, "I prefer tabs")  # the words of the second turn are behind the cursor now
+    (waiting,) = reader.unread()
+    assert (waiting.cursor, waiting.ended) == (2, 3)
+    assert SessionContext(memory, "s3", mode="session", model=model).unread() == []
+    other = SayingModel()
+    other.info = replace(model.info, server="elsewhere.example")
+    assert SessionContext(memory, "s2", model=other).unread() == []
+    clock.advance(seconds=7 * 86_400 + 1)
+    assert reader.unread() == []
+    assert memory.sessions.load("s1").cursor == 3
+    assert [fact.text for fact in memory.facts()] == []
 
 
 def test_the_facade_reads_and_cannot_be_written(memory: Memory) -> None:

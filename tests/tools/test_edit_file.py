@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ToolError
-from kogniterm.tools.file_tools import edit_file, write_file
+from kogniterm.execution.command_output import OutputStore
+from kogniterm.tools.file_tools import edit_file, read_file, write_file
+from kogniterm.tools.search_files import search_text
 
 
 async def edit(folder: Path, **arguments: object) -> str:
-    tool = edit_file(lambda: str(folder))
+    tool = edit_file(lambda: str(folder), str(folder))
     checked = tool.check(arguments)
     tool.describe(checked)
     return (await tool.run(checked)).text
@@ -31,7 +33,7 @@ async def test_an_edit_replaces_exactly_and_keeps_the_mode(tmp_path: Path) -> No
 
 def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    tool = edit_file(lambda: str(tmp_path))
+    tool = edit_file(lambda: str(tmp_path), str(tmp_path))
     arguments = tool.check({"path": "a.txt", "old": "two", "new": "2", "purpose": "Shorten"})
     line, purpose = tool.describe(arguments)
     assert line == f"edit {tmp_path}/a.txt (+1 -1 lines)"
@@ -44,8 +46,8 @@ def test_the_diff_is_what_would_be_written(tmp_path: Path) -> None:
     ("old", "new", "part"),
     [
         ("missing", "x", "is not in"),
-        ("def f(y):", "x", r"line 2 is similar"),
-        ("x", "y", "occurs 2 times"),
+        ("def f(y):\nreturn x", "x", r"; this is similar:\n2: def f\(x\):\n3:     return x$"),
+        ("x", "y", "occurs 2 times in .*, at line 2, 3; give more"),
         ("# one", "# one", "nothing to change"),
     ],
 )
@@ -61,6 +63,32 @@ async def test_every_occurrence_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x x")
     await edit(tmp_path, path="a", old="x", new="y", every=True)
     assert (tmp_path / "a").read_text() == "y y"
+
+
+async def test_replacements_are_counted_and_not_lines_of_a_diff(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x = 1\n\ny = x\n" * 150)
+    told = await edit(tmp_path, path="a", old="x", new="z", every=True)
+    assert told == f"Wrote {tmp_path}/a (300 replacements)."
+
+
+@pytest.mark.parametrize("name", ["edit_file", "read_file", "search_text"])
+async def test_a_path_meant_from_the_workspace_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "rebase").mkdir()
+    (tmp_path / "rebase" / "a.py").write_text("x\n")
+    here, work, outputs = str(tmp_path / "rebase"), str(tmp_path), OutputStore(tmp_path / "o")
+    tools = {
+        "edit_file": (edit_file(lambda: here, work), {"old": "x", "new": "y"}),
+        "read_file": (read_file(lambda: here, work, lambda path: False, outputs), {}),
+        "search_text": (
+            search_text(lambda: here, work, lambda path: False, outputs), {"pattern": "x"},
+        ),
+    }  # fmt: skip
+    tool, arguments = tools[name]
+    checked = tool.check({"path": "rebase/a.py", **arguments})
+    with pytest.raises(ToolError) as caught:
+        await tool.run(checked)
+    told = f"There is no file {here}/rebase/a.py, for the shell is in {here}; {here}/a.py exists."
+    assert str(caught.value) == told
 
 
 @pytest.mark.parametrize(
@@ -102,7 +130,7 @@ async def test_text_is_not_written_in_another_encoding_than_the_file(tmp_path: P
 
 async def test_an_edit_does_not_follow_a_change_that_is_not_its_own(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\ntwo\n")
-    tool = edit_file(lambda: str(tmp_path))
+    tool = edit_file(lambda: str(tmp_path), str(tmp_path))
     first, second = (tool.check({"path": "a", "old": old, "new": "x"}) for old in ("one", "two"))
     await tool.run(first)
     (tmp_path / "a").write_text("x\ntwo\ntheirs\n")

@@ -52,6 +52,20 @@ async def test_lines_that_are_left_out_are_named(tmp_path: Path) -> None:
     assert await read(tmp_path, start=11) == "[the file has fewer than 11 lines]"
 
 
+async def test_in_a_small_window_the_end_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"".join(b"line %d\n" % number for number in range(1, 1_000)))
+    outputs = OutputStore(tmp_path / "outputs")
+    here = str(tmp_path)
+    tool = read_file(
+        lambda: here, here, lambda path: False, outputs, lambda path: False, lambda: 2_000
+    )
+    shown = (await tool.run(tool.check({"path": "f"}))).text
+    lines = shown.splitlines()
+    assert len(shown) < 2_000
+    assert lines[-1] == f"[more from line {len(lines)}]"
+    assert lines[-2] == f"{len(lines) - 1}: line {len(lines) - 1}"
+
+
 async def test_a_byte_behind_what_is_looked_at_first_is_shown_too(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"a\n" * (MAX_BYTES // 2 + 1) + b"Jos\xe9\n")
     assert (await read(tmp_path, start=-1)).endswith(

@@ -16,9 +16,7 @@ from kogniterm.errors import ToolError
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.tools.search_files import (
     MAX_RESULTS,
-    TextArguments,
     find_files,
-    own_search,
     search_text,
 )
 from tests.support.ordinary import ordinary
@@ -48,17 +46,102 @@ async def test_lines_are_found_and_ignored_files_left_out(work: Path) -> None:
     assert await text(work, pattern="hola") == "src/b.txt:1:hola mundo"
     both = await text(work, pattern="hola", ignore_case=True)
     assert both.splitlines() == ["src/a.py:2:print('Hola')", "src/b.txt:1:hola mundo"]
-    assert await text(work, pattern="hola", glob="*.py") == "[no match]"
-    assert await text(work, pattern="^import", path="src/a.py") == "a.py:1:import os"
+    assert await text(work, pattern="^import", path="src/a.py") == "src/a.py:1:import os"
 
 
-@pytest.mark.parametrize("arguments", [{}, {"ignore_case": True}, {"glob": "*.txt"}])
-async def test_the_own_search_gives_the_same_lines(
-    work: Path, arguments: dict[str, object]
+@pytest.fixture(params=[True, False])
+def rg(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Search with ripgrep, and without it."""
+    if request.param:
+        require("rg")
+    else:
+        monkeypatch.setattr("kogniterm.tools.search_files.find_program", lambda name: None)
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("rg")
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ({}, ["src/a.py:1:import os", "src/b.txt:1:hola mundo"]),
+        ({"ignore_case": True}, ["src/a.py:1:import os", "src/a.py:2:print('Hola')",
+                                 "src/b.txt:1:hola mundo"]),
+        ({"glob": "*.{txt,md}"}, ["src/b.txt:1:hola mundo"]),
+        ({"glob": "src/*.py"}, ["src/a.py:1:import os"]),
+        ({"glob": "!*.py"}, ["src/b.txt:1:hola mundo"]),
+        ({"path": "src", "glob": "*.py", "invert": True}, ["src/a.py:2:print('Hola')"]),
+        ({"pattern": r"os(?!x)"}, ["src/a.py:1:import os"]),  # which ripgrep does not take
+        ({"pattern": "print", "context": 1}, ["src/a.py-1-import os", "src/a.py:2:print('Hola')"]),
+        ({"path": "src", "pattern": "o", "count": True},
+         ["src/a.py: 2", "src/b.txt: 1", "[3 lines in 2 files]"]),
+    ],
+)  # fmt: skip
+async def test_a_search_finds_the_same_with_and_without_ripgrep(
+    work: Path, arguments: dict[str, object], lines: list[str]
 ) -> None:
-    wanted = TextArguments(pattern="hola|import", **arguments)  # type: ignore[arg-type]
-    found = (await text(work, **wanted.model_dump())).splitlines()
-    assert list(own_search(work, wanted, is_secret)) == found
+    assert (await text(work, **{"pattern": "hola|import", **arguments})).splitlines() == lines
+
+
+@pytest.mark.usefixtures("rg")
+async def test_no_match_tells_what_was_not_looked_at(work: Path) -> None:
+    left_out = "files that git ignores, are binary or may contain secrets are left out"
+    assert await text(work, pattern="nada") == f"[no match in {work}; {left_out}]"
+    assert await text(work, pattern="nada", path="src/b.txt") == "[no match in src/b.txt]"
+    (work / "src" / "big.txt").write_text(("x" * 99 + "\n") * 50_000 + "hola\n")
+    found = await text(work, pattern="hola", glob="big.*", path="src")
+    assert found == "src/big.txt:50001:hola"
+
+
+async def test_a_file_that_cannot_be_read_is_named(
+    work: Path,
+    rg: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (work / "src" / "b.txt").chmod(0)
+    if rg:  # which regains its rights as root
+        program = tmp_path / "rg"
+        program.write_text(
+            "#!/bin/sh\necho './src/b.txt: Permission denied (os error 13)' >&2; exit 2\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setattr("kogniterm.tools.search_files.find_program", lambda name: str(program))
+    with ordinary():
+        found = (await text(work, pattern="nada")).splitlines()
+    assert found[1].lower() == "[not looked into: src/b.txt (permission denied)]"
+
+
+@pytest.mark.usefixtures("rg")
+async def test_of_a_long_line_the_hit_is_shown_and_the_cuts_are_marked(work: Path) -> None:
+    (work / "long.txt").write_text("a" * 5_000 + "NEEDLE" + "b" * 5_000 + "\n")
+    found = await text(work, pattern="NEEDLE")
+    assert "NEEDLE" in found
+    assert found.startswith("long.txt:1:[… 4925 characters left out …]")
+    assert found.endswith("b[… 4781 characters left out …]")
+
+
+async def test_paths_are_those_that_every_tool_takes(work: Path) -> None:
+    outputs = OutputStore(work.parent / "outputs")
+    below = search_text(lambda: str(work / "src"), str(work), is_secret, outputs)
+    told = f"[relative paths are from {work}/src]"
+    assert (await below.run({"pattern": "hola"})).text == f"b.txt:1:hola mundo\n{told}"
+    above = (await below.run({"pattern": "hola", "path": ".."})).text
+    assert above == f"b.txt:1:hola mundo\n{told}"
+    named = find_files(lambda: str(work / "src"), str(work))
+    ignored = (await named.run({"glob": ".gitignore", "path": ".."})).text
+    assert ignored == f"{work}/.gitignore\n{told}"
+
+
+async def test_an_output_is_searched_with_its_context_and_counted(work: Path) -> None:
+    outputs = work.parent / "outputs"
+    outputs.mkdir()
+    log = outputs / "1.log"
+    log.write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    found = await text(work, pattern="two", path=str(log), context=1)
+    assert found == "1-one\n2:two\n3-three"
+    assert await text(work, pattern="t", path=str(log), count=True) == "[2 of 3 lines]"
+    assert await text(work, pattern="t", path=str(log), invert=True) == "1:one"
+    assert await text(work, pattern="x", path=str(log)) == "[no match in 3 lines]"
 
 
 async def test_a_pattern_that_never_ends_is_given_up(
@@ -74,7 +157,7 @@ async def test_a_flood_of_matches_is_cut(work: Path) -> None:
     (work / "many.txt").write_text("x\n" * (MAX_RESULTS + 50))
     lines = (await text(work, pattern="^x$")).splitlines()
     assert len(lines) == MAX_RESULTS + 1
-    assert lines[-1] == f"[more than {MAX_RESULTS}; narrow it down]"
+    assert lines[-1] == f"[more than these {MAX_RESULTS} lines; narrow it down]"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +186,21 @@ async def test_files_are_found_by_name_and_path(work: Path) -> None:
     tool = find_files(lambda: str(work), str(work))
     assert (await tool.run({"glob": "*.py"})).text == "src/a.py"
     assert (await tool.run({"glob": "src/*"})).text == "src/a.py\nsrc/b.txt"
-    assert (await tool.run({"glob": "*.log"})).text == "[no such file]"
+    assert (await tool.run({"glob": "*.{py,txt}"})).text == "src/a.py\nsrc/b.txt"
+    told = "[no such file; files that git ignores are left out]"
+    assert (await tool.run({"glob": "*.log"})).text == told
+
+
+async def test_of_too_many_files_folders_stand_with_their_numbers(work: Path) -> None:
+    for folder, count in (("data/set", 400), ("docs", 3)):
+        (work / folder).mkdir(parents=True)
+        for number in range(count):
+            (work / folder / f"{number}.md").touch()
+    found = (await find_files(lambda: str(work), str(work)).run({"glob": "*.md"})).text
+    assert found.splitlines() == [
+        "data/set/ (400)", "docs/0.md", "docs/1.md", "docs/2.md",
+        "[403 files; a folder stands for the files below it]",
+    ]  # fmt: skip
 
 
 async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None:
@@ -112,7 +209,7 @@ async def test_outside_of_git_too_and_pipes_do_not_block(tmp_path: Path) -> None
     (tmp_path / "y.js").write_text("hola")
     os.mkfifo(tmp_path / "pipe.js")
     tool = find_files(lambda: str(tmp_path), str(tmp_path))
-    assert (await tool.run({"glob": "*.js"})).text == "y.js"
+    assert (await tool.run({"glob": "*.js"})).text == "y.js\n[not looked into: node_modules/]"
 
 
 @pytest.mark.parametrize("name", [".ignore", ".rgignore", ".gitignore", "src/.gitignore"])
@@ -147,9 +244,9 @@ async def test_a_folder_that_may_not_be_entered_does_not_hide_the_rest(
     if not in_git:
         shutil.rmtree(closed / ".git")
     tool = find_files(lambda: str(closed), str(closed))
-    assert (await tool.run({"glob": "*.txt"})).text == "src/b.txt"
-    wanted = TextArguments(pattern="^hola m")
-    assert list(own_search(closed, wanted, is_secret)) == ["src/b.txt:1:hola mundo"]
+    closed_folder = "" if in_git else "\n[not looked into: shut/ (permission denied)]"
+    assert (await tool.run({"glob": "*.txt"})).text == f"src/b.txt{closed_folder}"
+    assert (await text(closed, pattern="^hola m")).startswith("src/b.txt:1:hola mundo")
 
 
 @pytest.mark.parametrize("name", ["listed", "shut", "listed/c.txt", "shut/no", "src/b.txt"])

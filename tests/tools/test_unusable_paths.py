@@ -49,7 +49,7 @@ def tools(work: Path) -> list[tuple[SchemaTool[object], dict[str, object]]]:
     outputs = OutputStore(work / "outputs")
     return [  # type: ignore[return-value]
         (read_file(here, str(work), lambda path: False, outputs), {}),
-        (edit_file(here), {"old": "one", "new": "two"}),
+        (edit_file(here, str(work)), {"old": "one", "new": "two"}),
         (write_file(here), {"content": "two\n"}),
     ]
 

@@ -78,7 +78,7 @@ class PlayedModes:
 class PlayedStop:
     requested: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def request(self, *, by_user: bool = False) -> None:
+    def request(self, by: str = "") -> None:
         self.requested.set()
 
 

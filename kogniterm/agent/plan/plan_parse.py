@@ -266,7 +266,8 @@ class _Reader:
         if len(items) > MAX_SUBSTEPS:
             many = {"step": step.id, "most": MAX_SUBSTEPS}
             self.problems.append(Phrase("{step} has more than {most} substeps", many))
-        items = items[:MAX_SUBSTEPS]
+        # One that says nothing but what it is needs no evidence of its own, like a text.
+        items = [one["what"] if _only_what(one) else one for one in items[:MAX_SUBSTEPS]]
         if not any(isinstance(item, Mapping) for item in items):
             return replace(step, substeps=self._texts(items, step.id))
         if step.delegate:
@@ -367,6 +368,10 @@ def _hides(command: str, step_id: str, check_problem: CheckProblem) -> Iterable[
             "not done, or join several with &&",
             values,
         )
+
+
+def _only_what(item: Any) -> bool:
+    return isinstance(item, Mapping) and {key for key, value in item.items() if value} == {"what"}
 
 
 def _strings(

@@ -27,32 +27,12 @@ class SandboxFailure:
     @property
     def said(self) -> Phrase:
         """The reason, and why nothing could be written."""
-        return self._explained(self.text)
-
-    @property
-    def refusal(self) -> Phrase:
-        """The same at a question, with what the command seems to need."""
-        return self._explained(self._need())
-
-    def _explained(self, said: Phrase) -> Phrase:
         if not self.read_only or self.widen != "write":
-            return said
+            return self.text
         return Phrase(
             "{failure} The sandbox was read-only: the command was expected to only read.",
-            {"failure": said},
+            {"failure": self.text},
         )
-
-    def _need(self) -> Phrase:
-        values = {"target": cut(render_line(self.target), _LONGEST_TARGET)}
-        if self.text.template == _NOT_PERMITTED.template:
-            return Phrase("The sandbox may have refused it: no access to {target}.", values)
-        if self.widen == "write":
-            return Phrase("The sandbox refused it: writes {target}.", values)
-        if self.widen == "process":
-            return Phrase("The sandbox refused it: needs processes or services of this machine.")
-        if self.target:
-            return Phrase("The sandbox refused it: needs the network ({target}).", values)
-        return Phrase("The sandbox refused it: needs the network.")
 
 
 _LONGEST_TARGET = 80
@@ -62,6 +42,10 @@ _WITH_NUMBER = r"(?P<path>/[^\s'\"’`:,()]+)[^\n]{0,80}\(\d+: "
 _NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
 _NOT_WRITTEN = Phrase("Could not write {path}: the sandbox protects it.")
 _NOT_PERMITTED = Phrase("Could not access {path}, possibly because of the sandbox.")
+_NOT_REACHED = Phrase("Could not reach {path}: the sandbox has no network access.")
+_NOBODY_LISTENS = Phrase(
+    "Nothing answered there: services of this machine are not visible in the sandbox."
+)
 _HERE = r"(localhost|127\.0\.0\.1|::1)\b"
 _PROTECTED = "(?:Read-only file system|EROFS|Device or resource busy)"
 _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
@@ -74,8 +58,8 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         r"(?i)could not resolve host(?:name)?:? ?([\w.-]*)|temporary failure in name resolution"
         r"|temporary failure resolving '([\w.-]+)'"
         r"|network is unreachable|name or service not known|failed to establish a new connection"
-        r"|getaddrinfo (?:enotfound|eai_again) ?([\w.-]*)|no route to host|could not connect to"
-        r" server|connection refused|ECONNREFUSED|connect: cannot assign requested address"
+        r"|getaddrinfo (?:enotfound|eai_again) ?([\w.-]*)|no route to host"
+        r"|connect: cannot assign requested address"
         r"|unable to access '([^']+)'|ENETUNREACH"
         r"|\(from versions: none\)")),
     ("process", Phrase(
@@ -88,6 +72,8 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         r"|failed to connect to (?:bus|system scope bus|socket)"
         r"|could not open a connection to your authentication agent|error connecting to agent"
         r"|can't open display|cannot open display")),
+    ("process", _NOBODY_LISTENS, re.compile(
+        r"(?i)could not connect to server|connection refused|ECONNREFUSED")),
     ("write", _NOT_WRITTEN, re.compile(rf"\[Errno \d+\] {_PROTECTED}: {_NAMED_AFTER}")),
     ("write", _NOT_WRITTEN, re.compile(rf"{_PATH}: {_PROTECTED}")),
     ("write", _NOT_WRITTEN, re.compile(rf"{_WITH_NUMBER}{_PROTECTED}")),
@@ -103,43 +89,38 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")),
     ("process", Phrase("An operation was not permitted, possibly because of the sandbox."),
      re.compile(
-        r"\[Errno 1\] Operation not permitted(?!: )|\bEPERM\b")),
+        r"\[Errno 13?\] (?:Operation not permitted|Permission denied)(?!: )|\bEPERM\b"
+        r"|out of pty devices|openpty failed")),
 )  # fmt: skip
 """Patterns of refusals, the most certain first, with the path or host that they name."""
 
 
 _ADDRESS = re.compile(r"(?i)\b(?:https?|ftp|git|ssh)://(?:[^\s/@'\"]+@)?([\w.-]+)")
-_INDEXES = (
-    (re.compile(r"\b(?:pip3?|pipx|uv|poetry)\b"), "pypi.org"),
-    (re.compile(r"\b(?:npm|npx|pnpm|yarn)\b"), "registry.npmjs.org"),
-    (re.compile(r"\bcargo\b"), "index.crates.io"),
-    (re.compile(r"\b(?:gem|bundle)\b"), "rubygems.org"),
-)
-"""The hosts that programs contact unless their settings name another, which they usually print."""
-
-
-def _host(output: str, command: str) -> str:
-    """Return the host that a command needed: its output names it, else the command itself."""
-    for text, pattern in ((output, _HOST), (command, _ADDRESS)):
-        if found := pattern.search(text):
-            return next(filter(None, found.groups()), "")
-    return next((host for program, host in _INDEXES if program.search(command)), "")
 
 
 def sandbox_failure(output: str, exit_code: int | None, command: str = "") -> SandboxFailure | None:
     """Return the cause when a command's `output` and status look like the sandbox stopped it.
 
-    The `command` tells the host where the output does not.
+    The `command` tells the host where the output does not. With status 0 only messages count that
+    the sandbox alone explains.
     """
-    if exit_code in {0, None}:
+    if exit_code is None:
         return None
     for widen, reason, pattern in _CAUSES:
         found = pattern.search(output[-20_000:])
+        certain = widen == "network" or reason is _NOT_WRITTEN
         if found is None or (reason is _NOT_PERMITTED and exit_code == 126):
             continue
+        if exit_code == 0 and not certain:
+            continue
         target = next(filter(None, found.groups()), "")
-        if widen == "network" and not target:
-            target = _host(output[-20_000:], command)
-        values = {"path": target or "…"} if "{path}" in reason.template else {}
+        if widen == "network" and not target:  # the output names it, or the command
+            for text, address in ((output[-20_000:], _HOST), (command, _ADDRESS)):
+                if not target and (named := address.search(text)):
+                    target = next(filter(None, named.groups()), "")
+        if widen == "network" and target:
+            reason = _NOT_REACHED
+        path = cut(render_line(target), _LONGEST_TARGET) or "…"
+        values = {"path": path} if "{path}" in reason.template else {}
         return SandboxFailure(widen, target, Phrase(reason.template, values))
     return None

@@ -7,7 +7,7 @@ import itertools
 import shlex
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from kogniterm.types import Job, JobFate, LeftRunning
 
 _MOST_ENDED = 50
 """Ended jobs that stay listed."""
+_LOOK = 0.1
+"""Seconds between looks whether a job wants input."""
 _REPORTED = 30.0
 """Seconds until a leader with nothing left to lead has said so: at once, where it gets its turn."""
 
@@ -97,6 +99,22 @@ class BackgroundCommand:
                 return
             self.running.reports.wait(left)
 
+    def settle(self, seconds: float, sync: Callable[[], object]) -> None:
+        """Return when it has ended, or wants input and writes no more, or `seconds` have passed."""
+        deadline, size = time.monotonic() + seconds, -1
+        while not self.running.reports.gone and time.monotonic() < deadline:
+            sync()
+            before, size = size, self.size()
+            if size == before and self.running.asks():
+                return
+            self.running.reports.wait(min(_LOOK, max(deadline - time.monotonic(), 0)))
+
+    def size(self) -> int:
+        """Return how many bytes it has written."""
+        with contextlib.suppress(FileNotFoundError):
+            return self.path.stat().st_size
+        return 0
+
     def stop(self) -> None:
         """End its tree: TERM, KILL 200 ms later; returns when that has been reported."""
         self.running.reports.read()
@@ -106,10 +124,11 @@ class BackgroundCommand:
         if not descendants(self.running.leader):
             self.wait(_REPORTED)
 
-    def output(self, limits: OutputLimits, size: tuple[int, int]) -> str:
-        """Return its output as a screen would show it, clipped."""
+    def output(self, limits: OutputLimits, size: tuple[int, int], start: int = 0) -> str:
+        """Return its output from byte `start` on as a screen would show it, clipped."""
         keeper = OutputKeeper(None, limits, size)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            file.seek(start)
             while data := file.read(1 << 20):
                 keeper.add(data)
         return keeper.render().text

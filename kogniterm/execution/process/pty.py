@@ -18,7 +18,6 @@ descriptors. This module runs inside the supervisor, which has one thread, so fo
 
 from __future__ import annotations
 
-import array
 import contextlib
 import errno
 import fcntl
@@ -33,6 +32,7 @@ from kogniterm.execution.process.processes import NOTHING, end_tree, once_begun,
 from kogniterm.host.kernel_calls import (
     become_subreaper,
     close_all_but,
+    descriptors_in,
     end_with_parent,
     rename_process,
     set_signals,
@@ -83,11 +83,7 @@ def _read(channel: socket.socket, size: int, fds: list[int]) -> bytes | None:
         data, ancillary, _flags, _address = channel.recvmsg(
             min(size, 1 << 20), socket.CMSG_SPACE(MOST_FDS * 4), socket.MSG_CMSG_CLOEXEC
         )
-        for level, kind, payload in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                received = array.array("i")
-                received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
-                fds.extend(received)
+        fds += descriptors_in(ancillary)
         if not data:
             return None
         parts.append(data)

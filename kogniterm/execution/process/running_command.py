@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Literal
 
 from kogniterm.execution.command_output import LiveFeed, OutputKeeper
 from kogniterm.execution.process.command_input import (
@@ -144,6 +145,21 @@ class RunningCommand:
         with self._lock:
             if self.master >= 0:
                 self.outgoing.send(data)
+
+    def hides_input(self) -> bool:
+        """Return whether what is typed now would not be shown: a password, or another secret."""
+        with self._lock:
+            echo, canonical = line_modes(self.master) if self.master >= 0 else (True, True)
+        return canonical and not echo
+
+    def asks(self) -> Literal["", "terminal", "password"]:
+        """Return whether what runs on is blocked reading its terminal: what was typed is read."""
+        with self._lock:
+            if self.master < 0 or self.outgoing.waiting:
+                return ""
+            if not self._watch.reads_terminal():
+                return ""
+        return "password" if self.hides_input() else "terminal"
 
     def take_over(self, terminal: Terminal) -> None:
         """Hand the command over to the user at `terminal`."""

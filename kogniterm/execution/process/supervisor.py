@@ -262,12 +262,13 @@ class Supervisor:
 
         self._reap()
         used = [command.sandbox for command in self._commands.values() if command.sandbox]
+        whole = {sandbox for _, sandbox in self._sandboxes if sandbox.whole}
         for one in list(self._sandboxes):
-            if one[1].gone or (one[1] not in used and not one[1].whole):
+            if one[1].gone or one[1] not in {*used, *whole}:
                 self._discard(one)  # what ran in it ends with it
         key = tuple(view[name] for name in ("kind", "network", "shared", "mounts"))
         for known, sandbox in self._sandboxes:
-            if known == key and sandbox.whole and (view["shared"] or sandbox not in used):
+            if known == key and sandbox in whole and (view["shared"] or sandbox not in used):
                 break
         else:
             idle = [one for one in self._sandboxes if one[1] not in used]

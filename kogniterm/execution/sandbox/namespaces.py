@@ -583,7 +583,7 @@ def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
     """Return what was told, and what was opened; the kernel drops what may not be opened here."""
     room = socket.CMSG_SPACE(_MOST_FDS * 4)
     said, sent, flags, _address = line.recvmsg(_LONGEST + 1, room, socket.MSG_CMSG_CLOEXEC)
-    fds = [fd for _level, _kind, data in sent for fd in struct.unpack(f"{len(data) // 4}i", data)]
+    fds = kernel.descriptors_in(sent)
     if flags & socket.MSG_CTRUNC:
         for fd in fds:
             os.close(fd)

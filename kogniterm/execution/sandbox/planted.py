@@ -2,9 +2,9 @@
 
 Those that tools act on by themselves are kept unchanged (`protected_names.toml`, git's own). Of all
 others a command in the sandbox changes none unseen: dot names, what build tools and package
-managers read, programs in folders of hooks. The search looks at names and metadata only, follows no
-link, and is bounded: nearest to the top first. The one file it reads is a repository's `config`,
-for the files and hooks that it names.
+managers read, programs in folders of hooks. The search follows no link, and is bounded: nearest to
+the top first. Of small files it compares the content, of others metadata; of a repository's
+`config` it reads which files and hooks it names.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import cache
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -43,6 +44,8 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _KEPT_READ_ONLY = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
 
 State = tuple[int | str, ...]
+_CONTENTS: dict[tuple[int, ...], str] = {}
+"""Digests of guarded files as they were found, so that each content is read once."""
 How = Literal["appeared", "changed", "removed"]
 
 
@@ -279,11 +282,21 @@ def _note_below(place: int, path: str, found: Found, sample: str, left: list[int
 
 
 def _state(place: int, name: str, seen: os.stat_result) -> State:
-    """Return the values that differ between two states; the ctime cannot be set back."""
+    """Return the values that differ between two states: of small files the content."""
     target = ""
+    if stat.S_ISREG(seen.st_mode) and seen.st_size <= _LONGEST_CONFIG:
+        key = (seen.st_dev, seen.st_ino, seen.st_ctime_ns, seen.st_size)
+        if key not in _CONTENTS:
+            if len(_CONTENTS) > MOST_ENTRIES:
+                _CONTENTS.clear()
+            with suppress(OSError), os.fdopen(os.open(name, _FLAGS, dir_fd=place), "rb") as file:
+                _CONTENTS[key] = blake2b(file.read(_LONGEST_CONFIG + 1)).hexdigest()
+        if key in _CONTENTS:
+            return (seen.st_mode, _CONTENTS[key])
     if stat.S_ISLNK(seen.st_mode):
         with suppress(OSError):
             target = os.readlink(name, dir_fd=place)
+    # The ctime cannot be set back.
     return (seen.st_mode, seen.st_size, seen.st_ino, seen.st_ctime_ns, target)
 
 

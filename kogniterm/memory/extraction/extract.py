@@ -1,10 +1,10 @@
 """Learn facts from the user's messages: one model call for several turns, checked line by line.
 
-Finished turns are collected until they fill a request, the session is idle or ends, or the user
-asks to remember something. The cursor moves in the same transaction as the facts from the messages
-before it, so a crash neither loses nor doubles anything: what was not read is read after a resume.
-A model that cannot be reached leaves the cursor where it is; after two unusable replies the
-messages are skipped.
+What the user asks to remember is stored by rule as the turn ends. A model reads finished turns at
+the prompt alone, once they fill a request, the session is idle, or another one starts. The cursor
+moves in the same transaction as the facts from the messages before it, so a crash neither loses nor
+doubles anything. A model that cannot be reached leaves the cursor where it is; after two unusable
+replies the messages are skipped.
 """
 
 from __future__ import annotations
@@ -86,8 +86,12 @@ BATCH_TOKENS = 3_000
 
 CHARS_PER_TOKEN = 3
 
-Reason = Literal["full", "idle", "end", "remember", "expiry"]
-Pause = Literal["idle", "end"]
+MOST_TURNS = 20
+LONGEST_WAIT = 7 * 86_400.0
+"""Turns that wait to be read at a later start, and the seconds for which they do."""
+
+Reason = Literal["full", "idle", "start", "remember"]
+Pause = Literal["idle", "start"]
 
 CONTEXT_MESSAGES = 10
 KNOWN_FACTS = 12
@@ -123,20 +127,20 @@ class Extraction:
 
 
 def due(
-    notes: SessionNotes, messages: Sequence[Message], now: float, *, pause: Pause | None = None
+    notes: SessionNotes, messages: Sequence[Message], *, pause: Pause | None = None
 ) -> Reason | None:
     """Return why facts should be extracted now, or None.
 
     The cursor decides: the messages since it, whatever the length of the session. `pause` says that
-    the session is idle, or ends.
+    the session is idle, or that another one starts.
     """
     new = [one for one in messages if one.seq > notes.cursor and one.role in ("person", "model")]
     if not any(one.role == "person" for one in new):
         return None
     if any(one.role == "person" and statements.stated(_own(one)) for one in new):
         return "remember"
-    if pause or notes.is_expired(now):
-        return pause or "expiry"
+    if pause:
+        return pause
     return "full" if _tokens(new) >= BATCH_TOKENS else None
 
 
@@ -160,31 +164,58 @@ class Extractor:
         self._memory = memory
         self.model = model
 
+    @property
+    def provider(self) -> str:
+        """The service that the model's requests go to, "" without a model."""
+        info = self.model.info if self.model is not None else None
+        return f"{info.provider} {info.server}".strip() if info is not None else ""
+
+    def keep_stated(
+        self, session_id: str, messages: Sequence[Message], since: int = 0
+    ) -> Extraction:
+        """Store what the user stated in the turn after record `since`, and note where it ended.
+
+        `messages` are as for `after_turn`. What was said before, while memory was not to be
+        written, is passed over. Without a model the turn is read with that.
+        """
+        notes = self._memory.sessions.load(session_id)
+        own = [one for one in messages if one.role == "person"]
+        if any(notes.ended < one.seq <= since for one in own):
+            notes = replace(notes, cursor=max(notes.cursor, since))
+        new = [one for one in own if one.seq > max(notes.cursor, since)]
+        ended = max([notes.ended, *(one.seq for one in messages)])
+        cursor = ended if self.model is None else notes.cursor
+        changes: list[Change] = []
+        with self._memory.repository.transaction():
+            for message in new:
+                stored = self._stored_from(notes, [message])
+                for one in statements.stated(_own(message)):
+                    known = same_as(one.text, of_wording(stored, one.text), quotes=False)
+                    changes.append(self._remember(one, session_id, message, known))
+            now = self._memory.clock.now()
+            place = SessionNotes(session_id, cursor, now, ended, self.provider)
+            self._memory.sessions.save(place)
+        return Extraction(tuple(changes))
+
     async def after_turn(
         self, session_id: str, messages: Sequence[Message], *, pause: Pause | None = None
     ) -> Extraction | None:
-        """Extract when it is `due`; None when it is not.
+        """Extract with the model when it is `due`; None when it is not.
 
-        At a pause and after an idle hour a model is asked only when there is enough to read, or
-        when it looks worth reading by the rules.
+        At a pause the model is asked only when there is enough to read, or when it looks worth
+        reading by the rules.
 
         `messages` are the session's, oldest first; only the user's own words may have the role
         "person" (no piped data, no expanded files). Model failures are part of the result.
         """
         notes = self._memory.sessions.load(session_id)
-        now = self._memory.clock.now()
-        if not notes.last_used:
-            # A new session has not been idle since the epoch.
-            notes = replace(notes, last_used=now)
-        reason = due(notes, messages, now, pause=pause)
-        notes = replace(notes, last_used=now)
+        reason = due(notes, messages, pause=pause)
         new = [one for one in messages if one.seq > notes.cursor]
-        if self.model is None:
-            return self._without_model(notes, messages, new)
-        if reason is None or (reason not in ("remember", "full") and not _worth_reading(new)):
-            # Messages before an idle hour are finished; a session that paused may go on.
-            read = _last(notes, new) if reason == "expiry" else notes.cursor
-            self._memory.sessions.save(replace(notes, cursor=read))
+        if self.model is None or reason is None:
+            return None
+        if reason not in ("remember", "full") and not _worth_reading(new):
+            if reason == "start":  # a session that ended; one that paused may go on
+                self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
             return None
         result = Extraction()
         while new and result.failure is None:
@@ -193,36 +224,8 @@ class Extractor:
             new = new[len(batch) :]
             if reason == "full" and _tokens(new) < BATCH_TOKENS:
                 break
-            notes = replace(self._memory.sessions.load(session_id), last_used=now)
+            notes = self._memory.sessions.load(session_id)
         return result
-
-    def _without_model(
-        self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
-    ) -> Extraction | None:
-        """Store what the rules find; that costs nothing, so it is done after every turn."""
-        user_messages = [one for one in new if one.role == "person"]
-        if not user_messages:
-            self._memory.sessions.save(notes)
-            return None
-        changes: list[Change] = []
-        with self._memory.repository.transaction():
-            for message in user_messages:
-                stored = self._stored_from(notes, [message])
-                for one in statements.stated(_own(message)):
-                    known = same_as(one.text, of_wording(stored, one.text), quotes=False)
-                    changes.append(self._remember(one, notes.session_id, message, known))
-            self._memory.sessions.save(replace(notes, cursor=_last(notes, new)))
-        return Extraction(tuple(changes))
-
-    def _store_missed(self, notes: SessionNotes, user_messages: Sequence[Message]) -> list[Change]:
-        """Store what the user stated and the model left out."""
-        changes: list[Change] = []
-        for message in user_messages:
-            stored = self._stored_from(notes, [message])
-            for one in statements.stated(_own(message)):
-                if not same_as(one.text, of_wording(stored, one.text), quotes=True):
-                    changes.append(self._remember(one, notes.session_id, message, None))
-        return changes
 
     def _remember(
         self, said: Statement, session_id: str, message: Message, known: Fact | None
@@ -242,26 +245,28 @@ class Extractor:
     async def _with_model(
         self, model: Model, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
     ) -> Extraction:
-        known = self._known_facts(notes, messages, new)
+        user_messages = [one for one in new if one.role == "person"]
+        stored = self._stored_from(notes, user_messages)
+        known = self._known_facts(notes, messages, new, stored)
         request = self._request(messages, new, known)
         read = await _read(model, request)
         reading, spent = read.reading, read.spent
+        before, notes = notes, self._memory.sessions.load(notes.session_id)
+        if notes.cursor != before.cursor or notes.ended < before.ended:
+            return spent  # read elsewhere meanwhile, or deleted
         if reading is None:
             # What a model could not be asked about is read later; what it cannot read is skipped.
             cursor = _last(notes, new) if read.unusable else notes.cursor
             self._memory.sessions.save(replace(notes, cursor=cursor))
             return spent
-        user_messages = [one for one in new if one.role == "person"]
         checked = [
             statements.check(raw, user_messages, notes.session_id, self._memory.project)
             for raw in reading.facts
         ]
         proposals = [one for one in checked if isinstance(one, Proposal)]
-        stored = self._stored_from(notes, user_messages)
         with self._memory.repository.transaction():
             most = max(MOST_SUPERSESSIONS, len(user_messages))
             changes = self._store(proposals, known, stored, most)
-            changes += self._store_missed(notes, user_messages)
             names = [Mention("name", one) for one in reading.entities]
             names += [Mention("request", one) for one in reading.intents]
             self._memory.sessions.mention(notes.session_id, names, self._memory.clock.now())
@@ -293,7 +298,13 @@ class Extractor:
                 target = None
             if target is not None and not _may_touch(target, proposal):
                 target = None
-            same = same_as(candidate.text, stored, quotes=True) if target is None else None
+            same = same_as(candidate.text, stored, quotes=True)
+            if target and same and target.id != same.id and proposal.relation == "update":
+                if superseded < most:  # by what the rules stored already
+                    self._memory.updater.retire(target, same)
+                    superseded += 1
+                target = None
+            same = same if target is None else None
             relation = "same" if same else proposal.relation if target else None
             try:
                 change = self._memory.updater.remember(
@@ -310,9 +321,15 @@ class Extractor:
         return changes
 
     def _known_facts(
-        self, notes: SessionNotes, messages: Sequence[Message], new: Sequence[Message]
+        self,
+        notes: SessionNotes,
+        messages: Sequence[Message],
+        new: Sequence[Message],
+        stored: Sequence[Fact],
     ) -> dict[int, Fact]:
         """Return facts that the new words may repeat or correct, under small numbers.
+
+        What was `stored` from these words is left out: it may be the correction.
 
         A correction seldom names what it corrects: the facts that this session learned or cited
         last come first.
@@ -331,6 +348,8 @@ class Extractor:
         for rank in zip_longest(*near):
             told.update(dict.fromkeys(one for one in rank if one is not None))
         most = min(max(KNOWN_FACTS, 3 * len(near)), MOST_KNOWN_FACTS)
+        for one in stored:
+            told.pop(one.id, None)
         facts = [self._memory.repository.get(one) for one in list(told)[:most]]
         return dict(enumerate((fact for fact in facts if fact is not None), start=1))
 

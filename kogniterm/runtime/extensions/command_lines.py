@@ -160,7 +160,10 @@ class _Lines:
         self._read()
         if self._sent:
             return None
-        texts, ended = list(parts), self._over(await settle(self.services, self.io, self.count))
+        texts, ended = (
+            list(parts),
+            self._over(await settle(self.services, self.io, self.count, apart=True)),
+        )
         for number in range(1, len(parts), 2):
             found = ended or await self._run(number // 2 + 1, parts[number])
             if isinstance(found, Answer):
@@ -180,7 +183,7 @@ class _Lines:
             call_id += "-again"
         if call_id not in self._outcomes:
             self._request(call_id, command)
-            over = self._over(await settle(self.services, self.io, self.count))
+            over = self._over(await settle(self.services, self.io, self.count, apart=True))
             self._read()
             if over is not None:
                 return over

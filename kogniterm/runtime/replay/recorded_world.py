@@ -92,6 +92,7 @@ from kogniterm.types import (
     RiskReport,
     ToolSpec,
     Usage,
+    UserAnswers,
     UserInput,
     Verdict,
 )
@@ -522,6 +523,14 @@ class RecordedPolicy:
         del request, given, how
         return self._verdict
 
+    def may_follow(self, request: ActionRequest, *given: object) -> bool:
+        """Return whether the recorded request was judged behind calls that had failed."""
+        del given
+        judged = self._player.turn.judged
+        return request.effect == "person" or bool(
+            judged and judged[0].report.command == request.command
+        )
+
     def runs_inside(self, request: ActionRequest) -> bool:
         """Return whether the recorded request was judged although only a plan was wanted."""
         judged = self._player.turn.judged
@@ -543,10 +552,10 @@ class RecordedPolicy:
         """Do nothing: recorded commands are answered, live ones run in the scratch copy."""
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool
+        self, command: str, result: CommandResult, box: Sandbox | None, **how: object
     ) -> SandboxFindings:
         """Return what stands about the sandbox in the recorded observation."""
-        del command, result, box, can_ask
+        del command, result, box, how
         settled = self._player.settled
         again = settled.again if settled is not None else None
         text = without_hooks(self._player.last_observation.rpartition(AGAIN)[2])
@@ -696,8 +705,9 @@ class RecordedContext:
     hooks: Hooks
     named: Mapping[str, NamedAgent] = field(default_factory=dict)
 
-    def recall(self, user_input: UserInput) -> Attached:
+    def recall(self, user_input: UserInput, answers: UserAnswers = "now") -> Attached:
         """Return what files and memory added to the recorded input."""
+        del answers
         words, images = words_and_images(self.player.turn.given.message)
         for told in (PLAN_FIRST, PLAN_ONLY, PLAN_MODE):
             words = words.removesuffix(prompts.text(told))

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import KognitermError
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.memory.extraction.extract import Pause
+from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
 from kogniterm.memory.extraction.statements import hide
 from kogniterm.memory.fact_records import Message, Preference
@@ -59,9 +59,6 @@ BEFORE = 40
 BEFORE_REPAIR = 300
 """Records before a turn in which the failure may be that its commands made good."""
 
-CLOSING_SECONDS = 8.0
-"""Seconds by which the last extraction of a session may delay the exit."""
-
 IDLE_SECONDS = 300.0
 """Seconds after a turn until its words are read, although they do not fill a request yet."""
 
@@ -72,12 +69,14 @@ class MemoryService:
 
     `project` scans the workspace. `examples` takes approved commands, unless the user wants none
     kept. `seen` is the number of the last record that was learned from. Without `real_commands`,
-    commands are answered from a file, and how they end teaches nothing.
+    commands are answered from a file, and how they end teaches nothing. `others` returns records
+    of another session, from a number on, None while another process has it open.
     """
 
     context: SessionContext
     journal: Journal
     project: ProjectScanner
+    others: Callable[[str, int], list[Record] | None]
     examples: LearnedExamples | None = None
     task: str = ""
     seen: int = field(init=False)
@@ -107,7 +106,7 @@ class MemoryService:
     def recall(self, user_input: UserInput) -> str:
         """Return what memory adds to this input, as a delimited block; may be empty."""
         self.task = user_input.typed
-        self._stop_waiting()
+        self._stop_reading()
         trusted = self.project.folder if self.project.trusted() else None
         self.project.look()
         try:
@@ -215,12 +214,13 @@ class MemoryService:
 
     def forgot(self, terms: Sequence[str]) -> None:
         """Drop everything that holds one of the terms, which were forgotten just now."""
+        self._stop_reading()
         if Matcher(terms).holds(self.task):
             self.task = ""
         self.context.forgot(terms)
 
-    def turn_ended(self, answer: str) -> None:
-        """Learn from the turn; what a model has to read for is learned in the background."""
+    def turn_ended(self, answer: str, *, at_prompt: bool) -> None:
+        """Learn from the turn by rule; `at_prompt`, a model then reads in the background."""
         first, self.seen = self.seen + 1, self.journal.state.seq
         before = list(self.journal.records(max(1, first - BEFORE_REPAIR)))
         records = [record for record in before if record.seq >= first]
@@ -229,21 +229,31 @@ class MemoryService:
         self._keep_repairs(before, first)
         self.context.named(named_in_turn(records))
         self._keep_example(approved_command(records))
-        self._begin_learning(answer)
-        self._stop_waiting()
-        loop = asyncio.get_running_loop()
-        self._idle = loop.call_later(self.idle_seconds, self._begin_learning, "", "idle")
+        with self._quietly("what was said could not be kept"):
+            said = _said(self._records(self.context.cursor))
+            kept = self.context.end_turn(answer, said, first - 1)
+            self._saved += [one.fact for one in kept.changes if one.fact] if kept else []
+        if at_prompt:
+            self.read()
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self.idle_seconds, self.read, "idle")
 
-    def _begin_learning(self, answer: str, pause: Pause | None = None) -> None:
-        task = asyncio.ensure_future(self._learn(answer, pause))
+    def read(self, pause: Pause | None = None) -> None:
+        """Let the model read for facts, in the background, until the next input or the end.
+
+        At a `pause` it also reads what other sessions of the project left.
+        """
+        task = asyncio.ensure_future(self._learn(pause))
         self._learning.add(task)
         task.add_done_callback(self._learning.discard)
 
-    def _stop_waiting(self) -> None:
-        """Wait no longer for the session to be idle."""
+    def _stop_reading(self) -> None:
+        """Read no more: what was not read waits for the next pause."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+        for task in self._learning:
+            task.cancel()
 
     def _keep_outcomes(self, records: Iterable[Record]) -> None:
         """Keep how commands ended, good or bad, as lessons for similar tasks."""
@@ -303,46 +313,43 @@ class MemoryService:
             log.exception("an example could not be kept")
 
     async def finish(self) -> None:
-        """Finish learning, and learn the rest, within a bounded time."""
-        self._stop_waiting()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_SECONDS):
-                if self._learning:
-                    await asyncio.gather(*self._learning, return_exceptions=True)
-                await self._learn("", "end")
+        """Stop reading; what was not read waits for a later session of the project."""
+        self._stop_reading()
+        await asyncio.gather(*self._learning, return_exceptions=True)
 
     def close(self) -> None:
         """Stop what runs in the background, and release the database."""
-        self._stop_waiting()
+        self._stop_reading()
         self.project.close()
-        for task in self._learning:
-            task.cancel()
         self.context.memory.close()
 
-    async def _learn(self, answer: str, pause: Pause | None) -> None:
+    async def _learn(self, pause: Pause | None) -> None:
         """Learn, one after the other: what two read at once they would store twice."""
-        turn = self.journal.state.turn
+        turn, left = self.journal.state.turn, MOST_TURNS
         with self._quietly("nothing could be learned"):
             async with self._one_at_a_time:
-                read = await self.context.end_turn(answer, self._messages(), pause=pause)
-            self._saved += [one.fact for one in read.changes if one.fact] if read else []
-            if read is not None and read.usage != Usage():
-                self.journal.append(usage_note(read.usage, read.model, turn))
+                for notes in self.context.unread():
+                    own = notes.session_id == self.context.session_id
+                    records = self._records(notes.cursor) if own else None
+                    if not own and pause:
+                        first = max(1, notes.cursor - BEFORE)
+                        records = self.others(notes.session_id, first)
+                    if records is None:
+                        continue
+                    said = [one for one in _said(records) if one.seq <= notes.ended]
+                    turns = [m.seq for m in said if m.role == "person" and m.seq > notes.cursor]
+                    if not own and len(turns) > left:
+                        self.context.pass_over(notes, turns[-left] - 1 if left else notes.ended)
+                    left -= 0 if own else min(left, len(turns))
+                    # The open session goes on, the others have ended.
+                    when: Pause | None = "idle" if own and pause else pause
+                    read = await self.context.read(notes.session_id, said, pause=when)
+                    if read is not None and read.usage != Usage():
+                        self.journal.append(usage_note(read.usage, read.model, turn))
 
-    def _messages(self) -> list[Message]:
-        """Return what was said since the last extraction, with the user's own words marked.
-
-        Turns that the conversation went behind are left out.
-        """
-        said: list[Message] = []
-        records = self.journal.records(max(1, self.context.cursor - BEFORE))
-        for record in self.journal.state.conversation(records):
-            match record.body:
-                case InputReceived(input=given) if given.source != "shell":
-                    said.append(Message(record.seq, "person", _own(given), record.time))
-                case TurnEnded(answer=text) if text:
-                    said.append(Message(record.seq, "model", text, record.time))
-        return said
+    def _records(self, cursor: int) -> list[Record]:
+        """Return the records of the conversation since `cursor`, with some before it."""
+        return list(self.journal.state.conversation(self.journal.records(max(1, cursor - BEFORE))))
 
     @contextlib.contextmanager
     def _quietly(self, what: str) -> Iterator[None]:
@@ -350,6 +357,18 @@ class MemoryService:
             yield
         except KognitermError:
             log.exception(what)
+
+
+def _said(records: Iterable[Record]) -> list[Message]:
+    """Return what was said in a conversation, with the user's own words marked."""
+    said: list[Message] = []
+    for record in records:
+        match record.body:
+            case InputReceived(input=given) if given.source != "shell":
+                said.append(Message(record.seq, "person", _own(given), record.time))
+            case TurnEnded(answer=text) if text:
+                said.append(Message(record.seq, "model", text, record.time))
+    return said
 
 
 def _own(given: UserInput) -> str:

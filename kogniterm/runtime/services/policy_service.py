@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kogniterm import approval
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP
 from kogniterm.approval import Circumstances, Lease, Offer, RuleSet, SecretUse, ShellValues
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import Rules, parse_options
@@ -65,6 +66,7 @@ from kogniterm.types import (
     RiskReport,
     RuleTrace,
     ShellChange,
+    UserAnswers,
     Verdict,
 )
 
@@ -152,7 +154,9 @@ class PolicyService:
                 else Phrase("Controls a running command.")
             )
             effect = Effect("process", str(request.arguments.get("id", "")))
-            return RiskReport(request.command, "needs_approval", (reason,), (effect,))
+            inside = request.arguments.get("sandboxed") is True
+            label: RiskLabel = "workspace_write" if inside else "needs_approval"
+            return RiskReport(request.command, label, (reason,), (effect,))
         if request.effect == "external":
             return self._assess_external(request, cwd)
         if request.effect == "hosts":
@@ -184,6 +188,17 @@ class PolicyService:
         own = {DELETES_FILE: DELETES_OWN_FILE}
         told = (replace(r, template=own.get(r.template, r.template)) for r in report.reasons)
         return replace(report, reasons=tuple(told))
+
+    def may_follow(
+        self, request: ActionRequest, failed: Sequence[Mapping[str, Any]], cwd: str
+    ) -> bool:
+        """Return whether a request may run behind failed calls; see `PolicyPort.may_follow`."""
+        if request.effect == "command":
+            return self.assess(request, cwd).label == "safe_readonly"
+        if request.effect == "edit":
+            name = Path(str(request.arguments.get("path"))).name
+            return not any(name in str(call["args"]) for call in failed)
+        return request.effect in ("none", "read", "person")
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about a tool of another package: what it declares proves nothing."""
@@ -234,11 +249,6 @@ class PolicyService:
         if label == "workspace_write":
             label = "needs_approval"
         return replace(report, label=label, reasons=reasons, deciding=deciding)
-
-    def watch_inventory(self, files: Sequence[str]) -> None:
-        """Note the state of the files that decide where commands on hosts run, and how."""
-        report = RiskReport("", "safe_readonly", deciding=tuple(files))
-        self.inventory_states = file_states(report, self.workspace, "")
 
     def _assess_path(self, request: ActionRequest, cwd: str) -> RiskReport:
         """Return the facts about an edit or a read, by its resolved path."""
@@ -333,9 +343,11 @@ class PolicyService:
         use, refusal = self._secrets_of(request, report)
         now = self.secrets.answers == "now"
         secret = received(use)
+        check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
         circumstances = replace(
             self.circumstances,
-            mode=modes.approval,
+            # What the user granted with the plan runs as in auto mode: in the sandbox alone.
+            mode="auto" if check and self.sandbox.box is not None else modes.approval,
             sandboxed=self.sandbox.box is not None and request.effect == "command",
             unsandboxed_ok=self._may_do_without_sandbox(request),
             small_model=modes.model.info.one_command,
@@ -468,23 +480,27 @@ class PolicyService:
             return box
         if self.executor is not None:
             self.executor.sandbox, self.executor.literal = box, None
+            self.executor.beside = self.sandbox.of_machine(box, decision, report)
             if box is not None and runs_unasked(decision) and (changes := self._changes(report)):
                 self.executor.literal = (decision.command, changes)
         self.sandbox.begin(box)
         return box
 
     def after_run(
-        self, command: str, result: CommandResult, box: Sandbox | None, *, can_ask: bool = False
+        self,
+        command: str,
+        result: CommandResult,
+        box: Sandbox | None,
+        *,
+        can_ask: bool = False,
+        answers: UserAnswers = "now",
     ) -> SandboxFindings:
-        """Return what to report about a command that ran in `box`.
-
-        With `can_ask` the user can be asked to let it run again outside.
-        """
+        """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         ran = approval.classify(command, cwd=self.workspace, workspace=self.workspace)
         if (box is None or not box.reads_only) and not self.secrets.use_in(ran)[0].names:
             # Of others, nothing that they set is carried over.
             self._note_values(command, result, ran, inside=box is not None)
-        return self.sandbox.end(command, result, box, ran, can_ask=can_ask)
+        return self.sandbox.end(command, result, box, ran, can_ask=can_ask, answers=answers)
 
     def _note_values(
         self, command: str, result: CommandResult, ran: RiskReport, *, inside: bool
@@ -611,6 +627,11 @@ class PolicyService:
         """Return whether a permission that still holds lets the command leave the sandbox."""
         allowing = (f"lease {lease.id}" for lease in self._usable_leases() if lease.outside)
         return decision.by in allowing
+
+
+def states_of(files: Sequence[str], workspace: str) -> Mapping[str, str]:
+    """Return the states of files, such as those that decide where commands on hosts run."""
+    return file_states(RiskReport("", "safe_readonly", deciding=tuple(files)), workspace, "")
 
 
 def open_policy(

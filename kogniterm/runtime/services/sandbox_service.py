@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePath
-from tempfile import gettempdir
 
 from kogniterm import approval, prompts
 from kogniterm.approval.analysis.footprint import leaves_shell
@@ -20,7 +19,7 @@ from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import MOST_ENTRIES, Planted, State, planted
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.types import CommandResult, Decision, Phrase, RiskReport, events
+from kogniterm.types import CommandResult, Decision, Job, Phrase, RiskReport, UserAnswers, events
 
 _ON_MACHINE = {
     "lists": "ps pgrep pidof pstree top htop ss netstat ip ifconfig route arp lsns w",
@@ -73,13 +72,13 @@ class SandboxService:
     always: bool = False
     stopped: dict[str, approval.SandboxFailure] = field(default_factory=dict)
     told: bool = False
+    answers: UserAnswers = "now"
     temporary: str = ""
     """The private /tmp of the session, which the executor makes."""
-    _told_of_tmp: bool = False
     _told_of_stop: bool = False
+    _both: bool = False
     _before: Mapping[str, State] = field(default_factory=dict)
     _still_runs: bool = False
-    _written: frozenset[str] = frozenset()
 
     def choose(
         self, decision: Decision, report: RiskReport, *, outside: bool = False
@@ -100,6 +99,18 @@ class SandboxService:
             return self.box.reading()
         return self.box
 
+    def of_machine(
+        self, box: Sandbox | None, decision: Decision, report: RiskReport
+    ) -> Sandbox | None:
+        """Return a sandbox that shows the machine's processes, for an unasked list of them.
+
+        It only reads. `box` shows those of the session.
+        """
+        lists = {MACHINE_PROGRAMS.get(name) for name in _programs(report)} & _OF_THE_SESSION
+        listed = lists == {"lists"} and _lists_processes(report) and runs_unasked(decision)
+        self._both = listed and box is not None and box.gives.own_processes
+        return replace(box.reading(), kind="landlock") if box is not None and self._both else None
+
     def in_the_way(self, command: str, cwd: str) -> Phrase | None:
         """Return why `command` would not work inside in `cwd`, or None when nothing is known."""
         if failure := self.stopped.get(command):
@@ -115,7 +126,6 @@ class SandboxService:
         """Record the state before a command, or before the last one of several at once."""
         if box is None:
             return
-        self._written = _names_in(self.temporary)
         if not self._still_runs:  # else the state recorded before counts
             self._before = box.search().states
 
@@ -127,16 +137,18 @@ class SandboxService:
         report: RiskReport,
         *,
         can_ask: bool = False,
+        answers: UserAnswers = "now",
     ) -> SandboxFindings:
         """Return what to report about a command that ran; see `PolicyPort.after_run`."""
         if box is None:
             return SandboxFindings()
         named, notices = self._planted(result, box)
         known, asks = command in self.stopped, can_ask and result.exit_code not in {0, None}
+        self.answers = answers
         notes = [
-            *self._misled(command, box, report, asks=asks),
-            *self._stopped(command, result, box, asks=asks),
-            *self._of_tmp(box),
+            *self._misled(command, box, report),
+            *self._stopped(command, result, box),
+            *([] if self._both else _seen_in(box, report)),
         ]
         if named:
             more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
@@ -144,13 +156,17 @@ class SandboxService:
                 "the command changed files that other programs read or run: "
                 f"{', '.join(map(str, named[:_MOST_NAMED]))}{more}. The user has been notified."
             )
+        if not asks and (not self.told or command in self.stopped):
+            notes.append(self._outside())
         if not self.told:
             self.told = True
             notes.insert(0, _first_note(box))
         note = "\n".join(f"{_MARK}{text}]" for text in notes)
         changed = tuple(map(str, named[:_MOST_RECORDED]))
         failure = self.stopped.get(command) if asks and not known and not self.always else None
-        return SandboxFindings(note, tuple(notices), changed, failure.refusal if failure else None)
+        if answers == "never":  # it may be repeated, for it can only run inside
+            self.stopped.clear()
+        return SandboxFindings(note, tuple(notices), changed, failure.said if failure else None)
 
     def _planted(self, result: CommandResult, box: Sandbox) -> tuple[list[Phrase], list[Phrase]]:
         """Return what became of files that other tools read or run, and what the user is told."""
@@ -178,8 +194,21 @@ class SandboxService:
         mark = _MARK + prompts.text("sandbox.opening")[:40]
         self.told = any(mark in one for one in texts)
 
-    def _misled(self, command: str, box: Sandbox, report: RiskReport, *, asks: bool) -> list[str]:
-        """Return what a command may have got wrong; the user is asked about it now or later."""
+    def of_job(self, job: Job, output: str) -> str:
+        """Return the note on a job that the sandbox seems to have stopped, or ""."""
+        failure = approval.sandbox_failure(output, job.exit_code, job.command)
+        if failure is None or job.fate != "sandbox" or job.state != "ended":
+            return ""
+        if self.answers != "never" and job.exit_code:
+            self.stopped[job.command] = failure
+        return f"{_MARK}{failure.said} {self._outside()}]"
+
+    def _outside(self) -> str:
+        """Return what can be done about what the sandbox does not let a command do."""
+        return prompts.text(f"sandbox.outside_{self.answers}")
+
+    def _misled(self, command: str, box: Sandbox, report: RiskReport) -> list[str]:
+        """Return what a command may have got wrong."""
         shown = _OF_THE_SESSION if box.gives.own_processes else {"lists"}
         shown |= {"sockets"} if box.local_sockets else set()
         kinds = {name: MACHINE_PROGRAMS.get(name) for name in _programs(report)}
@@ -191,41 +220,25 @@ class SandboxService:
             "Needs processes or services of this machine, which the sandbox does not show."
         )
         self.stopped[command] = approval.SandboxFailure("process", names, why)
-        later = "" if asks else f" Propose {names} alone: it runs outside if a user approves it."
         return [
             f"{names} saw the sandbox, not this machine: its processes, network and services are "
-            f"not visible inside.{later}"
+            "not visible inside."
         ]
 
-    def _stopped(
-        self, command: str, result: CommandResult, box: Sandbox, *, asks: bool
-    ) -> list[str]:
-        failure = approval.sandbox_failure(result.text, result.exit_code, command)
-        if failure is None or command in self.stopped:
+    def _stopped(self, command: str, result: CommandResult, box: Sandbox) -> list[str]:
+        code = next((one.code for one in result.pipe if one.code), result.exit_code)
+        failure = approval.sandbox_failure(result.text, code, command)
+        shown = box.reads_only and not code  # files may hold such messages
+        if failure is None or shown or command in self.stopped:
             return []
         failure = replace(failure, read_only=box.reads_only)
-        self.stopped[command] = failure
-        later = (
-            " If it is needed, propose the same command again: it then runs outside, "
-            "if a user approves it."
-        )
-        return [str(failure.said) if asks else f"{failure.said}{later}"]
-
-    def _of_tmp(self, box: Sandbox) -> list[str]:
-        """Return the note that files in the private /tmp are not visible outside."""
-        beside = box.workspace.count("/") == 2 and box.workspace.startswith("/tmp/")
-        changed = _names_in(self.temporary) - self._written
-        if not box.gives.private_tmp or not changed or (self._told_of_tmp and not beside):
-            return []
-        self._told_of_tmp = True
-        return [
-            "what it wrote to /tmp is in the private /tmp of this session: later commands in the "
-            "sandbox find it, programs outside do not"
-        ]
+        if code:  # else it may have done its work, and is not asked about again
+            self.stopped[command] = failure
+        return [str(failure.said)]
 
 
 def _first_note(box: Sandbox) -> str:
-    """Return what the model is told of the sandbox, by what its kind gives."""
+    """Return the sentence that tells the model of the sandbox, by what its kind gives."""
     gives = box.gives
     texts = {
         "private_tmp": gives.private_tmp,
@@ -236,7 +249,7 @@ def _first_note(box: Sandbox) -> str:
         "own_sockets": box.local_sockets,
     }
     names = ("opening", *(name if has else f"no_{name}" for name, has in texts.items()), "closing")
-    return " ".join(prompts.text(f"sandbox.{name}") for name in names)
+    return " ".join(prompts.text(f"sandbox.{name}") for name in names if name != "own_terminals")
 
 
 def runs_unasked(decision: Decision) -> bool:
@@ -251,27 +264,18 @@ def _lists_processes(report: RiskReport) -> bool:
     return plain and leaves_shell(report.command)
 
 
+def _seen_in(box: Sandbox, report: RiskReport) -> list[str]:
+    """Return whose processes and open files were looked at, where the result has no label."""
+    listed = {
+        name for name in _programs(report) if MACHINE_PROGRAMS.get(name) in ("lists", "owners")
+    }
+    if not listed or not box.gives.own_processes:
+        return []
+    return [f"{', '.join(sorted(listed))} saw what this session's commands run, not the machine"]
+
+
 def _programs(report: RiskReport) -> set[str]:
     return {PurePath(argv[0]).name for argv in report.programs if argv}
-
-
-def _names_in(folder: str) -> frozenset[str]:
-    """Return the names in the private folder; nothing in it is opened or followed.
-
-    Names of the machine's own temporary folders are left out: bubblewrap makes them for mounts.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        place = os.open(folder, flags)
-    except OSError:
-        return frozenset()
-    try:
-        outside = {name for real in ("/tmp", gettempdir()) for name in os.listdir(real)}  # noqa: PTH208 - names are enough
-        return frozenset(os.listdir(place)) - outside  # noqa: PTH208 - a descriptor
-    except OSError:
-        return frozenset()
-    finally:
-        os.close(place)
 
 
 def _named(different: Sequence[Planted], workspace: str) -> list[Phrase]:

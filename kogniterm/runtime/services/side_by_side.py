@@ -178,7 +178,7 @@ class _Group:
                 # What a sandbox guards is looked at before any command can change it.
                 lane.sandbox = runner.policy.confine(run.decision, run.report)
         runner.stopping.begin()
-        output = OutputLeft(runner.budget.left("output_bytes"), runner.stopping.request)
+        output = OutputLeft(runner.budget.left("output_bytes"), runner.stopping.request_at_limit)
         keyboard = _Keyboard(self.io.terminal, self.io.sink)
         for run, lane in taken:
             if lane is None:
@@ -240,7 +240,7 @@ class _Group:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 self.cancelled = True
-                stopping.request(by_user=True)
+                stopping.request()
 
     async def leave(self) -> None:
         """Leave nothing running behind an error: its end would have nowhere to go."""

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from kogniterm import prompts
-from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
+from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, END_TURN, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
@@ -35,7 +35,7 @@ from kogniterm.types import (
     ToolSpec,
 )
 
-GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP)
+GRAPH_TOOLS = (DELEGATE, MAKE_PLAN, COMPLETE_STEP, END_TURN)
 """The tools that the graph itself answers."""
 MEMORY_TOOLS = ("recall", "remember", "forget")
 SERVER_TOOLS = (FIND_TOOLS, CALL_TOOL)

@@ -460,7 +460,7 @@ class _Actions:
         pending = tuple(request for one in batch for request in one.pending)
         if said or pending:
             self._session.journal.record_update(NodeUpdate(RECIPE_NODE, said, pending=pending))
-        self._over = await settle(self._session.services, self._io, self._count)
+        self._over = await settle(self._session.services, self._io, self._count, apart=True)
 
     def _tell(self, event: events.Event) -> None:
         if isinstance(event, events.ActionProposed):

@@ -46,8 +46,8 @@ class Topic:
 
 
 EXIT_STATUS = Phrase(
-    "Exit status: 0 done, 1 not done, 2 wrong usage or settings, 3 an action was refused or needed "
-    "your approval, 4 a limit was reached, 5 the model failed, 130 interrupted."
+    "Exit status: 0 done, 1 not done, 2 wrong usage or settings, 3 blocked by a refusal or a "
+    "missing approval, 4 a limit was reached, 5 the model failed, 130 interrupted."
 )
 TOPICS = (
     Topic("approvals", Phrase("Which commands run, and when you are asked"), (

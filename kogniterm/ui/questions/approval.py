@@ -661,7 +661,10 @@ class AskingApprover:
 
         context = self._session.context
         draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
-        review = await self._asker.ask(PlanQuestion(draft, editable=self._asker.can_edit))
+        session = self._session
+        asks = session.policy.sandboxed and session.modes.approval != "auto"
+        question = PlanQuestion(draft, editable=self._asker.can_edit, asks=asks)
+        review = await self._asker.ask(question)
         if self._asker.stays:
             self._display.plan_shown(review.plan)
         return review

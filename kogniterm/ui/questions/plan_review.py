@@ -14,11 +14,12 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kogniterm.agent.plan.evaluate import check_command
 from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
-from kogniterm.text.visible import one_line
+from kogniterm.text.visible import one_line, render
 from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter
@@ -49,11 +50,15 @@ _STEPS: dict[str, Callable[[PlanDraft], None]] = {
 
 @dataclass(frozen=True)
 class PlanQuestion(Question[PlanReview]):
-    """Asks about `draft`, which every change replaces; `editable` where there is an editor."""
+    """Asks about `draft`, which every change replaces; `editable` where there is an editor.
+
+    With `asks` the session asks before edits, and before commands that its sandbox confines.
+    """
 
     draft: PlanDraft
-    page: Literal["choose", "reason", "add"] = "choose"
+    page: Literal["choose", "reason", "add", "checks"] = "choose"
     editable: bool = True
+    asks: bool = False
 
     reasons = True
 
@@ -90,7 +95,18 @@ class PlanQuestion(Question[PlanReview]):
             (f"{_('Reason for the change')}: ", "muted"), one_line(plan.reason, 400)
         )
         mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
+        if self.page == "checks":
+            why = _(
+                "These checks run in the sandbox without asking, until the plan ends or changes. "
+                "Press {key} again to start."
+            )
+            checks = [Text(f"  $ {render(one)}", "command") for one in self._checks()]
+            mistakes += [Text(why.format(key=letter("plan_checks")), "warn"), *checks]
         return [title, *([reason] if plan.reason else []), *mistakes]
+
+    def _checks(self) -> list[str]:
+        """Return the commands that check steps, each once."""
+        return list(dict.fromkeys(filter(None, map(check_command, self.draft.plan.walk()))))
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
         """Return every step in full if there is room, else only the selected one or a part."""
@@ -162,6 +178,8 @@ class PlanQuestion(Question[PlanReview]):
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),
+            *([Shown(letter("plan_checks"), _("start, checks unasked"))] if self._grants() else []),
+            *([Shown(letter("plan_files"), _("start, accept edits"))] if self.asks else []),
             Shown(letter("plan_reject"), _("reject")),
             Shown(letter("plan_edit"), _("edit")),
             Shown(up_down, _("select")),
@@ -171,9 +189,15 @@ class PlanQuestion(Question[PlanReview]):
             Shown(letter("plan_stop"), _("stop turn")),
         ]
 
+    def _grants(self) -> bool:
+        return self.asks and bool(self._checks())
+
     def options(self) -> Collection[str]:
         """Return the keys that do something now."""
-        return [letter("plan_edit")] if self.draft.rejected else actions("plan")
+        if self.draft.rejected:
+            return [letter("plan_edit")]
+        hidden = {"plan_checks": self._grants(), "plan_files": self.asks}
+        return [key for key, action in actions("plan").items() if hidden.get(action, True)]
 
     def press(self, key: str, *, seen: bool = True) -> Step[PlanReview]:
         """Change the plan or decide with a single key; an unknown one does nothing."""
@@ -193,6 +217,12 @@ class PlanQuestion(Question[PlanReview]):
         match action:
             case "plan_approve":
                 return Answered(self.draft.approve())
+            case "plan_files":
+                return Answered(self.draft.approve("edits"))
+            case "plan_checks" if self.page == "checks":
+                return Answered(self.draft.approve("checks"))
+            case "plan_checks":
+                return replace(self, page="checks")
             case "plan_reject":
                 return replace(self, page="reason")
             case "plan_edit":
@@ -238,6 +268,12 @@ class PlanQuestion(Question[PlanReview]):
         """Return the answers with their letters."""
         return [
             f"{letter('plan_approve')} = {_('start')}",
+            *(
+                [f"{letter('plan_checks')} = {_('start, checks unasked')}"]
+                if self._grants()
+                else []
+            ),
+            *([f"{letter('plan_files')} = {_('start, accept edits')}"] if self.asks else []),
             f"{letter('plan_reject')} = {_('reject')}",
             _("{key} N = drop step N").format(key=letter("plan_drop")),
             _("{key} N PLACE = move step N").format(key=MOVE),
@@ -257,7 +293,9 @@ class PlanQuestion(Question[PlanReview]):
             return self._rewritten(lambda plan: add(plan, rest))
         if word.lower() == MOVE:
             return self._rewritten(lambda plan: _moved(plan, rest))
-        known = ("plan_approve", "plan_reject", "plan_stop", "plan_edit")
+        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit"}
+        known |= {"plan_files"} if self.asks else set()
+        known |= {"plan_checks"} if self._grants() else set()
         if rest or action not in known or (action == "plan_edit" and not self.editable):
             return None
         return replace(self, note="")._act(action)

@@ -31,13 +31,14 @@ from kogniterm.ui.screen.surface import Attention, Surface
 from kogniterm.ui.screen.thoughts import Thoughts
 from kogniterm.ui.screen.tool_lines import DELEGATE, AgentLines, tool_line
 from kogniterm.ui.screen_preferences import ThoughtsName
+from kogniterm.ui.tool_words import QUIET_TOOLS
 from kogniterm.ui.turn_words import again, left_texts
 
 _LEVELS = {"info": "muted", "warning": "warn", "error": "bad"}
 _PLAN_ROWS = 8
 _MAIN_ROWS = 5
 """Rows that the live one of several commands gets at least."""
-_QUIET_TOOLS = frozenset({"make_plan", "complete_step"})
+
 _AFTER_RESPONSE = (ev.ModelCalled, ev.ActionProposed, ev.AgentStarted, ev.ToolRan, ev.PlanChanged)
 """Events after which a response was not the last one of its turn."""
 _AFTER_ANSWER = (ev.ModelCalled, ev.ActionDecided, ev.ActionEnded, ev.PlanReviewed, ev.ToolRan)
@@ -294,7 +295,7 @@ class ScreenSink:
         self.surface.refresh()
 
     def _tool_ran(self, event: ev.ToolRan) -> None:
-        if event.name in _QUIET_TOOLS and not event.failed:
+        if event.name in QUIET_TOOLS and not event.failed:
             return
         ended = self.agents.ended(event, self.painter) if event.name == DELEGATE else None
         if ended is None:

@@ -158,6 +158,8 @@ def test_work_done_before_the_step_began_is_no_evidence() -> None:
 def test_parts_of_a_step_are_kept_and_shown() -> None:
     plan = parse_plan(steps({"id": "s1", "what": "Build", "substeps": ["compile", "link"]}), None)
     assert [part.what for part in plan.steps[0].substeps] == ["compile", "link"]
+    alone = [{"what": "compile"}, {"what": "link", "check": None}]
+    assert parse_plan(steps({"id": "s1", "what": "Build", "substeps": alone}), None) == plan
     assert where_we_are(plan).endswith("- compile\n- link")
     with pytest.raises(ToolError, match="must be a list"):
         parse_plan(steps({"id": "s1", "what": "Build", "substeps": "compile"}), None)
@@ -379,7 +381,7 @@ def test_a_failed_substep_fails_its_step_after_both_fallbacks() -> None:
     wish = steps(
         {
             "id": "s1", "what": "a", "fallback": "ask",
-            "substeps": [{"what": "b"}, {"what": "c"}],
+            "substeps": [{"id": "s1_1", "what": "b"}, {"id": "s1_2", "what": "c"}],
         },
         {"id": "s2", "what": "d"},
     )  # fmt: skip
@@ -395,7 +397,9 @@ def test_a_failed_substep_fails_its_step_after_both_fallbacks() -> None:
 
 def test_a_step_with_a_check_of_its_own_is_checked_after_its_substeps() -> None:
     check = {"kind": "file", "value": "out"}
-    wish = steps({"id": "s1", "what": "a", "check": check, "substeps": [{"what": "b"}]})
+    wish = steps(
+        {"id": "s1", "what": "a", "check": check, "substeps": [{"id": "s1_1", "what": "b"}]}
+    )
     plan = parse_plan(wish, None)
     plan, text = complete(plan, {"step": "s1_1"}, ran(0))
     assert "Now s1: a. Its substeps are closed; what is left is its own check." in text

@@ -60,6 +60,15 @@ def changed(box: Sandbox, *commands: str) -> list[str]:
     return [f"{os.path.relpath(one.path, box.workspace)} {one.how}" for one in different]
 
 
+def test_the_same_bytes_written_again_are_no_change(work: Path) -> None:
+    box = sandbox_round("landlock", work, work.parent)
+    (work / "Makefile").write_text("all:\n")
+    again = "cp Makefile x && mv x Makefile && touch Makefile"
+    assert changed(box, again) == []
+    assert changed(box, "echo 'all: evil' > Makefile", again) == ["Makefile changed"]
+    assert changed(box, "echo 'all: good' > Makefile") == ["Makefile changed"]
+
+
 ATTACKS = {
     "a hook": "echo evil > .git/hooks/pre-commit",
     "the config": "printf '[core]\\n fsmonitor = evil\\n' >> .git/config",

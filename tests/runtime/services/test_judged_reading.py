@@ -143,7 +143,7 @@ def test_what_is_dropped_is_said_and_the_exit_status_stays(box: Sandbox, work: P
         ]
         later = executor.run('echo "$? ${f-unset} $PWD"; cd - >/dev/null', timeout=PATIENCE)
         assert later.text.strip() == f"7 unset {work / 'sub'}"
-        assert later.notes == ()
+        assert later.notes == (f"The shell is now in {work}.",)
         assert executor.cwd == str(work)
 
 

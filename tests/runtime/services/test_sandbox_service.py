@@ -130,14 +130,3 @@ def test_a_sandbox_that_cannot_start_is_an_error_and_nothing_runs(
         executor.sandbox = replace(box, writable=())
         assert executor.run("true").exit_code == 0
     assert not (work / "ran").exists()
-
-
-def test_only_what_a_command_wrote_to_tmp_is_announced(work: Path) -> None:
-    found = require_sandbox("namespaces")
-    box = Sandbox("namespaces", str(work), str(work.parent / "home"), program=found.program)
-    service = SandboxService(box)
-    with open_executor(work, sandbox=box) as executor:
-        notes = [
-            run(service, executor, text).note for text in ("true", "echo x > /tmp/kept", "true")
-        ]
-    assert ["private /tmp of this session: later" in note for note in notes] == [False, True, False]

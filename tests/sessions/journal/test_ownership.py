@@ -21,7 +21,7 @@ from kogniterm.sessions.journal.ownership import (
     this_process,
 )
 from kogniterm.sessions.records import Intent
-from kogniterm.sessions.store import SessionStore
+from kogniterm.sessions.store import SessionStore, conversation
 from tests.support.conversation import command_turn, write
 
 ME = Holder("here", "boot1/pid:[1]", os.getpid(), start_of(os.getpid()) or "")
@@ -109,6 +109,17 @@ def test_another_machine_takes_over_only_after_silence(store: SessionStore, sess
     with pytest.raises(SessionBusyError):
         there.open(session)
     journal.close()
+
+
+def test_a_conversation_is_read_only_while_no_other_process_has_it_open(
+    store: SessionStore, session: str
+) -> None:
+    far = Holder("far", "boot9/pid:[9]", 77, "1")
+    journal = SessionStore(store.database, version="1.0", holder=far, heartbeat=3600).open(session)
+    assert conversation(store, session, 1) is None
+    journal.close()
+    assert conversation(store, session, 1)
+    assert conversation(store, "0123456789ab", 1) == []
 
 
 def test_who_lost_the_lease_can_write_nothing_even_when_first(

@@ -20,7 +20,7 @@ from kogniterm.runtime.plan_edits import (
     plan_as_text,
     plan_from_text,
 )
-from kogniterm.types import Answer, Evidence, Plan, PlanReview, PlanStep
+from kogniterm.types import Answer, Check, Evidence, Plan, PlanReview, PlanStep
 from kogniterm.types import events as ev
 from kogniterm.ui.display import Display
 from kogniterm.ui.locale import use_language
@@ -359,6 +359,21 @@ def test_a_substep_is_moved_and_dropped_with_single_keys() -> None:
     assert "▸   ○ 2.1. Test the pages" in question.document(PLAIN, 60, 40).lines
     review = question.press("y").value
     assert [step.id for step in review.plan.walk()] == ["s1", "s2", "s2_1"]
+
+
+def test_a_plan_is_started_with_a_grant_that_is_shown_in_full() -> None:
+    long = "pytest -q " + "tests/a_long_name " * 20
+    steps = tuple(replace(step, check=Check("command", long)) for step in NESTED.steps)
+    question: Any = PlanQuestion(PlanDraft(replace(NESTED, steps=steps)), asks=True)
+    shown = question.press("c")
+    assert "".join("".join(shown.document(PLAIN, 60, 40).lines).split()).count("a_long_name") >= 20
+    assert shown.press("c").value.grant == "checks"
+    assert shown.press("y").value.grant == ""
+    assert question.press("f").value.grant == "edits"
+    assert question.typed("f").value.grant == "edits"
+    bare: Any = PlanQuestion(PlanDraft(NESTED))
+    assert bare.press("f") is bare
+    assert bare.press("c") is bare
 
 
 def test_a_plan_with_substeps_is_read_back_as_it_was_written() -> None:

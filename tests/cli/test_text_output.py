@@ -1,0 +1,77 @@
+"""Lines of a task off a terminal: long outputs, changes, and what the model says between calls."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from kogniterm.cli.text_output import TextSink
+from kogniterm.types import ActionRequest, Answer, CommandResult, RiskReport, Usage, Verdict, events
+
+
+def written(*given: events.Event) -> str:
+    err = io.StringIO()
+    sink = TextSink(None, err)
+    for event in given:
+        sink(event)
+    sink.finish(Answer("never on standard error"))
+    return err.getvalue()
+
+
+def output(name: str, *lines: str) -> events.CommandOutput:
+    return events.CommandOutput(name, "".join(f"{line}\n" for line in lines).encode())
+
+
+def ended(name: str) -> events.CommandEnded:
+    return events.CommandEnded(name, CommandResult("x", "exited", 0, "", 1.0, ""))
+
+
+def test_of_a_long_output_the_ends_are_written_with_the_lines_left_out() -> None:
+    lines = [f"line {number}" for number in range(1, 3_651)]
+    text = written(
+        events.CommandStarted("a", "make", "/"),
+        *(output("a", line) for line in lines),
+        ended("a"),
+    )
+    assert text.splitlines() == [
+        "$ make", *lines[:40], "[3590 lines left out]", *lines[-20:], "[exit 0, 1.0 s]"
+    ]  # fmt: skip
+    assert written(
+        events.CommandStarted("a", "make", "/"), output("a", *lines[:60]), ended("a")
+    ) == ("".join(f"{line}\n" for line in ("$ make", *lines[:60], "[exit 0, 1.0 s]")))
+
+
+def test_outputs_of_commands_at_once_stand_in_their_order() -> None:
+    started = [events.CommandStarted(name, name, "/") for name in "abc"]
+    text = written(
+        *started, output("b", "of b"), output("c", *"12"), output("a", "of a"), ended("a"),
+        output("b", "more"), ended("b"), ended("c"),
+    )  # fmt: skip
+    exit_line = "[exit 0, 1.0 s]"
+    wanted = ["$ a", "of a", exit_line, "$ b", "of b", "more", exit_line, "$ c", "1", "2"]
+    assert text.splitlines() == [*wanted, exit_line]
+
+
+def test_changes_and_sentences_between_calls_are_written() -> None:
+    detail = "--- a\n+++ b\n" + "".join(f"+line {number}\n" for number in range(20))
+    request = ActionRequest("e1", "c1", "edit_file", "edit a", effect="edit", detail=detail)
+    proposed = events.ActionProposed(
+        request, RiskReport("edit a", "workspace_write"), Verdict("allow", ()), "/"
+    )
+    answered = events.ModelAnswered("decide_action", Usage(), Usage(), tools=("edit_file",))
+    done = events.ActionEnded("e1", "edit_file", "Wrote a (+20 -0 lines).")
+    text = written(
+        events.AnswerDelta("I look "), events.AnswerDelta("first.\x1b[2J"), answered,
+        proposed, done, events.AnswerDelta("Fixed."), replace(answered, tools=()),
+    )  # fmt: skip
+    assert text.splitlines() == [
+        "I look first.[2J",
+        "· Edit: Wrote a (+20 -0 lines).",
+        *(f"  +line {number}" for number in range(12)),
+        "[8 lines left out]",
+    ]
+
+
+def test_a_call_that_failed_is_marked() -> None:
+    ran = events.ToolRan("edit_file", '{"path": "src/a.py"}', "There is no file.", failed=True)
+    assert written(ran) == "· Edit src/a.py (failed)\n"

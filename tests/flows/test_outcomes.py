@@ -1,0 +1,59 @@
+"""Outcomes that the model states: exit status and reason follow the statement and the facts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.flows.conftest import MakeFlow, no, yes
+
+RUN = {"run": "touch made"}
+PLAN = {"plan": {"goal": "Make it", "steps": [{"id": "s1", "what": "Make the file"}]}}
+
+
+def end(outcome: str, why: str = "no compiler") -> dict[str, object]:
+    arguments = {"outcome": outcome, **({"why": why} if outcome != "done" else {})}
+    return {"text": "Here I end.", "calls": [{"tool": "end_turn", "arguments": arguments}]}
+
+
+@pytest.mark.parametrize(
+    ("replies", "refused", "stop", "code"),
+    [
+        ([RUN, end("done")], False, "done", 0),
+        ([RUN, end("not_done")], False, "not_done", 1),
+        ([RUN, end("blocked")], False, "not_done", 1),
+        ([RUN, end("blocked")], True, "refused", 3),
+        ([RUN, end("done")], True, "done", 0),
+        ([RUN, {"text": "All good."}], True, "refused", 3),
+        ([{"text": "All good."}], False, "done", 0),
+        ([PLAN, end("done"), end("not_done")], False, "not_done", 1),
+        ([PLAN, end("blocked")], False, "not_done", 1),
+    ],
+)
+async def test_the_statement_and_the_facts_decide(
+    make_flow: MakeFlow, replies: list[object], refused: bool, stop: str, code: int
+) -> None:
+    flow = make_flow(json.dumps({"replies": replies}), [no("not now") if refused else yes])
+    answer = await flow.run()
+    assert (answer.stop, answer.exit_code) == (stop, code)
+    if code == 1:
+        assert "no compiler" in str(answer.reason)
+    if "calls" in str(replies[-1]):
+        assert answer.text == "Here I end."
+
+
+async def test_an_end_that_is_not_the_end_goes_on(make_flow: MakeFlow) -> None:
+    calls = [
+        {"tool": "end_turn", "arguments": {"outcome": "done"}},
+        {"tool": "read_file", "arguments": {"path": "a"}},
+    ]
+    failed = [{"tool": "read_file", "arguments": {"path": "a"}}, calls[0]]
+    replies = [{"calls": calls}, {"calls": failed}, {"text": "It is gone."}]
+    flow = make_flow(json.dumps({"replies": replies}))
+    answer = await flow.run()
+    assert flow.shown[2] == "end_turn has to be the last call of a reply."
+    assert flow.shown[6].startswith(
+        "[not run: an earlier call of the same reply, read_file, failed"
+    )
+    assert answer.text == "It is gone."
