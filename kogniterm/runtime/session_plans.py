@@ -106,7 +106,8 @@ def _start_working(
         count.plan_left = True
         return
     use_mode(journal, modes, "manual")
-    io.sink(events.Notice(LEFT_PLAN_MODE))
+    if review.grant != "edits":
+        io.sink(events.Notice(LEFT_PLAN_MODE))
 
 
 async def _reviewed(
@@ -125,6 +126,7 @@ async def _reviewed(
     if not modes.in_plan_mode and same and difference(previous, plan).empty:
         return PlanReview("approve", plan, events.BY_KOGNITERM, "nothing changed")
     if modes.plans.only_planning(journal.state):
+        modes.checks = frozenset()
         return PlanReview("approve", plan, events.BY_KOGNITERM, "only a plan was requested")
     io.sink(events.PlanProposed(request_id, plan, previous))
     review = await io.approver.review_plan(plan, previous)
@@ -168,11 +170,12 @@ def plannable_tools(context: ContextService) -> list[str]:
     return [spec.name for spec in context.offered_tools() if spec.name not in PLAN_TOOLS]
 
 
-def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDifference:
+def replace_plan(context: ContextService, plan: Plan, sink: EventSink) -> PlanDifference:
     """Put `plan` in place of the session's, and tell the model.
 
     Raises `UsageError` while a turn is under way.
     """
+    journal = context.journal
     before = journal.state.plan
     if journal.state.pending or journal.state.open_turn:
         raise UsageError("A turn is in progress; stop it before you change the plan.")
@@ -183,4 +186,5 @@ def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDiffe
         told = messages.note(f"({CHANGED})\n{_as_it_is(plan, journal)}")
         journal.record(NodeRan(NodeUpdate("create_plan", (told,), plan)), durable=True)
         sink(events.PlanChanged(plan, before))
+        context.modes.checks = frozenset()  # granted for the plan as it was
     return change

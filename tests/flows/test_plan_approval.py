@@ -202,8 +202,8 @@ async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> N
     assert plan_from_text(plan_as_text(plan)) == plan
     flow = make_flow()
     session = flow.open()
-    replace_plan(session.journal, plan, flow.tell)
-    change = replace_plan(session.journal, replace(add(plan, "b"), revision=1), flow.tell)
+    replace_plan(session.context, plan, flow.tell)
+    change = replace_plan(session.context, replace(add(plan, "b"), revision=1), flow.tell)
     assert [step.what for step in change.added] == ["b"]
     assert session.state.plan is not None
     assert session.state.plan.revision == 2
@@ -284,3 +284,44 @@ async def test_a_plan_is_started_with_edits_accepted(make_flow: MakeFlow) -> Non
     await flow.run()
     assert flow.session is not None
     assert flow.session.modes.approval == "accept-edits"
+
+
+STOP = "  - calls: [{tool: end_turn, arguments: {outcome: not_done, why: later}}]\n"
+FIRST = "  - calls: [{tool: complete_step"
+SPLIT = CHECKED.replace(FIRST, STOP + FIRST, 1)
+
+
+async def test_granted_checks_do_not_run_in_plan_mode(make_flow: MakeFlow) -> None:
+    require_sandbox("auto")
+    flow = make_flow(
+        SPLIT[: SPLIT.index("  - run")] + STOP,
+        decisions=[yes] * 4,
+        approval_mode="manual",
+        sandbox="auto",
+    )
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="checks")]
+    await flow.run()
+    assert flow.session is not None
+    flow.session.use_mode("plan")
+    await flow.run("go on")
+    assert not flow.results
+
+
+@pytest.mark.parametrize("change", ["edited", "none"])
+async def test_granted_checks_end_when_the_user_changes_the_plan(
+    make_flow: MakeFlow, change: str
+) -> None:
+    require_sandbox("auto")
+    flow = make_flow(SPLIT, decisions=[yes] * 4, approval_mode="manual", sandbox="auto")
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="checks")]
+    await flow.run()
+    session = flow.session
+    assert session is not None
+    assert session.state.plan is not None
+    if change == "edited":
+        replace_plan(session.context, add(session.state.plan, "Look"), lambda _event: None)
+    await flow.run("go on")
+    asked = [request.command for request, _report, _verdict in flow.user.asked]
+    assert asked.count("python3 -c 1") == (3 if change == "edited" else 2)

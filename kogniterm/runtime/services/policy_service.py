@@ -344,6 +344,7 @@ class PolicyService:
         now = self.secrets.answers == "now"
         secret = received(use)
         check = request.tool == COMPLETE_STEP.name and request.command in modes.checks
+        check = check and not modes.in_plan_mode
         circumstances = replace(
             self.circumstances,
             # What the user granted with the plan runs as in auto mode: in the sandbox alone.

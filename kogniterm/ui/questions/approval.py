@@ -630,6 +630,9 @@ class AskingApprover:
 
     def judged_again(self, question: Question[Any]) -> Question[Any]:
         """Return the open question as the approval mode in use now judges it."""
+        if isinstance(question, PlanQuestion):
+            mode, confined = self._session.modes.approval, self._session.policy.sandboxed
+            return question.in_mode(mode, confined=confined)
         if not isinstance(question, ApprovalQuestion):
             return question
         subject = question.subject
@@ -661,10 +664,8 @@ class AskingApprover:
 
         context = self._session.context
         draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
-        session = self._session
-        asks = session.policy.sandboxed and session.modes.approval != "auto"
-        question = PlanQuestion(draft, editable=self._asker.can_edit, asks=asks)
-        review = await self._asker.ask(question)
+        question = PlanQuestion(draft, editable=self._asker.can_edit)
+        review: PlanReview = await self._asker.ask(self.judged_again(question))
         if self._asker.stays:
             self._display.plan_shown(review.plan)
         return review

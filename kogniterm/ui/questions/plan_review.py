@@ -20,7 +20,7 @@ from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line, render
-from kogniterm.types import Plan, PlanReview
+from kogniterm.types import ApprovalMode, Phrase, Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter
 from kogniterm.ui.questions.question import (
@@ -46,19 +46,23 @@ _STEPS: dict[str, Callable[[PlanDraft], None]] = {
     "right": lambda draft: draft.shift(1),
 }
 """The changes that the arrows make to a draft."""
+_GRANTS = {
+    "plan_checks": Phrase("start with checks unasked"),
+    "plan_files": Phrase("start and accept edits"),
+}
 
 
 @dataclass(frozen=True)
 class PlanQuestion(Question[PlanReview]):
     """Asks about `draft`, which every change replaces; `editable` where there is an editor.
 
-    With `asks` the session asks before edits, and before commands that its sandbox confines.
+    `grants` are the actions that start it with a grant, in the mode in use.
     """
 
     draft: PlanDraft
     page: Literal["choose", "reason", "add", "checks"] = "choose"
     editable: bool = True
-    asks: bool = False
+    grants: Collection[str] = ()
 
     reasons = True
 
@@ -96,12 +100,9 @@ class PlanQuestion(Question[PlanReview]):
         )
         mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
         if self.page == "checks":
-            why = _(
-                "These checks run in the sandbox without asking, until the plan ends or changes. "
-                "Press {key} again to start."
-            )
+            why = _("Run these checks in the sandbox unasked, until the plan ends or changes:")
             checks = [Text(f"  $ {render(one)}", "command") for one in self._checks()]
-            mistakes += [Text(why.format(key=letter("plan_checks")), "warn"), *checks]
+            mistakes += [Text(why, "warn"), *checks]
         return [title, *([reason] if plan.reason else []), *mistakes]
 
     def _checks(self) -> list[str]:
@@ -175,11 +176,13 @@ class PlanQuestion(Question[PlanReview]):
         if self.draft.rejected:
             edit = Shown(letter("plan_edit"), translate(FIX))
             return [edit, Shown("Esc", translate(DISCARD))]
+        if self.page == "checks":
+            confirmed = Shown(_("{key}, Enter").format(key=letter("plan_checks")), _("start"))
+            return [confirmed, Shown("Esc", _("back"))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),
-            *([Shown(letter("plan_checks"), _("start, checks unasked"))] if self._grants() else []),
-            *([Shown(letter("plan_files"), _("start, accept edits"))] if self.asks else []),
+            *(Shown(letter(action), translate(words)) for action, words in self._granting()),
             Shown(letter("plan_reject"), _("reject")),
             Shown(letter("plan_edit"), _("edit")),
             Shown(up_down, _("select")),
@@ -189,15 +192,30 @@ class PlanQuestion(Question[PlanReview]):
             Shown(letter("plan_stop"), _("stop turn")),
         ]
 
-    def _grants(self) -> bool:
-        return self.asks and bool(self._checks())
+    def in_mode(self, mode: ApprovalMode, *, confined: bool) -> PlanQuestion:
+        """Return the question in a mode, and where a sandbox confines commands or none does."""
+        grants = ["plan_checks"] if confined and mode != "auto" else []
+        grants += ["plan_files"] if mode in ("manual", "plan") else []
+        return replace(self, grants=grants, page="choose" if self.page == "checks" else self.page)
+
+    def _granting(self) -> list[tuple[str, Phrase]]:
+        """Return the actions that start it with a grant, with their words."""
+        usable = {*self.grants} if self._checks() else {*self.grants} - {"plan_checks"}
+        return [(action, words) for action, words in _GRANTS.items() if action in usable]
+
+    @property
+    def confirms(self) -> bool:  # type: ignore[override]  # it depends on the page
+        """The need of Enter after the key that grants what the page shows."""
+        return self.page == "checks"
 
     def options(self) -> Collection[str]:
         """Return the keys that do something now."""
         if self.draft.rejected:
             return [letter("plan_edit")]
-        hidden = {"plan_checks": self._grants(), "plan_files": self.asks}
-        return [key for key, action in actions("plan").items() if hidden.get(action, True)]
+        if self.page == "checks":
+            return [letter("plan_checks")]
+        hidden = _GRANTS.keys() - dict(self._granting())
+        return [key for key, action in actions("plan").items() if action not in hidden]
 
     def press(self, key: str, *, seen: bool = True) -> Step[PlanReview]:
         """Change the plan or decide with a single key; an unknown one does nothing."""
@@ -268,12 +286,7 @@ class PlanQuestion(Question[PlanReview]):
         """Return the answers with their letters."""
         return [
             f"{letter('plan_approve')} = {_('start')}",
-            *(
-                [f"{letter('plan_checks')} = {_('start, checks unasked')}"]
-                if self._grants()
-                else []
-            ),
-            *([f"{letter('plan_files')} = {_('start, accept edits')}"] if self.asks else []),
+            *(f"{letter(action)} = {translate(words)}" for action, words in self._granting()),
             f"{letter('plan_reject')} = {_('reject')}",
             _("{key} N = drop step N").format(key=letter("plan_drop")),
             _("{key} N PLACE = move step N").format(key=MOVE),
@@ -293,9 +306,7 @@ class PlanQuestion(Question[PlanReview]):
             return self._rewritten(lambda plan: add(plan, rest))
         if word.lower() == MOVE:
             return self._rewritten(lambda plan: _moved(plan, rest))
-        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit"}
-        known |= {"plan_files"} if self.asks else set()
-        known |= {"plan_checks"} if self._grants() else set()
+        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit", *dict(self._granting())}
         if rest or action not in known or (action == "plan_edit" and not self.editable):
             return None
         return replace(self, note="")._act(action)

@@ -364,11 +364,14 @@ def test_a_substep_is_moved_and_dropped_with_single_keys() -> None:
 def test_a_plan_is_started_with_a_grant_that_is_shown_in_full() -> None:
     long = "pytest -q " + "tests/a_long_name " * 20
     steps = tuple(replace(step, check=Check("command", long)) for step in NESTED.steps)
-    question: Any = PlanQuestion(PlanDraft(replace(NESTED, steps=steps)), asks=True)
+    grants = ("plan_checks", "plan_files")
+    question: Any = PlanQuestion(PlanDraft(replace(NESTED, steps=steps)), grants=grants)
     shown = question.press("c")
     assert "".join("".join(shown.document(PLAIN, 60, 40).lines).split()).count("a_long_name") >= 20
     assert shown.press("c").value.grant == "checks"
-    assert shown.press("y").value.grant == ""
+    assert shown.confirms
+    assert shown.press("y") is shown
+    assert shown.back().press("y").value.grant == ""
     assert question.press("f").value.grant == "edits"
     assert question.typed("f").value.grant == "edits"
     bare: Any = PlanQuestion(PlanDraft(NESTED))
