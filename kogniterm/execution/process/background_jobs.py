@@ -194,10 +194,12 @@ class JobTable:
             job = jobs.get(item["leader"])
             if job is None:
                 continue  # a prepared shell without a command
-            inside = item["why"] == "sandbox"
+            inside, words = item["why"] == "sandbox", item["words"]
+            # The words of a detached command's own shell are no words of the user.
+            given = inside or (job.detached and words[1:3] == ["--norc", "--noprofile"])
             one = LeftRunning(
                 tuple(item["pids"]),
-                job.command if inside else shlex.join(item["words"]),
+                job.command if given else shlex.join(words),
                 item["why"],
                 job.id,
                 str(job.path) if item["writes"] else None,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,20 @@ def test_what_was_not_is_ended_and_named(tmp_path: Path, mark: str, command: str
         ("background", mark, "j1", False)
     ]
     assert left[0].end_with is None
+
+
+def test_a_detached_command_is_named_as_it_was_given(tmp_path: Path, mark: str) -> None:
+    command = f"echo begun; {mark}; echo over"
+    with (
+        open_executor(tmp_path, outlives="detached") as executor,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        result = pool.submit(executor.run, command)
+        until(lambda: running(mark))
+        executor.detach()
+        assert result.result().ended == "detached"
+        executor.close()
+    assert [(one.why, one.command) for one in executor.left] == [("background", command)]
 
 
 def test_a_job_disowned_by_a_later_command_stays(tmp_path: Path, mark: str) -> None:
