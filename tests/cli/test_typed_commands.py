@@ -189,6 +189,8 @@ def test_a_server_that_does_not_start_shows_what_it_says_meanwhile_and_at_its_en
     assert late in user.flat
     assert user.type("mcp", "test", "ends") == 2
     assert "it ended; its last lines: Error: no module x." in user.flat
+    assert user.type("mcp", "test", "ends", "--lang", "es") == 2
+    assert "terminó; sus últimas líneas: Error: no module x." in user.flat
     assert "Traceback" not in user.shown
 
 

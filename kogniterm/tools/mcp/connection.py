@@ -39,8 +39,14 @@ from kogniterm.tools.mcp.server_values import (
     ServerResource,
     ServerTool,
 )
-from kogniterm.tools.mcp.stdio_transport import PipeProblem, ServerPipes, over_pipes, shown
-from kogniterm.types import Observation
+from kogniterm.tools.mcp.stdio_transport import (
+    IT_ENDED,
+    PipeProblem,
+    ServerPipes,
+    over_pipes,
+    shown,
+)
+from kogniterm.types import Observation, Phrase
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -119,7 +125,7 @@ class Connection:
             waiting.cancel()
         if not done:
             holder.cancel()
-            late = f"it did not answer within {seconds:.0f} s"
+            late = Phrase("it did not answer within {seconds:.0f} s", {"seconds": seconds})
             raise self._not_started(self._problem.after(late) if self._problem else late)
         if holder.done() and not ready.is_set():
             raise self._start_error(holder.exception() or ConnectionError("it ended"))
@@ -174,15 +180,15 @@ class Connection:
             return failure_of(first, self.config.name)
         return self._not_started(self._why_ended() or _told(first))
 
-    def _not_started(self, reason: str) -> ToolError:
+    def _not_started(self, reason: str | Phrase) -> ToolError:
         return ToolError(
             "The MCP server {name} could not be started: {why}.",
             name=self.config.name,
-            why=reason.rstrip("."),
+            why=reason,
         )
 
-    def _why_ended(self) -> str:
-        return self._problem.text if self._problem is not None else ""
+    def _why_ended(self) -> Phrase | None:
+        return self._problem.text if self._problem is not None else None
 
     async def _asked(self, context: Any, params: Any) -> Any:
         return await answered(self.config.name, params, self.elicit)
@@ -291,8 +297,8 @@ class Connection:
             failure = failure_of(error, name, called=called)
             if isinstance(failure, McpCallLostError) or not isinstance(failure, McpRefusedError):
                 self._leave_if_closed(error)
-            if isinstance(failure, McpCallLostError) and self._why_ended():
-                failure = lost(name, self._why_ended())
+            if isinstance(failure, McpCallLostError) and (why := self._why_ended()):
+                failure = lost(name, why)
             raise failure from error
         except (ValidationError, RuntimeError) as error:
             raise McpError(
@@ -336,7 +342,7 @@ class Connection:
 
     def _broken(self, *, called: bool = False) -> McpError:
         self._leave.set()
-        why = self._why_ended() or "it ended"
+        why = self._why_ended() or IT_ENDED
         if called:
             return lost(self.config.name, why)
         return McpUnreachableError(
@@ -387,7 +393,7 @@ def _client_info() -> Any:
 
 
 def _told(error: BaseException) -> str:
-    return one_line(clean(str(error)), 400) or type(error).__name__
+    return one_line(clean(str(error)), 400).rstrip(".") or type(error).__name__
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from kogniterm.errors import ToolError
 from kogniterm.text.redact import redact
 from kogniterm.text.visible import one_line
+from kogniterm.types import Phrase
 
 CALL = "tools/call"
 
@@ -131,13 +132,13 @@ def more_needed(server: str, scopes: str = "") -> McpSignInNeededError:
     )
 
 
-def lost(server: str, why: str) -> McpCallLostError:
+def lost(server: str, why: str | Phrase) -> McpCallLostError:
     """Return the error of a call whose result did not arrive."""
     return McpCallLostError(
         "The call was sent to the MCP server {server}, but its result did not arrive ({why}); it "
         "may or may not have been carried out.",
         server=server,
-        why=shown(why),
+        why=why if isinstance(why, Phrase) else shown(why),
     )
 
 

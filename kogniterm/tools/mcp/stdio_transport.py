@@ -12,7 +12,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kogniterm.text.redact import redact
 from kogniterm.text.visible import clean, one_line
+from kogniterm.types import Phrase
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -21,6 +23,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message; a longer one ends the connection."""
 MAX_NOISE = 200
 """Lines that are no messages (banners of `npx`, forgotten prints) before a server is given up."""
+IT_ENDED = Phrase("it ended")
 _COMPLAINT = 400
 
 
@@ -45,14 +48,15 @@ class PipeProblem:
     """The reason why a connection over pipes ended, once it has; `ended` is set then."""
 
     def __init__(self, ended: asyncio.Event) -> None:
-        self.text = ""
+        self.text: Phrase | None = None
         self.ended = ended
         self.pipes: ServerPipes | None = None
 
-    def after(self, reason: str) -> str:
+    def after(self, reason: Phrase) -> Phrase:
         """Return `reason` with the last lines that the server wrote to its standard error."""
         told = shown(self.pipes.complaints) if self.pipes is not None else ""
-        return f"{reason}; its last lines: {told}" if told else reason
+        values = {"reason": reason, "lines": told}
+        return Phrase("{reason}; its last lines: {lines}", values) if told else reason
 
 
 @asynccontextmanager
@@ -107,7 +111,8 @@ async def _messages(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[
         except ValueError:
             noise += 1
             if noise > MAX_NOISE or line[:1] in (b"{", b"["):
-                problem.text = f"it wrote what is no MCP message: {shown(line)}"
+                wrote = Phrase("it wrote what is no MCP message: {line}", {"line": shown(line)})
+                problem.text = wrote
                 return
 
 
@@ -123,12 +128,13 @@ async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[byt
                 yield line
         searched = len(buffer)
         if searched > MAX_MESSAGE:
-            problem.text = f"it wrote a message of more than {MAX_MESSAGE // 1024**2} MB"
+            large = {"size": MAX_MESSAGE // 1024**2}
+            problem.text = Phrase("it wrote a message of more than {size} MB", large)
             return
-    problem.text = problem.after("it ended")
+    problem.text = problem.after(IT_ENDED)
 
 
 def shown(data: bytes) -> str:
     """Return the end of what a server wrote, as one harmless line."""
     text = clean(data.decode("utf-8", "replace")).strip()
-    return one_line(text[-_COMPLAINT:], _COMPLAINT)
+    return one_line(redact(text)[-_COMPLAINT:], _COMPLAINT)

@@ -263,15 +263,18 @@ class Subject:
         old, new = words(render_line(self.original or ""), render_line(self.request.command))
         return [Text.assemble("- ", old), Text.assemble("+ ", new)]
 
-    def _explanation(self, painter: Painter) -> list[Text]:
-        lines = [Text(_("How this was decided:"), "heading")]
+    def _explanation(self, painter: Painter) -> list[RenderableType]:
+        from rich.table import Table
+
+        rows = Table.grid(padding=(0, 1, 0, 0))
         for trace in self.verdict.trace:
             sign = painter.symbol("done" if trace.matched else "pending")
-            line = f"  {sign} {one_line(origin_text(trace.origin))}"
+            line = one_line(origin_text(trace.origin))
             if trace.matched:  # a rule that did not match decided nothing
                 line += f" {painter.symbol('arrow')} {decision_text(trace.decision)}"
             line += f": {translate(trace.reason)}"
-            lines.append(Text(line, "" if trace.matched else "muted"))
+            rows.add_row(f"  {sign}", Text(line), style="" if trace.matched else "muted")
+        lines: list[RenderableType] = [Text(_("How this was decided:"), "heading"), rows]
         if not self.verdict.trace:
             lines.append(Text("  " + _("No rule applies; the default is to ask."), "muted"))
         if self.report.programs and self.editable:
