@@ -54,7 +54,8 @@ class KognitermError(Exception):
     exit_code = EXIT_NOT_DONE
 
     def __init__(self, template: str, **values: object) -> None:
-        self.text = Phrase(template, values)
+        told = {k: v.text if isinstance(v, KognitermError) else v for k, v in values.items()}
+        self.text = Phrase(template, told)
         super().__init__(str(self.text))
 
 
