@@ -52,6 +52,7 @@ class KognitermError(Exception):
     """Base of the tree; `text` is the translatable message, `exit_code` the process status."""
 
     exit_code = EXIT_NOT_DONE
+    text: Phrase
 
     def __init__(self, template: str, **values: object) -> None:
         told = {k: v.text if isinstance(v, KognitermError) else v for k, v in values.items()}
