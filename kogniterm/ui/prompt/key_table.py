@@ -46,7 +46,7 @@ KEYS = (
         Phrase("clear the line; if empty, stop the command, then the turn"),
         shown="Ctrl-C"),
     Key("prompt", "escape", "escape",
-        Phrase("stop the command, then the turn; twice at rest: go back to an earlier message"),
+        Phrase("stop the command, then the turn; twice when idle: go back"),
         shown="Esc"),
     Key("prompt", "leave", "c-d", Phrase("exit, on an empty line"), shown="Ctrl-D"),
     Key("prompt", "send_now", "c-t",
@@ -59,8 +59,7 @@ KEYS = (
     Key("prompt", "complete", "tab",
         Phrase("complete a command, its argument or a @file"), shown="Tab"),
     Key("prompt", "mode", "s-tab",
-        Phrase("change the mode: ask, accept edits, auto in sandbox, plan only; also at "
-               "an approval"),
+        Phrase("change the mode: ask, accept edits, auto, plan; also when asked"),
         shown="Shift-Tab"),
     Key("prompt", "background", "c-b",
         Phrase("let the running command go on as a background job"), shown="Ctrl-B"),
@@ -80,11 +79,11 @@ KEYS = (
     Key("question", "explain", "x", Phrase("explain why you are asked")),
     Key("question", "reveal", "v", Phrase("show or hide the secrets in it")),
     Key("question", "allow_session", "a",
-        Phrase("approve, and do not ask again for this kind in this session")),
+        Phrase("approve, and allow this kind for this session")),
     Key("question", "allow_project", "p",
-        Phrase("approve, and do not ask again for this kind in this project")),
+        Phrase("approve, and allow this kind for this project")),
     Key("question", "allow_reads", "r",
-        Phrase("approve, and never ask again for commands that only read"), spanish="l"),
+        Phrase("approve, and allow all read-only commands"), spanish="l"),
     Key("question", "stop", "s", Phrase("stop the turn"), spanish="d"),
     Key("question", "page", "space, pagedown, pageup, up, down",
         Phrase("scroll a question that is longer than the screen"),
@@ -158,6 +157,11 @@ def actions(where: Where) -> dict[str, str]:
                 for name in (_letter(key, spoken), *others):
                     found.setdefault(name, key.action)
     return found
+
+
+def paging() -> list[str]:
+    """Return the keys that scroll a question."""
+    return [key for key, action in actions("question").items() if action == "page"]
 
 
 def _letter(key: Key, spoken: str) -> str:

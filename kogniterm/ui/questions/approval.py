@@ -26,7 +26,7 @@ from kogniterm.text.visible import one_line, render, render_line
 from kogniterm.types import ActionRequest, Decision, Phrase, Plan, PlanReview, RiskReport, Verdict
 from kogniterm.types.events import BY_USER
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter
+from kogniterm.ui.prompt.key_table import YES_WORDS, action_of, actions, letter, paging
 from kogniterm.ui.questions.approval_words import (
     decision_text,
     label_text,
@@ -414,9 +414,7 @@ class ApprovalQuestion(Question[Approval]):
     @property
     def reading(self) -> Collection[str]:  # type: ignore[override]  # it depends on the page
         """The keys that scroll, where the command is read."""
-        if self.page != "choose":
-            return ()
-        return [key for key, action in actions("question").items() if action == "page"]
+        return paging() if self.page == "choose" else ()
 
     def keys(self, painter: Painter, *, typing: bool) -> Sequence[Shown]:
         """Return the keys of the page."""

@@ -284,7 +284,7 @@ class QuestionPanel:
         else:
             wanted = step.entry
             opens = wanted is not None and top.question.entry is None
-            top.question = step
+            top.question, top.seen = step, top.seen and not step.confirms  # drawn, it is seen
             if wanted is not None and opens:
                 self._place.question_entry_opened(wanted.start)
         self._place.refresh()

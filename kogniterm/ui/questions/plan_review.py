@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Literal
 
 from rich.console import Group, RenderableType
@@ -19,10 +19,10 @@ from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
-from kogniterm.text.visible import one_line, render
+from kogniterm.text.visible import one_line
 from kogniterm.types import ApprovalMode, Phrase, Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
-from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter
+from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter, paging
 from kogniterm.ui.questions.question import (
     Answered,
     Document,
@@ -34,6 +34,7 @@ from kogniterm.ui.questions.question import (
     Stopped,
 )
 from kogniterm.ui.screen import plan_panel
+from kogniterm.ui.screen.command_frame import command_lines
 from kogniterm.ui.screen.paint import Painter
 
 MOVE = "m"
@@ -68,11 +69,18 @@ class PlanQuestion(Question[PlanReview]):
 
     def document(self, painter: Painter, columns: int, rows: int, words: str = "") -> Document:
         """Return the plan in at most `rows` lines, the selected step always among them."""
+        if self.page == "checks":
+            return self.text(painter, columns)
         head = [line for text in self._head() for line in painter.lines(text, columns)]
         return Document([*head, *self._body(painter, columns, max(rows - len(head), 1))])
 
     def text(self, painter: Painter, columns: int) -> Document:
-        """Return the whole plan."""
+        """Return the whole plan, or all checks that would run unasked."""
+        if self.page == "checks":
+            why = _("Run these checks in the sandbox unasked, until the plan ends or changes:")
+            checks = [command_lines(one, painter, columns) for one in self._checks()]
+            lines = [*painter.lines(Text(why, "warn"), columns), *chain.from_iterable(checks)]
+            return Document(lines, must_see=len(lines))
         before = self.draft.previous if self.draft.plan.revision > 1 else None
         drawn = Group(self._title(), plan_panel.full(self.draft.plan, painter, before))
         return Document(painter.paint(drawn, columns).removesuffix("\n").split("\n"))
@@ -99,10 +107,6 @@ class PlanQuestion(Question[PlanReview]):
             (f"{_('Reason for the change')}: ", "muted"), one_line(plan.reason, 400)
         )
         mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
-        if self.page == "checks":
-            why = _("Run these checks in the sandbox unasked, until the plan ends or changes:")
-            checks = [Text(f"  $ {render(one)}", "command") for one in self._checks()]
-            mistakes += [Text(why, "warn"), *checks]
         return [title, *([reason] if plan.reason else []), *mistakes]
 
     def _checks(self) -> list[str]:
@@ -177,8 +181,8 @@ class PlanQuestion(Question[PlanReview]):
             edit = Shown(letter("plan_edit"), translate(FIX))
             return [edit, Shown("Esc", translate(DISCARD))]
         if self.page == "checks":
-            confirmed = Shown(_("{key}, Enter").format(key=letter("plan_checks")), _("start"))
-            return [confirmed, Shown("Esc", _("back"))]
+            key = _("{key}, Enter").format(key=letter("plan_checks"))
+            return [Shown(key, translate(_GRANTS["plan_checks"])), Shown("Esc", _("back"))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),
@@ -208,12 +212,17 @@ class PlanQuestion(Question[PlanReview]):
         """The need of Enter after the key that grants what the page shows."""
         return self.page == "checks"
 
+    @property
+    def reading(self) -> Collection[str]:  # type: ignore[override]  # it depends on the page
+        """The keys that scroll, where the checks are read."""
+        return paging() if self.page == "checks" else ()
+
     def options(self) -> Collection[str]:
         """Return the keys that do something now."""
         if self.draft.rejected:
             return [letter("plan_edit")]
         if self.page == "checks":
-            return [letter("plan_checks")]
+            return [letter("plan_checks"), *self.reading]
         hidden = _GRANTS.keys() - dict(self._granting())
         return [key for key, action in actions("plan").items() if action not in hidden]
 
@@ -221,7 +230,9 @@ class PlanQuestion(Question[PlanReview]):
         """Change the plan or decide with a single key; an unknown one does nothing."""
         if key not in self.options():
             return self
-        now, action = replace(self, note=""), actions("plan")[key]
+        now, action = replace(self, note=""), actions("plan").get(key, "")
+        if self.page == "checks" and (action != "plan_checks" or not seen):
+            return now.noted(_("Read all checks first: press [space].")) if not seen else now
         match action:
             case "plan_drop":
                 return now._changed(lambda draft: draft.drop())
