@@ -819,7 +819,7 @@ complete -c kogniterm -n '__kogniterm_at "/models/pull"' -s h -l help -d 'Show t
 complete -c kogniterm -n '__kogniterm_at "/models/pull"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/models/pull"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
 complete -c kogniterm -n '__kogniterm_at "/models/pull"' -l debug -d 'Show tracebacks; log everything, on screen too'
-complete -c kogniterm -n '__kogniterm_at "/models/pull"' -l source -r -F -d 'File or URL to use; the checksum must still match'
+complete -c kogniterm -n '__kogniterm_at "/models/pull"' -l source -r -F -d 'File to use; the checksum must still match'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -s h -l help -d 'Show this help'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l lang -x -a 'auto en es' -d 'Language: auto, en or es (default: auto)'
 complete -c kogniterm -n '__kogniterm_at "/models/remove"' -l env-file -r -F -d 'Read settings from FILE instead of your .env'
