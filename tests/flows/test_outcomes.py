@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 
+from kogniterm.types import ActionRequest, Decision, PlanReview
+from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import MakeFlow, no, yes
 
 RUN = {"run": "touch made"}
@@ -57,3 +60,34 @@ async def test_an_end_that_is_not_the_end_goes_on(make_flow: MakeFlow) -> None:
         "[not run: an earlier call of the same reply, read_file, failed"
     )
     assert answer.text == "It is gone."
+
+
+WHICH = {"calls": [{"tool": "ask_user", "arguments": {"question": "Which one?"}}]}
+
+
+@pytest.mark.parametrize(
+    ("replies", "asks", "stop", "code"),
+    [
+        ([PLAN, RUN], True, "not_done", 1),  # the plan stays open
+        ([WHICH, RUN], False, "refused", 3),
+        ([PLAN, RUN], False, "done", 0),  # the user wanted another plan, and refused no action
+    ],
+)
+async def test_a_resumed_turn_ends_as_one_that_was_not_left(
+    make_flow: MakeFlow, replies: list[object], asks: bool, stop: str, code: int
+) -> None:
+    def leaves(request: ActionRequest) -> Decision:
+        raise asyncio.CancelledError(LEFT_OPEN)
+
+    flow = make_flow(json.dumps({"replies": replies}), [leaves])
+    session_id = flow.open().id
+    assert flow.user is not None
+    if not asks:
+        flow.user.reviews = [lambda plan: PlanReview("reject", plan, "person", "no")]
+    with pytest.raises(asyncio.CancelledError):
+        await flow.run()
+    flow.close()
+    again = make_flow(json.dumps({"replies": [{"text": "All good.", "repeat": "forever"}]}), [yes])
+    again.open(session_id)
+    answer = await again.run(None)
+    assert (answer.stop, answer.exit_code) == (stop, code)
