@@ -713,12 +713,17 @@ class CommandExecutor:
     def send_keys(self, job_id: str, text: str) -> str:
         """Type `text` into a job, line by line, and return what it writes in reaction.
 
-        Raises ExecutionError when it reads with echo off: then only the user may type.
+        A line break is the key Enter. What follows a line is typed only if the job reads again: it
+        might go to a question for a password. Raises ExecutionError when it reads with echo off,
+        where only the user may type, and when it has ended.
         """
         job = self._jobs.find(job_id)
         self._launcher.sync()
-        start, lines = job.size(), text.splitlines(keepends=True)
+        start, left_out = job.size(), ""
+        lines = text.replace("\r\n", "\r").replace("\n", "\r").splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
+            if job.job().state == "ended":
+                raise ExecutionError("Job {job} has ended, and takes no keys.", job=job_id)
             if job.running.hides_input():
                 raise ExecutionError(
                     "Job {job} reads with echo off, as for a password; only the user may type "
@@ -727,8 +732,11 @@ class CommandExecutor:
                 )
             job.running.send(encode(line))
             job.settle(_REACTION if number == len(lines) else _LINE, self._launcher.sync)
+            if number < len(lines) and not job.running.asks():
+                left_out = f"\n[it reads no input now; lines not typed: {len(lines) - number}]"
+                break
         self._launcher.sync()
-        return job.output(self._limits, (ROWS, COLUMNS), start)
+        return job.output(self._limits, (ROWS, COLUMNS), start) + left_out
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""
