@@ -298,7 +298,8 @@ class CommandExecutor:
         parts = ((_OF_SESSION, result), (_ON_MACHINE, other))
         text = "\n".join(f"[{label}, exit {one.exit_code}]\n{one.text.rstrip()}"
                          for label, one in parts)  # fmt: skip
-        return replace(other, text=text, duration=result.duration + other.duration)
+        code = min(result.exit_code or 0, other.exit_code or 0)  # found in one is found
+        return replace(other, text=text, exit_code=code, duration=result.duration + other.duration)
 
     def can_apply(self, changes: Sequence[ShellChange]) -> bool:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""

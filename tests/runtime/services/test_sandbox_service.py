@@ -42,6 +42,25 @@ def run(service: SandboxService, executor: CommandExecutor, command: str) -> San
     return service.end(command, executor.run(command, timeout=PATIENCE), box, report)
 
 
+@pytest.mark.parametrize(
+    ("command", "twice"),
+    [
+        ("ps aux | grep x", True),
+        ("ps aux > found; grep x found", False),
+        ("ps aux | sed -i s/a/b/ notes", False),
+        ("pgrep server && echo up > up.txt", False),
+        ("ss -K dst 192.0.2.1", False),
+    ],
+)
+def test_only_what_reads_runs_among_the_machines_processes_too(
+    command: str, twice: bool
+) -> None:
+    box = Sandbox("namespaces", "/w", "/h")
+    service, report = SandboxService(box), classify(command, cwd="/w", workspace="/w")
+    found = service.of_machine(box, Decision("approve", command, "policy"), report)
+    assert (found is not None) == twice
+
+
 def test_what_a_job_leaves_between_commands_is_told_with_the_next(box: Sandbox, work: Path) -> None:
     service = SandboxService(box)
     os.mkfifo(work / "go")
