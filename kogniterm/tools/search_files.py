@@ -414,7 +414,7 @@ async def _output(
     return None if waited or refused else (counted if counts else dict(found), more, skipped)
 
 
-_REST = re.compile(r'([^\0]+?): (?:WARNING: )?[^\0]*binary file [^\0]*byte around offset (\d+)')
+_REST = re.compile(r"([^\0]+?): (?:WARNING: )?[^\0]*binary file [^\0]*byte around offset (\d+)")
 _UNREADABLE = re.compile(r"(?:rg: )?(?:\./)?(.+): (.+) \(os error (?!2\))\d+\)")
 
 

@@ -181,8 +181,11 @@ class PolicyService:
         if request.effect == "command":
             return self.assess(request, cwd).label == "safe_readonly"
         if request.effect == "edit":
-            name = Path(str(request.arguments.get("path"))).name
-            return not any(name in str(call["args"]) for call in failed)
+            path = str(request.arguments.get("path"))  # resolved; a call may name it by a link
+            given = (str(one["args"].get("path")).replace("\0", "") for one in failed)
+            meant = {os.path.realpath(named(cwd, one)) for one in given}
+            told = " ".join(str(one["args"]) for one in failed)
+            return path not in meant and Path(path).name not in told
         return request.effect in ("none", "read", "person")
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:

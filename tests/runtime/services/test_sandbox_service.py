@@ -52,9 +52,7 @@ def run(service: SandboxService, executor: CommandExecutor, command: str) -> San
         ("ss -K dst 192.0.2.1", False),
     ],
 )
-def test_only_what_reads_runs_among_the_machines_processes_too(
-    command: str, twice: bool
-) -> None:
+def test_only_what_reads_runs_among_the_machines_processes_too(command: str, twice: bool) -> None:
     box = Sandbox("namespaces", "/w", "/h")
     service, report = SandboxService(box), classify(command, cwd="/w", workspace="/w")
     found = service.of_machine(box, Decision("approve", command, "policy"), report)
