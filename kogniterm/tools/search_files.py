@@ -114,7 +114,7 @@ def search_text(
         folders = _folders(cwd(), workspace, arguments.path)
         if is_secret(str(folders.root)):
             raise ToolError(
-                "{path} may contain secrets; use read_file, which asks the user first.",
+                "{path} may contain secrets: it is read by read_file alone, with approval.",
                 path=folders.root,
             )
         if folders.root.is_file() and _is_binary(folders.root):
