@@ -511,11 +511,10 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     return (decision,)
 
 
-def _unasked(state: SessionState, body: Outcome) -> Iterator[str]:
-    """Yield the question whose tool failed, because nobody was there to answer it."""
-    for request in state.pending if body.status == "failed" else ():
-        if request.id == body.request_id and request.effect == "person":
-            yield request.command
+def _unasked(state: SessionState, body: Outcome) -> list[str]:
+    """Return the question whose tool failed, because nobody was there to answer it."""
+    asked = (one for one in state.pending if one.id == body.request_id and one.effect == "person")
+    return [one.command for one in asked if body.status == "failed"]
 
 
 def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:
