@@ -457,6 +457,7 @@ def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path, number: int) ->
         ("read -s x", "password"),
         ("python3 -c 'import getpass; getpass.getpass()'", "password"),
         ("sleep 600", "sleeping"),
+        ("printf 'Name? '; sleep 600 | cat", "sleeping"),  # which looks like a question and is none
         ("while :; do :; done", "busy"),
         ("kill -STOP $$", "stopped"),
         (
