@@ -714,9 +714,8 @@ class CommandExecutor:
     def send_keys(self, job_id: str, text: str) -> str:
         """Type `text` into a job, line by line, and return what it writes in reaction.
 
-        A line break is the key Enter. What follows a line is typed only if the job reads again: it
-        might go to a question for a password. Raises ExecutionError when it reads with echo off,
-        where only the user may type, and when it has ended.
+        A line break is Enter. A further line is typed only when the job reads again, as it may ask
+        for a password next. Raises ExecutionError when it reads with echo off, or has ended.
         """
         job = self._jobs.find(job_id)
         self._launcher.sync()

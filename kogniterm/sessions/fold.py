@@ -187,9 +187,8 @@ class SessionState:
     until the user wants one run again or a later run of the same command, which only the user can
     approve, has ended. `on_hosts` are the hosts of pending requests for which an intent is on disk,
     with their answers (None: there is none yet). With `plan_only` the open turn may only make a
-    plan; `refused` is what was refused in it, in order, `unasked` are the model's questions that
-    nobody answered, and `plan_before` is the plan before it. `requested`, `verdicts` and
-    `decisions` belong to pending requests.
+    plan; `refused` is what was refused in it, in order, `unasked` questions that nobody answered,
+    `plan_before` the plan before it. `requested`, `verdicts` and `decisions` are of `pending`.
     `limit` is the limit at which the open turn waits for the user.
     `agents` are the running sub-agents, by the id of the `delegate` call that each will answer;
     with its answer in `messages` a sub-agent is gone. `cwd` is the folder after the last command;
@@ -505,7 +504,7 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     decision = state.decisions.get(body.request_id)
     question = any(one.id == body.request_id and one.effect == "person" for one in state.pending)
     if body.status != "refused" or decision is None or (question and decision.by == "person"):
-        return ()  # that the user wants another plan refuses no action
+        return ()  # who wants another plan refuses no action
     if decision.kind == "approve":
         return (Decision("reject", decision.command, events.START_CHECK, body.message.text),)
     return (decision,)

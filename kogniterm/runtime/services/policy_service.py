@@ -182,10 +182,10 @@ class PolicyService:
             return self.assess(request, cwd).label == "safe_readonly"
         if request.effect == "edit":
             path = str(request.arguments.get("path"))  # resolved; a call may name it by a link
-            given = (str(one["args"].get("path")).replace("\0", "") for one in failed)
-            meant = {os.path.realpath(named(cwd, one)) for one in given}
-            told = " ".join(str(one["args"]) for one in failed)
-            return path not in meant and Path(path).name not in told
+            given = [one["args"] for one in failed]
+            names = (str(one.get("path")).replace("\0", "") for one in given)
+            meant = {os.path.realpath(named(cwd, name)) for name in names}
+            return path not in meant and Path(path).name not in str(given)
         return request.effect in ("none", "read", "person")
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
