@@ -92,9 +92,11 @@ class Transcript(Sequence["BaseMessage"]):
         self._length = len(self._shared)
 
     def extended(self, messages: Sequence[BaseMessage]) -> Transcript:
-        """Return this transcript with `messages` after it."""
+        """Return this transcript with `messages` after it; results go right behind their calls."""
         if not messages:
             return self
+        if messages[0].type == "tool" and len(self) and self[-1].type == "human":
+            return Transcript(self[:-1]).extended(messages).extended(self[-1:])
         longer = Transcript()
         longer._head = self._head
         current = len(self._shared) == self._length

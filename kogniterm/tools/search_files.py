@@ -43,7 +43,6 @@ SECONDS = 20.0
 _PIECE = 16 << 20
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 _NOT_LISTED = "files that git ignores are left out"
-_ONE_BY_ONE = "[lines are searched one by one: no match spans several]"
 _NOT_SEARCHED = "files that git ignores, are binary or may contain secrets are left out"
 
 
@@ -161,7 +160,7 @@ def _shown(
         where = folders.shown(folders.root)
         whole = mode_of(folders.root)
         left_out = f"; {_NOT_SEARCHED}" if whole is not None and stat.S_ISDIR(whole) else ""
-        notes += [_ONE_BY_ONE] * ("\n" in arguments.pattern.replace(r"\n", "\n"))
+        notes += ["[no match spans lines]"] * ("\n" in arguments.pattern.replace(r"\n", "\n"))
         return "\n".join([f"[no match in {where}{left_out}]", *notes])
     if arguments.count:
         counts = {folders.shown(path): len(numbers) for path, numbers in found.lines.items()}
@@ -386,10 +385,9 @@ async def _output(
     complaints = asyncio.ensure_future(process.stderr.read(_PIECE))
     try:
         async for raw in process.stdout:
-            if rest := _REST.match(os.fsdecode(raw)):  # which is not searched to its end
-                if not _is_binary(base / os.path.normpath(rest[1])):
-                    skipped.append(f"{os.path.normpath(rest[1])} (behind byte {rest[2]})")
-                continue
+            rest = _REST.match(os.fsdecode(raw))  # of a text that is not searched to its end
+            if rest is not None and not _is_binary(base / os.path.normpath(rest[1])):
+                skipped.append(f"{os.path.normpath(rest[1])} (behind byte {rest[2]})")
             name, _, line = os.fsdecode(raw).partition("\0")
             number = line.partition(":")[0].strip()
             if counts and number.isdigit():

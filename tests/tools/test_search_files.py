@@ -114,7 +114,7 @@ async def test_what_is_no_text_is_not_told_as_no_match(work: Path) -> None:
     assert "late.txt:30003:fin 2" in found or "[not looked into: late.txt (behind byte" in found
     assert "late.txt: 2" in await text(work, pattern="fin", count=True)
     no = await text(work, pattern=r"1\nx y", path="late.txt")
-    assert no.endswith("[lines are searched one by one: no match spans several]")
+    assert no.endswith("[no match spans lines]")
 
 
 @pytest.mark.usefixtures("rg")

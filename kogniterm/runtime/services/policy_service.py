@@ -182,10 +182,10 @@ class PolicyService:
             return self.assess(request, cwd).label == "safe_readonly"
         if request.effect == "edit":
             path = str(request.arguments.get("path"))  # resolved; a call may name it by a link
-            given = [one["args"] for one in failed]
-            names = (str(one.get("path")).replace("\0", "") for one in given)
-            meant = {os.path.realpath(named(cwd, name)) for name in names}
-            return path not in meant and Path(path).name not in str(given)
+            said = [one["args"] for one in failed]
+            given = (str(one.get("path")).replace("\0", "") for one in said)
+            meant = (os.path.realpath(named(cwd, one)) for one in given)
+            return path not in meant and Path(path).name not in str(said)
         return request.effect in ("none", "read", "person")
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:
