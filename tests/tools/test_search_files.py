@@ -321,9 +321,9 @@ async def test_files_that_may_hold_secrets_are_left_to_who_asks(
         (work / "bin" / "git").symlink_to(git)
         monkeypatch.setenv("PATH", str(work / "bin"))
     assert await text(work, pattern="hola") == "src/b.txt:1:hola mundo"
-    with pytest.raises(ToolError, match="use read_file, which asks"):
+    with pytest.raises(ToolError, match="read by read_file alone, with approval"):
         await text(work, pattern="hola", path=".env")
-    with pytest.raises(ToolError, match="use read_file, which asks"):
+    with pytest.raises(ToolError, match="read by read_file alone, with approval"):
         await text(work, pattern="hola", path="link.txt")
 
 
