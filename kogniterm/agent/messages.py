@@ -508,7 +508,7 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
             answered.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             return [call for call in message.tool_calls if call["id"] not in answered]
-        else:
+        elif is_input(message):
             return []
     return []
 
@@ -525,7 +525,7 @@ def failed_calls(messages: Sequence[BaseMessage], *, apart: bool = False) -> lis
                 failed.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             return [call for call in message.tool_calls if call["id"] in failed]
-        else:
+        elif is_input(message):
             return []
     return []
 

@@ -447,7 +447,7 @@ class Runner:
         """Refuse an approved request that would now do something else, and notify the user."""
         refusal = Decision("reject", request.command, events.START_CHECK, str(reason), (reason,))
         count.refused.append((reason, events.START_CHECK))
-        io.sink(events.Notice(reason, "warning"))
+        io.sink(events.ActionDecided(self.journal.shown(request), refusal))
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
 
     async def run_own(

@@ -16,6 +16,7 @@ from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.plan.evaluate import check_command
 from kogniterm.agent.plan.plan_parse import parse_plan, tool_problems
+from kogniterm.agent.plan.plan_steps import open_work
 from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
@@ -117,11 +118,11 @@ async def _reviewed(
     io: TurnIO,
     request_id: str,
 ) -> PlanReview:
-    """Return the approver's review; a plan that changes nothing is approved without asking.
+    """Return the approver's review; one that changes nothing of an open plan needs none.
 
     In plan mode it is asked about too: to start it means to leave the mode.
     """
-    same = previous is not None and plan.goal == previous.goal
+    same = open_work(previous) and previous is not None and plan.goal == previous.goal
     if not modes.in_plan_mode and same and difference(previous, plan).empty:
         return PlanReview("approve", plan, events.BY_KOGNITERM, "nothing changed")
     if modes.plans.only_planning(journal.state):

@@ -277,6 +277,22 @@ async def test_a_grant_lets_exactly_the_checks_of_this_plan_run_in_the_sandbox(
     assert sum(isinstance(body, Intent) for body in bodies) == 4
 
 
+async def test_a_plan_that_has_ended_is_asked_about_again_and_its_checks_too(
+    make_flow: MakeFlow,
+) -> None:
+    require_sandbox("auto")
+    check = "{kind: command, value: python3 -c 1}"
+    plan = f"{{goal: g, steps: [{{id: s1, what: A, check: {check}}}]}}"
+    turn = f"{{plan: {plan}}}, {{calls: [{{tool: complete_step, arguments: {{step: s1}}}}]}}, Done."
+    flow = make_flow(f"replies: [{turn}, {turn}]", decisions=[yes], sandbox="auto")
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="checks")]
+    await flow.run()
+    assert (len(flow.user.plans), len(flow.user.asked)) == (1, 0)
+    await flow.run("again")
+    assert (len(flow.user.plans), len(flow.user.asked)) == (2, 1)
+
+
 async def test_a_plan_is_started_with_edits_accepted(make_flow: MakeFlow) -> None:
     flow = make_flow(CHECKED, decisions=[yes] * 4, approval_mode="plan")
     assert flow.user is not None
