@@ -327,7 +327,9 @@ def command_text(result: CommandResult) -> str:
         told = _asked(result.waiting, asking) if asking else _diagnosis(result.waiting)
         lines.append(f"[{told}]")
     if result.omitted_bytes and result.output_path:
-        lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
+        copy = result.readable_path
+        whole = f"read_file or grep {copy}" if copy else f"read_file {result.output_path}"
+        lines.append(f"[{result.omitted_bytes} bytes left out; {whole}]")
     lines.extend(f"[{note}]" for note in result.notes)
     for job in result.jobs:
         if job.id != asking:

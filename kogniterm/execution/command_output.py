@@ -396,6 +396,11 @@ def _lines(file: Path) -> Iterator[str]:
             yield _plain(data.rstrip(b"\r\n"))
 
 
+def plain_text(data: bytes) -> str:
+    """Return a raw output as text, line by line."""
+    return "\n".join(_plain(line.rstrip(b"\r")) for line in data.split(b"\n"))
+
+
 def _plain(data: bytes) -> str:
     if _CONTROLS.search(data):
         return render(data).replace("\n", " ")

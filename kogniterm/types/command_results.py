@@ -130,6 +130,7 @@ class CommandResult:
     command that died of signal n by itself has 128+n and `signal` set. `text` is what the model
     sees: rendered as a screen would show it, clipped to head and tail. `duration` in seconds.
     `not_outside` names what sandboxed commands changed in the shell and this one, outside, lacked.
+    `readable_path` is a copy of all of it that commands in the sandbox may read, if there is one.
     `pipe` are the statuses of the last pipeline, `shell` the options and the names with `()` that
     change the meaning of the text, `masked` is why the exit status is no evidence of success.
     """
@@ -151,6 +152,7 @@ class CommandResult:
     pipe: tuple[PipeStatus, ...] = ()
     shell: tuple[str, ...] = ()
     masked: str = ""
+    readable_path: str | None = None
 
     @property
     def pipe_told(self) -> tuple[Phrase, ...]:

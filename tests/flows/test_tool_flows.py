@@ -183,8 +183,8 @@ async def test_a_whole_output_is_read_and_searched_unasked_and_replayed(
 ) -> None:
     flow = make_flow("replies: [{run: seq 90000}, {text: Done.}]", decisions=[yes])
     await flow.run()
-    path = flow.results[0].output_path
-    assert f"bytes left out; read_file {path}]" in flow.shown[2]
+    path = flow.results[0].readable_path
+    assert f"bytes left out; read_file or grep {path}]" in flow.shown[2]
     elsewhere = flow.folder.parent / "notes.txt"
     elsewhere.write_text("not an output\n")
     flow.close()
