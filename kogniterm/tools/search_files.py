@@ -128,7 +128,7 @@ def search_text(
                 return await asyncio.to_thread(shown)
         except TimeoutError:
             raise ToolError(
-                "The search took more than {seconds:.0f} s; search in a smaller folder.",
+                "The search took more than {seconds:.0f} s; search less, or use grep in a command.",
                 seconds=SECONDS,
             ) from None
 

@@ -52,8 +52,7 @@ class Job:
             "ends": "ends with KogniTerm unless the jobs tool keeps it",
             "detached": "detached: stays when KogniTerm ends",
             "kept": "kept: stays when KogniTerm ends",
-            "sandbox": "in the sandbox, so it ends with KogniTerm: what is to stay has to be "
-            "started outside of the sandbox",
+            "sandbox": "ends with KogniTerm, because it is in the sandbox",
         }[self.fate]
 
 
