@@ -191,7 +191,7 @@ def assemble(
             command_timeout=settings.command_timeout or None, env_hash=environment,
             of_skill=skills.runs_from, hosts=hosts, keep=_kept_outputs(written, policy, secrets),
         ),
-        context=_context(written, modes, memory, tools, project, agents, hooks),
+        context=_context(written, modes, memory, tools, project, agents, hooks, policy),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
         forgetting=forget, archive=archive,
@@ -268,11 +268,13 @@ def _context(
     project: tuple[ProjectFile, ...],
     agents: SessionAgents,
     hooks: Hooks,
+    policy: PolicyService,
 ) -> ContextService:
     nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
     return ContextService(
-        journal, modes, memory, system_message(journal), tools, nested, agents, hooks
-    )
+        journal, modes, memory, system_message(journal), tools, nested, agents, hooks,
+        policy.sandbox.was_told,
+    )  # fmt: skip
 
 
 def _agents(
