@@ -215,15 +215,14 @@ def assemble(
 
 def _telemetry(given: SessionInputs, journal: TurnJournal) -> Telemetry | None:
     """Return what observes the session; None where it was not asked for, or is not installed."""
-    usable = given.telemetry.on and not missing_packages()
-    return Telemetry(given.telemetry, journal) if usable else None
+    usable = given.telemetry.exporters and not missing_packages(given.telemetry)
+    return Telemetry(given.telemetry, journal.redact) if usable else None
 
 
 def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
     """Yield notices about telemetry that was asked for and cannot be sent."""
-    yield from given.telemetry.problems
-    if given.telemetry.on and missing_packages():
-        yield not_installed()
+    if given.telemetry.exporters and (missing := missing_packages(given.telemetry)):
+        yield not_installed(missing)
 
 
 def _skills(
