@@ -13,7 +13,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 PART ?= rest
 SOURCES := kogniterm tests benchmarks docs packaging
 
-.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check house types format faults plant-faults bench gate eval docs packages clean
+.PHONY: help install demo announce weights test test-all test-rest test-needs offer-programs test-programs test-machines check house types format faults plant-faults bench gate eval docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,7 +35,6 @@ help:
 	@echo "make gate      fails when KogniTerm takes more CPU time than benchmarks/limits.toml allows"
 	@echo "make eval      the local model and the plain loop over the table of tasks"
 	@echo "make docs      the generated pages and .env.example"
-	@echo "make packages  a self-contained folder as .tar.gz and .deb, in dist"
 	@echo "make clean     remove everything that can be made again"
 
 $(VENV)/.made:
@@ -127,9 +126,6 @@ eval: install weights
 
 docs: install
 	$(BIN)/python -m docs.generate
-
-packages:
-	@packaging/build dist
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

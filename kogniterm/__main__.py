@@ -32,7 +32,7 @@ def main() -> int:
     if status is not None:
         return status
     from kogniterm.cli.main import main as run
-    from kogniterm.host.unused_libraries import keep_out
+    from kogniterm.host.langsmith_stand_in import keep_out
 
     keep_out()
     status = run(sys.argv[1:])

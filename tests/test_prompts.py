@@ -11,6 +11,7 @@ import pytest
 from kogniterm import prompts
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
+from kogniterm.agent.tool_dispatch import MAX_CALLS
 from kogniterm.errors import SettingsError
 from tests.house.source import checkout
 
@@ -28,6 +29,10 @@ def test_a_shipped_text_uses_exactly_the_variables_it_declares(name: str) -> Non
     assert text.text
     # A tool's description is not filled in.
     assert set(text.used) == set(text.variables), name
+
+
+def test_the_most_calls_of_a_reply_are_told_before_they_are_passed() -> None:
+    assert f"in one reply (at most {MAX_CALLS})" in TEXTS["system"].text
 
 
 def calls() -> Iterator[tuple[str, set[str], str]]:

@@ -379,7 +379,7 @@ class SessionUpdates:
             UsageUpdate(
                 session_update="usage_update",
                 used=session.context.used_tokens,
-                size=session.modes.window.whole(session.model),
+                size=session.model.context_window,
                 cost=cost,
             )
         )

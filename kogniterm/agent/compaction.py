@@ -14,14 +14,17 @@ journal keep the whole text.
 from __future__ import annotations
 
 import re
+import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from kogniterm import prompts
 from kogniterm.agent.messages import (
+    FILES_RESTORED,
+    JOBS,
     artifact_of,
     drop_old_images,
     image_tokens,
@@ -33,7 +36,7 @@ from kogniterm.agent.messages import (
 from kogniterm.errors import ContextOverflowError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import USE_SKILL, ModelInfo, Plan, ToolSpec
-from kogniterm.types.turn_values import NOTE
+from kogniterm.types.turn_values import NOTE, SAID
 
 CHARS_PER_TOKEN = 3.0
 """Below the 3.5 to 4.5 that tokenizers reach on code and prose, so estimates err upwards."""
@@ -42,23 +45,40 @@ START_SHARE = 0.75
 """Share of the window at which history is compacted."""
 
 KEEP_SHARE = 0.30
-"""Share of the window that the rounds kept word for word may take."""
+"""Share of the history's window that the rounds kept word for word may take."""
 
 OLD_RESULT_CHARS = 600
 """Characters an old tool result is shortened to when even the kept part is too long."""
 
-SAID_SHARE = 0.15
-"""Share of the window that the user's own words may take in the compacted part."""
+SAID_SHARE = 0.20
+"""Share that the user's own words, and what KogniTerm added to them, may take of it."""
 
+SUMMARY_SHARE = 0.15
+"""Share that the summary may take of it."""
+
+SUMMARY = "kogniterm_summary"
+ADDED = "kogniterm_added"
 DONE = "kogniterm_done"
-"""Key of what was done before a compaction, in its message."""
+"""Keys of the summary, of what was added to the input, and of what was done, in its message."""
 
-DONE_SHARE = 0.05
-LAST_COMMANDS, MOST_FILES = 10, 40
-_SETS = re.compile(r"(?:^|[;&\n]) *(?:export|source|\.) ")
-
-SAID = "kogniterm_said"
-"""The key under which a compacted message carries the user's words for the next compaction."""
+DONE_SHARE = 0.08
+MOST_DONE = 200
+"""Lines of each kind of what was done that are carried on."""
+LABELS = {
+    "jobs": "Background jobs",
+    "asked": "Questions to the user, and refused actions",
+    "sets": "Parts of commands that may have set variables",
+    "files": "Files that the file tools changed, in order",
+    "tools": "Other tools used",
+    "commands": "Last commands, with the last end of each",
+}
+_SETS = re.compile(
+    r"(?:^|[;&|\n({]) *((?:export|declare|typeset|readonly|unset|alias|source|\.) [^;&|\n]+"
+    r"|[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s;&|'\"]*) *(?=$|[;&|\n]))"
+)
+_WROTE = re.compile(r"Wrote (.+) \([^()\n]+\)\.")
+_OWN_LINES = re.compile(r"(?m)^\[(?:sandbox: |job j|\d+ bytes left out).*")
+_JOB = re.compile(r"(?m)^\[?(?:job )?(j\d+) .*")
 
 SKILLS = "kogniterm_skills"
 """The key under which a compacted message carries the skills in use, their texts by name."""
@@ -113,9 +133,9 @@ def text_tokens(text: str) -> int:
     return int((size - digits) / CHARS_PER_TOKEN) + digits + 1
 
 
-def needs_compaction(tokens: int, fixed_tokens: int, window: int) -> bool:
-    """Return whether a history of `tokens` beside a fixed part is too near the model's window."""
-    return tokens + fixed_tokens > window * START_SHARE
+def needs_compaction(tokens: int, window: int) -> bool:
+    """Return whether a history of `tokens` nears its own window."""
+    return tokens > window * START_SHARE
 
 
 def split(
@@ -134,24 +154,6 @@ def split(
     return list(messages[:cut]), list(messages[cut:])
 
 
-def shorten_results(messages: Sequence[BaseMessage], window: int) -> list[BaseMessage]:
-    """Return the kept part within its budget: the largest tool results give way, oldest first."""
-    kept = list(messages)
-    budget = int(window * KEEP_SHARE)
-    for index, message in enumerate(kept):
-        if estimate_tokens(kept) <= budget:
-            break
-        if _is_long_result(message):
-            kept[index] = message.model_copy(update={"content": clip(message.text)})
-    return kept
-
-
-def _is_long_result(message: BaseMessage) -> bool:
-    """Return whether a message is a result that may be clipped; a skill's instructions never."""
-    is_result = isinstance(message, ToolMessage) and message.name != USE_SKILL
-    return is_result and len(message.text) > OLD_RESULT_CHARS * 2
-
-
 def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
     """Return head and tail of `text`, tail-weighted because errors stand at the end."""
     if len(text) <= limit:
@@ -161,22 +163,36 @@ def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
     return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[-tail:]}"
 
 
+def one_line(text: str, limit: int) -> str:
+    """Return `text` clipped, as one line."""
+    return " ".join(clip(" ".join(text.split()), limit).split())
+
+
 def compacted(
     older: Sequence[BaseMessage],
     kept: Sequence[BaseMessage],
     summary: str,
     plan: Plan | None,
     window: int,
+    facts: Sequence[str] = (),
 ) -> tuple[BaseMessage, ...]:
-    """Return the new history: what the user said, the summary, the plan, and the kept rounds."""
-    said = within(what_was_said(older), int(window * SAID_SHARE * CHARS_PER_TOKEN))
+    """Return the new history: what the user said, the summary, the plan, and the kept rounds.
+
+    `facts` are true of the session now, whatever the messages show.
+    """
+    limit = int(window * CHARS_PER_TOKEN)
+    said = within(what_was_said(older), int(limit * SAID_SHARE))
     parts = [prompts.text("compact.summary_follows")]
     parts.extend(f"The user said:\n{words}" for words in said)
+    room = int(limit * SAID_SHARE) - sum(map(len, said))
+    added = clip(_added(older), max(room, OLD_RESULT_CHARS))
+    if added:
+        parts.append(f"Beside the last input, KogniTerm told:\n{added}")
+    summary = clip(summary, int(limit * SUMMARY_SHARE))
     parts.append(f"What happened:\n{summary}")
-    done = what_was_done(older)
-    if lines := dict.fromkeys(line for listed in done.values() for line in listed):
-        most = int(window * DONE_SHARE * CHARS_PER_TOKEN)
-        parts.append(prompts.text("compact.done", done=clip("\n".join(lines), most)))
+    done = what_was_done(older, kept)
+    if lines := [*facts, *_done_lines(done, int(limit * DONE_SHARE))]:
+        parts.append(prompts.text("compact.done", done="\n".join(lines)))
     if plan is not None:
         parts.append(plan_text(plan))
     skills = _skills_to_keep(older, kept)
@@ -185,7 +201,7 @@ def compacted(
         parts.extend((prompts.text("skills.kept"), *shown.values()))
     if dropped := [name for name in skills if name not in shown]:
         parts.append(prompts.text("skills.dropped", names=", ".join(dropped)))
-    told: dict[str, Any] = {SAID: said, DONE: done, NOTE: True}
+    told: dict[str, Any] = {SAID: said, ADDED: added, SUMMARY: summary, DONE: done, NOTE: True}
     if shown:
         told[SKILLS] = shown
     head = HumanMessage("\n\n".join(parts), additional_kwargs=told)
@@ -195,39 +211,67 @@ def compacted(
     return (head, *kept)
 
 
-def what_was_done(messages: Sequence[BaseMessage]) -> dict[str, list[str]]:
+def what_was_done(
+    messages: Sequence[BaseMessage], kept: Sequence[BaseMessage] = ()
+) -> list[tuple[str, str, str]]:
     """Return what `messages` show to have been done, also what earlier compactions gathered.
 
-    These are the files that were edited and how, questions to the user with what became of them,
-    the last commands with their exit codes, those that set variables, and the jobs that ran on at
-    the last of them.
+    These are (kind, subject, line), the newest last, one line for a subject: the edit of a file, a
+    question to the user or a refusal, how a command ended last, what set variables, and the jobs
+    as the `kept` messages behind them leave them.
     """
-    files, commands, sets, jobs = dict[str, str](), list[str](), list[str](), list[str]()
-    asked, calls = list[str](), dict[str, Any]()
-    for message in messages:
-        artifact, carried = artifact_of(message), message.additional_kwargs.get(DONE)
-        if carried:
-            files |= {line: line for line in carried["files"]}
-            commands, sets, jobs = carried["commands"], carried["sets"], carried["jobs"]
-            asked = carried.get("asked", [])
-        elif isinstance(message, AIMessage):
+    done, calls = dict[tuple[str, str], str](), dict[str, Any]()
+    for number, message in enumerate((*messages, *kept)):
+        if isinstance(message, AIMessage):
             calls |= {str(one["id"]): one["args"] for one in message.tool_calls}
-        elif isinstance(message, ToolMessage) and message.name == "ask_user":
-            question = str(calls.get(message.tool_call_id, {}).get("question", ""))
-            line = f"asked the user: {clip(question, 300)} -> {clip(message.text, 300)}"
-            asked = [*asked, line][-LAST_COMMANDS:]
-        elif command := artifact.get("command"):
-            code = artifact.get("exit_code")
-            line = f"{clip(command, 200)} -> {'no exit status' if code is None else f'exit {code}'}"
-            commands = [*commands, line][-LAST_COMMANDS:]
-            sets = [*sets, line][-LAST_COMMANDS:] if _SETS.search(command) else sets
-            jobs = [one for one in message.text.splitlines() if one.startswith("[job ")]
-        elif isinstance(message, ToolMessage) and message.text.startswith("Wrote "):
-            line = message.text.partition("\n")[0]
-            files.pop(line, None)
-            files[line] = line
-    kept = list(files)[-MOST_FILES:]
-    return {"files": kept, "asked": asked, "sets": sets, "commands": commands, "jobs": jobs}
+        if artifact_of(message).get("command"):  # which tells of all jobs that run
+            done = {key: line for key, line in done.items() if key[0] != "jobs"}
+        for kind, subject, line in _shown_by(message, calls):
+            if number < len(messages) or kind == "jobs":
+                done.pop((kind, subject), None)
+                done[kind, subject] = line
+    of = {kind: [(*key, line) for key, line in done.items() if key[0] == kind] for kind in LABELS}
+    return [one for lines in of.values() for one in lines[-MOST_DONE:]]
+
+
+def _shown_by(message: BaseMessage, calls: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield what one message shows to have been done."""
+    artifact, text, name = artifact_of(message), message.text, message.name
+    if not isinstance(message, ToolMessage):
+        yield from (carried := message.additional_kwargs.get(DONE, ()))
+        if not carried and prompts.occurs(FILES_RESTORED, text):
+            yield "files", text, text
+        return
+    given = calls.get(message.tool_call_id) or {}
+    asked = given.get("command") or given.get("question") or f"{name} {[*given.values()]}"
+    what, failed = one_line(str(asked), 300), message.status == "error"
+    if name == "ask_user" or (failed and prompts.occurs("execute_tool.refused", text)):
+        yield "asked", what, f"{what} -> {one_line(text, 300)}"
+    elif name == JOBS and given.get("action") != "read":
+        yield from (("jobs", one[1], one[0]) for one in _JOB.finditer(text))
+    elif command := artifact.get("command"):
+        ended = artifact.get("ended") or f"exit {artifact.get('exit_code')}"
+        masked = " (proves nothing)" if artifact.get("masked") else ""
+        for one in _SETS.findall(command):
+            yield "sets", one, f"{one_line(one, 200)} -> {ended}"
+        yield from (("jobs", one[1], one[0]) for one in _JOB.finditer(artifact.get("jobs", "")))
+        yield "commands", command, f"{one_line(command, 200)} -> {ended}{masked}"
+    elif wrote := _WROTE.match(text) if artifact else None:
+        yield "files", wrote[1], wrote[0]
+    elif "request_id" in artifact:
+        yield "tools", what, what
+
+
+def _done_lines(done: Sequence[Sequence[str]], limit: int) -> list[str]:
+    """Return the newest lines of each kind of what was done, about `limit` characters in all."""
+    parts = list[str]()
+    for number, (kind, label) in enumerate(LABELS.items()):
+        lines, room = [line for of, _, line in done if of == kind], limit // (len(LABELS) - number)
+        shown = next((n for n in range(len(lines), 1, -1) if len("".join(lines[-n:])) <= room), 1)
+        limit -= len("".join(lines[-shown:]))
+        left = f" ({len(lines) - shown} older ones are left out)" if len(lines) > shown else ""
+        parts += [f"{label}{left}:", *(f"- {one}" for one in lines[-shown:])] if lines else []
+    return parts
 
 
 def used_skills(messages: Sequence[BaseMessage]) -> dict[str, str]:
@@ -271,20 +315,31 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
         if SAID in message.additional_kwargs:
             said.extend(message.additional_kwargs[SAID])
         elif is_input(message):
-            # The instructions of a skill are kept by themselves, in full.
-            said.append(_SKILL.sub(lambda skill: f"/{skill['name']}", message.text))
-    return said
+            said.append(message.text)
+    # The instructions of a skill are kept by themselves, in full.
+    return [_SKILL.sub(lambda skill: f"/{skill['name']}", words) for words in said]
+
+
+def _added(messages: Sequence[BaseMessage]) -> str:
+    """Return what KogniTerm told beside the newest input: memories, files, who can approve."""
+    for message in reversed(messages):
+        if SUMMARY in message.additional_kwargs:
+            return str(message.additional_kwargs[ADDED])
+        if is_input(message):
+            (words,) = message.additional_kwargs.get(SAID, (message.text,))
+            return _SKILL.sub("", message.text.removeprefix(words)).strip()
+    return ""
 
 
 def within(said: Sequence[str], limit: int) -> list[str]:
     """Return the first input and as many of the newest as fit in `limit` characters, in order.
 
-    The first names the task, the newest correct it. Only inputs that alone are longer than
-    half the limit are clipped.
+    The first names the task, the newest correct it. Only inputs that are longer than the limit,
+    or than half of it beside others, are clipped.
     """
     if not said:
         return []
-    first, *rest = [clip(words, limit // 2) for words in said]
+    first, *rest = [clip(words, limit // min(len(said), 2)) for words in said]
     chosen: list[str] = []
     used = len(first)
     for words in reversed(rest):
@@ -303,33 +358,35 @@ def plan_text(plan: Plan) -> str:
             f"{e.note or e.request_id} exit {e.exit_code}" if e.exit_code is not None else e.note
             for e in step.evidence
         )
-        lines.append(f"- {step.id} [{step.status}] {step.what}" + (f" ({proof})" if proof else ""))
+        check = f" | check: {step.check.kind} {step.check.value}" if step.check else ""
+        told = (check if step.open else "") + (f" ({proof})" if proof else "")
+        lines.append(f"- {step.id} [{step.status}] {step.what}{told}")
     return "\n".join(lines)
 
 
 def plain_summary(messages: Sequence[BaseMessage]) -> str:
-    """Return a summary without a model: each call with the end of its result."""
-    lines: list[str] = []
+    """Return a summary without a model: the one before, each call with the end of its result."""
+    lines, before = list[str](), ""
     calls: dict[str, str] = {}
     for message in messages:
-        if isinstance(message, AIMessage):
+        if SUMMARY in message.additional_kwargs:
+            before = clip(message.additional_kwargs[SUMMARY], 3000) + "\n"
+        elif isinstance(message, AIMessage):
             if message.text.strip():
                 lines.append(f"Model: {clip(message.text.strip(), 300)}")
             for call in message.tool_calls:
                 shown = call["args"].get("command") or call["args"]
-                calls[str(call["id"])] = clip(f"{call['name']}: {shown}", 300)
+                calls[str(call["id"])] = one_line(f"{call['name']}: {shown}", 200)
         elif isinstance(message, ToolMessage):
-            lines.append(
-                f"{calls.get(message.tool_call_id, message.name)} -> "
-                f"{clip(message.text.strip(), 200)}"
-            )
-    return clip("\n".join(lines), 6000)
+            ended = one_line(_OWN_LINES.sub("", message.text), 200)
+            lines.append(f"{calls.get(message.tool_call_id, message.name)} -> {ended}")
+    return before + clip("\n".join(lines), 6000 - len(before))
 
 
-def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
-    """Return the older part as text for the summary call, at most `limit` characters."""
+def transcript(messages: Sequence[BaseMessage], tokens: int) -> str:
+    """Return the older part as text for the summary call, in about `tokens` at most."""
     text = ""
-    for size in (limit, *RESULT_SIZES[:2], 1_500):
+    for size in (tokens * 3, *RESULT_SIZES[:2], 1_500):
         lines = []
         for message in messages:
             if isinstance(message, AIMessage):
@@ -338,12 +395,15 @@ def transcript(messages: Sequence[BaseMessage], limit: int) -> str:
             elif isinstance(message, ToolMessage):
                 shown = "[its instructions]" if message.name == USE_SKILL else message.text
                 lines.append(f"RESULT: {clip(shown, size)}")
+            elif SUMMARY in message.additional_kwargs:
+                lines.append(f"SUMMARY SO FAR: {message.additional_kwargs[SUMMARY]}")
             else:
-                lines.append(f"USER: {message.text}")
+                said = is_input(message) or SAID in message.additional_kwargs
+                lines.append(f"{'USER' if said else 'KOGNITERM'}: {message.text}")
         text = "\n".join(lines)
-        if len(text) <= limit:
-            break
-    return clip(text, limit)
+        if text_tokens(text) <= tokens:
+            return text
+    return clip(text, len(text) * tokens // text_tokens(text))
 
 
 RESULT_SIZES = (8_000, 2_000, 600, 200, 80)
@@ -396,18 +456,15 @@ class Window:
     As the model's tables say, until its provider refuses a request as too long: then less.
     """
 
-    most: int | None = None
+    most: int = sys.maxsize
 
     def tokens(self, info: ModelInfo) -> int:
         """Return what a request may take beside the reply."""
-        return self._limited(info.context_window - info.max_output)
+        return min(info.context_window - info.max_output, self.most)
 
-    def whole(self, info: ModelInfo) -> int:
-        """Return the window with the reply's part, by which a history is cut."""
-        return self._limited(info.context_window)
-
-    def _limited(self, usual: int) -> int:
-        return usual if self.most is None else min(usual, self.most)
+    def history(self, info: ModelInfo, fixed: int) -> int:
+        """Return the window of a history beside `fixed` tokens that every request has."""
+        return max(int(self.tokens(info) - fixed / START_SHARE), 1)
 
     def room(self, info: ModelInfo, tools: Sequence[ToolSpec]) -> int:
         """Return what system text and history may take beside the tools and the reply."""

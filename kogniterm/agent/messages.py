@@ -32,7 +32,7 @@ from kogniterm.types import (
     Waiting,
     events,
 )
-from kogniterm.types.turn_values import NOTE
+from kogniterm.types.turn_values import NOTE, SAID
 
 ImageBlock = Mapping[str, Any]
 
@@ -170,6 +170,7 @@ PLAN_ONLY = "create_plan.plan_only"
 PLAN_MODE = "create_plan.plan_mode"
 PLAN_MODE_OVER = "create_plan.plan_mode_over"
 GIVEN_PLAN = "create_plan.given_plan"
+FILES_RESTORED = "decide_action.files_restored"
 """Names of prompts that are looked for in a history later."""
 
 NEVER_FILLED_IN = Phrase(
@@ -192,7 +193,7 @@ MOST_FILES = 20
 
 def files_restored(names: Sequence[str]) -> str:
     """Return what the model is told of files that the user restored."""
-    return prompts.text("decide_action.files_restored", files=_listed(names))
+    return prompts.text(FILES_RESTORED, files=_listed(names))
 
 
 def files_kept(names: Sequence[str]) -> str:
@@ -207,7 +208,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def steering_message(text: str) -> HumanMessage:
     """Return the user's words given while the turn ran; they steer the turn and begin none."""
-    return note(prompts.text("decide_action.user_said", text=text))
+    message = note(prompts.text("decide_action.user_said", text=text))
+    if not any(prompts.occurs(one, text) for one in (PLAN_MODE, PLAN_MODE_OVER)):
+        message.additional_kwargs[SAID] = [text]
+    return message
 
 
 def is_input(message: BaseMessage) -> bool:
@@ -236,7 +240,10 @@ def human_message(
         parts.append(prompts.text(PLAN_MODE))
     elif plan_mode == "always":
         parts.append(prompts.text(PLAN_FIRST))
-    return human_content("\n\n".join(part for part in parts if part), images)
+    message = human_content("\n\n".join(part for part in parts if part), images)
+    if any(parts[1:]) and user_input.text:
+        message.additional_kwargs[SAID] = [user_input.text]
+    return message
 
 
 def told_to_plan(messages: Sequence[BaseMessage]) -> bool:
@@ -327,13 +334,22 @@ def command_text(result: CommandResult) -> str:
         told = _asked(result.waiting, asking) if asking else _diagnosis(result.waiting)
         lines.append(f"[{told}]")
     if result.omitted_bytes and result.output_path:
-        lines.append(f"[{result.omitted_bytes} bytes left out; read_file {result.output_path}]")
+        copy = result.readable_path
+        whole = f"read_file or grep {copy}" if copy else f"read_file {result.output_path}"
+        lines.append(f"[{result.omitted_bytes} bytes left out; {whole}]")
     lines.extend(f"[{note}]" for note in result.notes)
-    for job in result.jobs:
-        if job.id != asking:
-            begun = job.command.partition("\n")[0][:80]
-            lines.append(f"[job {job.id} still runs ({job.fate_text}): {begun}]")
+    lines.extend(
+        one for job, one in zip(result.jobs, _jobs(result), strict=True) if job.id != asking
+    )
     return "\n".join(lines)
+
+
+def _jobs(result: CommandResult, but: str = "") -> list[str]:
+    return [
+        f"[job {job.id} still runs ({job.fate_text}): {job.command.partition(chr(10))[0][:80]}]"
+        for job in result.jobs
+        if job.id != but
+    ]
 
 
 def _ending(result: CommandResult) -> str:
@@ -396,6 +412,8 @@ def command_message(
     artifact = {
         "request_id": request.id,
         "exit_code": result.exit_code,
+        "ended": _ending(result),
+        "jobs": "\n".join(_jobs(result)),
         "command": result.command,
         "cwd": result.cwd,
         "output_path": result.output_path,
@@ -508,7 +526,7 @@ def unanswered_calls(messages: Sequence[BaseMessage]) -> list[Any]:
             answered.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             return [call for call in message.tool_calls if call["id"] not in answered]
-        else:
+        elif is_input(message):
             return []
     return []
 
@@ -525,7 +543,7 @@ def failed_calls(messages: Sequence[BaseMessage], *, apart: bool = False) -> lis
                 failed.add(message.tool_call_id)
         elif isinstance(message, AIMessage):
             return [call for call in message.tool_calls if call["id"] in failed]
-        else:
+        elif is_input(message):
             return []
     return []
 

@@ -464,6 +464,8 @@ async def _end_turn(
         return AnsweredCall(plan, "end_turn has to be the last call of a reply.", "malformed")
     if outcome not in END_TURN.parameters["properties"]["outcome"]["enum"]:
         return AnsweredCall(plan, "outcome has to be done, not_done or blocked.", "malformed")
+    if outcome == "done" and not reply.text.strip():
+        return AnsweredCall(plan, "The text beside the call, the answer, is missing.", "malformed")
     if outcome != "done" and not str(arguments.get("why") or "").strip():
         return AnsweredCall(
             plan, "why is missing: give the reason, and what was tried.", "malformed"

@@ -134,12 +134,14 @@ class TextSink:
     def _model(
         self, event: events.ActionProposed | events.AnswerDelta | events.ModelAnswered
     ) -> None:
-        """Write what the model says between calls; the answer is written at the end."""
+        """Write what the model says between calls; the answer, alone or beside the call that ends
+        the turn, is written at the end.
+        """
         match event:
             case events.AnswerDelta():
                 self._said += event.text
             case events.ModelAnswered():
-                if event.tools and (said := clean(self._said).strip()):
+                if {*event.tools} - {"end_turn"} and (said := clean(self._said).strip()):
                     self._line(said)
                 self._said = ""
             case events.ActionProposed(request=request):

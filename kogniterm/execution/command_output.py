@@ -161,6 +161,7 @@ class OutputKeeper:
                 return self._whole(head + tail)
         gap = self.total - len(first) - len(last)
         lines = self._lines - first.count(b"\n") - last.count(b"\n")
+        start = start.removesuffix("\n") + "\n" * first.endswith(b"\n")
         text, omitted = _clip_parts(start, end, wanted, gap, max(lines, 0))
         return Rendered(text, omitted, full_screen)
 
@@ -284,9 +285,9 @@ def _clip_parts(head: str, tail: str, limit: int, lost: int, lines: int) -> tupl
     if len(last) < len(tail):
         cut = last.find("\n") + 1
         last = last[cut:] if 0 < cut < len(last) // 2 else last
-    lines += head.count("\n") - first.count("\n") - last.count("\n")
+    lines += _ends(head) - _ends(first) - _ends(last)
     if head is not tail:
-        lines += tail.count("\n")
+        lines += _ends(tail)
     omitted = lost + whole - _size(first) - _size(last)
     first = first if not first or first.endswith("\n") else first + "\n"
     left_out = f"{lines} lines, {omitted} bytes" if lines > 1 else f"{omitted} bytes"
@@ -298,6 +299,8 @@ _LIKE = 6
 _WORD = re.compile(r"[^\W\d_]{3}.* |[ ].*[^\W\d_]{3}")
 """Rows of numbers are data, and lines without a space may be parts of a key."""
 _NUMBER = re.compile(r"[0-9a-fA-F]*[0-9][0-9a-fA-F]*")
+_FOLDED = "[… {} lines left out that differ in numbers only …]"
+_FOLD = re.compile(re.escape(_FOLDED).replace(r"\{\}", r"(\d+)"))
 
 
 def _fold(text: str) -> str:
@@ -306,9 +309,14 @@ def _fold(text: str) -> str:
     for key, run in groupby(text.split("\n"), key=lambda line: _NUMBER.sub("0", line)):
         like = list(run)
         if len(like) >= _LIKE and _WORD.search(key):
-            like[2:-1] = [f"[… {len(like) - 3} lines left out that differ in numbers only …]"]
+            like[2:-1] = [_FOLDED.format(len(like) - 3)]
         shown += like
     return "\n".join(shown)
+
+
+def _ends(text: str) -> int:
+    """Return the number of line ends in `text`, those of folded lines included."""
+    return text.count("\n") + sum(int(count) - 1 for count in _FOLD.findall(text))
 
 
 def _size(text: str) -> int:
@@ -386,6 +394,11 @@ def _lines(file: Path) -> Iterator[str]:
     with file.open("rb") as stream:
         while data := stream.readline(_LONGEST_LINE):
             yield _plain(data.rstrip(b"\r\n"))
+
+
+def plain_text(data: bytes) -> str:
+    """Return a raw output as text, line by line."""
+    return "\n".join(_plain(line.rstrip(b"\r")) for line in data.split(b"\n"))
 
 
 def _plain(data: bytes) -> str:

@@ -300,7 +300,8 @@ class CommandExecutor:
         parts = ((_OF_SESSION, result), (_ON_MACHINE, other))
         text = "\n".join(f"[{label}, exit {one.exit_code}]\n{one.text.rstrip()}"
                          for label, one in parts)  # fmt: skip
-        return replace(other, text=text, duration=result.duration + other.duration)
+        code = min(result.exit_code or 0, other.exit_code or 0)  # found in one is found
+        return replace(other, text=text, exit_code=code, duration=result.duration + other.duration)
 
     def can_apply(self, changes: Sequence[ShellChange]) -> bool:
         """Return whether `changes` to the shell of sandboxed commands need no process now."""
@@ -715,12 +716,16 @@ class CommandExecutor:
     def send_keys(self, job_id: str, text: str) -> str:
         """Type `text` into a job, line by line, and return what it writes in reaction.
 
-        Raises ExecutionError when it reads with echo off: then only the user may type.
+        A line break is Enter. A further line is typed only when the job reads again, as it may ask
+        for a password next. Raises ExecutionError when it reads with echo off, or has ended.
         """
         job = self._jobs.find(job_id)
         self._launcher.sync()
-        start, lines = job.size(), text.splitlines(keepends=True)
+        start, left_out = job.size(), ""
+        lines = text.replace("\r\n", "\r").replace("\n", "\r").splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
+            if job.job().state == "ended":
+                raise ExecutionError("Job {job} has ended, and takes no keys.", job=job_id)
             if job.running.hides_input():
                 raise ExecutionError(
                     "Job {job} reads with echo off, as for a password; only the user may type "
@@ -729,8 +734,11 @@ class CommandExecutor:
                 )
             job.running.send(encode(line))
             job.settle(_REACTION if number == len(lines) else _LINE, self._launcher.sync)
+            if number < len(lines) and not job.running.asks():
+                left_out = f"\n[it reads no input now; lines not typed: {len(lines) - number}]"
+                break
         self._launcher.sync()
-        return job.output(self._limits, (ROWS, COLUMNS), start)
+        return job.output(self._limits, (ROWS, COLUMNS), start) + left_out
 
     def stop_job(self, job_id: str) -> Job:
         """End a job's tree: TERM, KILL 200 ms later."""

@@ -41,11 +41,6 @@ class MissingBytecode:
     unsaved: str
 
 
-def is_self_contained() -> bool:
-    """Return whether this is the packaged program, which brings its Python and all its packages."""
-    return bool(getattr(sys, "frozen", False))
-
-
 def own_command(*words: str) -> tuple[str, ...]:
     """Return the command that runs `kogniterm WORDS` with this Python.
 
@@ -60,8 +55,6 @@ def missing_bytecode() -> MissingBytecode | None:
     Only what every run loads is looked at: a package that is not compiled lacks that too. uv
     compiles nothing at installation unless it is told to.
     """
-    if is_self_contained():
-        return None
     folders, closed = list[Path](), False
     for package, module in _LOADED_BY_EVERY_RUN:
         spec = find_spec(package)
@@ -109,13 +102,8 @@ def install_command(*packages: str) -> str:
 
     An environment of pipx (https://pipx.pypa.io) is changed by pipx; one without pip, as uv makes
     them, by uv. Elsewhere it is pip, with the interpreter's path where `pip` alone is another's.
-    Nothing can be added to the packaged program: what it lacks needs an installation by uv.
     """
     names = shlex.join(packages)
-    if is_self_contained():
-        wheel = f"kogniterm-{kogniterm.__version__}-py3-none-any.whl"
-        added = " ".join(f"--with {shlex.quote(one)}" for one in packages)
-        return f"uv tool install --compile-bytecode {added} {wheel}"
     prefix = Path(sys.prefix)
     if prefix.parent.name == "venvs" and "pipx" in prefix.parts:
         return f"pipx inject {prefix.name} {names}"
@@ -132,10 +120,8 @@ def installer(*packages: str, folder: str) -> list[str] | None:
 
     It does what `install_command` says, but is never one that the working `folder` provides: pip
     is run by KogniTerm's own interpreter, without modules of the folder it runs in. None where
-    there is no such program, and for the packaged program, to which nothing can be added.
+    there is no such program.
     """
-    if is_self_contained():
-        return None
     if find_spec("pip") is not None:
         pip = (sys.executable, "-P", "-m", "pip", "--disable-pip-version-check")
         return [*pip, "install", *packages]

@@ -44,11 +44,10 @@ _OF_LESSON = ("ok", "exit_code", "seconds", "created", "times")
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """The numbers of facts, preferences, lessons and corrections by what an import does.
+    """The numbers of facts, preferences and lessons by what an import does.
 
     Session notes and what was found of the project are in the file for the user to read. They are
-    not imported: they belong to a session, and a folder, that may not be here. The user's
-    corrections of the project's profile are.
+    not imported: they belong to a session, and a folder, that may not be here.
     """
 
     added: int = 0
@@ -59,7 +58,6 @@ class ImportReport:
     sensitive: int = 0
     preferences: int = 0
     lessons: int = 0
-    corrections: int = 0
 
 
 def export_lines(memory: Memory, *, redact: Callable[[str], str] = lambda text: text) -> list[str]:
@@ -163,9 +161,6 @@ class _Import:
                 self._preference(record)
             elif kind == "lesson":
                 self._counts["lessons"] += self._memory.learnings.take_over(_lesson(record))
-            elif kind == "project_profile":
-                corrections = record["profile"].get("corrections", {})
-                self._counts["corrections"] += self._memory.projects.take_over(corrections)
             elif kind == "fact":
                 stored = self._fact(record)
                 if stored is not None and record.get("superseded_by"):

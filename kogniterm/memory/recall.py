@@ -132,8 +132,7 @@ def recall(
     `shown` are the lines of earlier blocks that the model still sees, by label: they are not
     repeated unless they changed. Names of the last hour are shown when they come from another
     session of the project, and a question that refers back ("that server") is searched with them.
-    What a scan found of the project counts only for `folder`; with None, of a folder that is not
-    trusted, only the user's corrections do.
+    What a scan found of the project counts only for `folder`; None is one that is not trusted.
     """
     question = _ends(question)
     now = memory.clock.now()
@@ -317,11 +316,8 @@ def _project(
         label = f"{_PROJECT}{title}"
         if label not in shown and not _needed(name, question):
             continue
-        corrected = name in profile.corrections
-        value = profile.line(name) if corrected or profile.folder == folder else ""
+        value = profile.line(name) if profile.folder == folder else ""
         why = Phrase("it was found in the project folder")
-        if corrected:
-            why = Phrase("you set it with /memory project")
         line = f"{label}: {_quoted(value) if value else _GONE}"
         if value or shown.get(label, line) != line:
             yield line, Used(label, value or _GONE, why, 1.0)

@@ -74,7 +74,7 @@ class Memory:
         self.updater = Updater(self.repository, self.tombstones, clock, redact)
         self.searcher = Searcher(self.repository, clock, embedder)
         self.sessions = SessionRepository(sql, project, redact)
-        self.projects = ProjectRepository(sql, project, redact)
+        self.projects = ProjectRepository(sql, project)
         self.preferences = Preferences(sql, project, clock, redact)
         self.learnings = Learnings(sql, project, clock, redact, self.tombstones)
         self.forgetter = Forgetter(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import field
+from contextlib import ExitStack, suppress
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -22,6 +22,7 @@ from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
+from kogniterm.execution.kept_outputs import KeptOutputs
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolved
 from kogniterm.lazy_dataclasses import dataclass
@@ -50,7 +51,7 @@ from kogniterm.runtime.extensions.session_agents import SessionAgents, session_a
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.runner import Runner
+from kogniterm.runtime.runner import Keep, Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.host_commands import (
@@ -100,6 +101,7 @@ from kogniterm.sessions.records import Noted
 from kogniterm.sessions.store import SessionStore, conversation
 from kogniterm.settings import Settings
 from kogniterm.settings.telemetry_variables import TelemetryVariables
+from kogniterm.storage.folders import private_folder
 from kogniterm.storage.user_key import read_key
 from kogniterm.text.redact import Redactor, labels_in, redact, session_label
 from kogniterm.text.session_ids import SessionId
@@ -161,7 +163,8 @@ def assemble(
     modes = _modes(settings, state, model or open_model(state.model))
     seen = walk(workspace)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
-    written = TurnJournal(journal, _redactor(given, journal), clock, key, _user_secrets(given))
+    secrets = _redactor(given, journal)
+    written = TurnJournal(journal, secrets, clock, key, _user_secrets(given))
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
     policy = _policy(given, state, clock, policy_texts(project), written.given)
@@ -186,9 +189,9 @@ def assemble(
             written, policy, modes, executor, tools.runnable, budget, hooks,
             keep_preimages=undo.keep, note_left=undo.note_left, answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
-            of_skill=skills.runs_from, hosts=hosts,
+            of_skill=skills.runs_from, hosts=hosts, keep=_kept_outputs(written, policy, secrets),
         ),
-        context=_context(written, modes, memory, tools, project, agents, hooks),
+        context=_context(written, modes, memory, tools, project, agents, hooks, policy),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
         forgetting=forget, archive=archive,
@@ -212,15 +215,14 @@ def assemble(
 
 def _telemetry(given: SessionInputs, journal: TurnJournal) -> Telemetry | None:
     """Return what observes the session; None where it was not asked for, or is not installed."""
-    usable = given.telemetry.on and not missing_packages()
-    return Telemetry(given.telemetry, journal) if usable else None
+    usable = given.telemetry.exporters and not missing_packages(given.telemetry)
+    return Telemetry(given.telemetry, journal.redact) if usable else None
 
 
 def _told_of_telemetry(given: SessionInputs) -> Iterator[Phrase]:
     """Yield notices about telemetry that was asked for and cannot be sent."""
-    yield from given.telemetry.problems
-    if given.telemetry.on and missing_packages():
-        yield not_installed()
+    if given.telemetry.exporters and (missing := missing_packages(given.telemetry)):
+        yield not_installed(missing)
 
 
 def _skills(
@@ -265,11 +267,13 @@ def _context(
     project: tuple[ProjectFile, ...],
     agents: SessionAgents,
     hooks: Hooks,
+    policy: PolicyService,
 ) -> ContextService:
     nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
     return ContextService(
-        journal, modes, memory, system_message(journal), tools, nested, agents, hooks
-    )
+        journal, modes, memory, system_message(journal), tools, nested, agents, hooks,
+        policy.sandbox.was_told,
+    )  # fmt: skip
 
 
 def _agents(
@@ -529,6 +533,17 @@ def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService)
     written.given.tell = partial(_hide, written, executor)
     policy.executor, policy.sandbox.temporary = executor, executor.temporary_folder
     return executor
+
+
+def _kept_outputs(written: TurnJournal, policy: PolicyService, secrets: Redactor) -> Keep:
+    """Return what copies whole outputs to where the sandbox of this session shows them."""
+    assert written.outputs is not None
+    kept, box = KeptOutputs(written.outputs / "readable", secrets), policy.sandbox.box
+    if box is not None:
+        with suppress(OSError):  # without the folder there are no copies either
+            private_folder(kept.folder)
+        policy.sandbox.box = replace(box, shown=(*box.shown, str(kept.folder)))
+    return kept.run
 
 
 def _memory(

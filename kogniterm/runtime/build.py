@@ -122,9 +122,10 @@ def open_session(
             name, model = _chosen_model(settings, options, open_model, new=new)
         journal = _open_journal(store, session_id, folder, name, create=create)
         opened.callback(journal.close)
+        telemetry = telemetry_variables(environ, settings_room.environment())
         given = SessionInputs(
-            settings, paths, environ, account_name(), opened, telemetry_variables(environ), notices,
-            own_prompts, commands, tools, servers,
+            settings, paths, environ, account_name(), opened, telemetry, notices, own_prompts,
+            commands, tools, servers,
         )  # fmt: skip
         session = assemble(given, journal, store, open_model, model)
         session.notices += _effort_notices(options, session.model)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -108,6 +108,8 @@ class ContextService:
     nested: NestedInstructions = field(default_factory=NestedInstructions)
     agents: SessionAgents = field(default_factory=SessionAgents)
     hooks: Hooks = field(default_factory=Hooks)
+    shortened: Callable[[Iterable[str]], object] = lambda texts: None
+    """Told the texts of a history that has become another one."""
     blocked: bool = False
     """Set while hooks do not want the history of this turn compacted."""
     resources: Sequence[NamedResource] = ()
@@ -181,11 +183,8 @@ class ContextService:
 
     async def make_room(self, io: TurnIO, count: TurnCount) -> None:
         """Compact the history when it nears the model's window."""
-        window = self.modes.window.tokens(self.modes.model.info)
-        before = self.journal.history_tokens
-        if not compaction.needs_compaction(before, self._fixed_tokens(), window):
-            return
-        if self.blocked:
+        window, before = self._window(), self.journal.history_tokens
+        if self.blocked or not compaction.needs_compaction(before, window):
             return
         reason = await self.hooks.compacting("auto", io.sink)
         if reason is not None:
@@ -217,15 +216,19 @@ class ContextService:
 
     async def _compact(self, tell: Tell | None = None, *, asked: bool) -> None:
         """Compact the history; `tell` gets the model call of the summary."""
-        model = self.modes.model
-        window = self.modes.window.whole(model.info)
-        body = await compact(self.journal.state, model, window, asked=asked, tell=tell)
+        state = self.journal.state
+        body = await compact(state, self.modes.model, self._window(), asked=asked, tell=tell)
         self.begin_anew(body)
+
+    def _window(self) -> int:
+        """Return the window of the history alone, beside what every request and reply take."""
+        return self.modes.window.history(self.modes.model.info, self._fixed_tokens())
 
     def begin_anew(self, body: Compacted | Rewound) -> None:
         """Record another history, with the system message that belongs to it."""
         self.journal.record(body, durable=True)
         self.system = system_message(self.journal)
+        self.shortened(message.text for message in self.journal.state.messages)
         if self.memory is not None:
             self.memory.context.history_was_shortened()
 
@@ -333,10 +336,8 @@ class ContextService:
     def _has_room(self, messages: Sequence[BaseMessage]) -> bool:
         if self.blocked:
             return True
-        window = self.modes.window.tokens(self.modes.model.info)
-        return not compaction.needs_compaction(
-            compaction.estimate_tokens(messages), self._fixed_tokens(), window
-        )
+        tokens = compaction.estimate_tokens(messages)
+        return not compaction.needs_compaction(tokens, self._window())
 
     def _fixed_tokens(self) -> int:
         """Return what every request takes besides the history."""
@@ -502,10 +503,6 @@ SKILLS = "skills"
 """The datum of a note of instructions that holds the catalogue of skills."""
 _IN_SYSTEM = (Note.INSTRUCTIONS, SKILLS)
 
-SUMMARY_SHARE = 0.5
-"""Share of the window that the text to be summarised may take."""
-
-
 Tell = Callable[[ModelAsked | ModelFailed | Reply], None]
 """Takes the start and the end of a model call."""
 
@@ -520,14 +517,15 @@ async def compact(
 ) -> Compacted:
     """Return the record that replaces the history by a summary and its last rounds.
 
-    With `asked` the user wants it smaller now, so its own size counts and not the window's. `tell`
-    gets the model call of the summary.
+    `window` is that of the history in tokens. With `asked` the user wants it smaller now, so its
+    own size counts and not the window's. `tell` gets the model call of the summary.
     """
+    whole = window
     if asked:
         window = min(window, compaction.estimate_tokens(state.messages))
     older, _ = _parts(state, window)
     tell = tell or (lambda item: None)
-    summary, usage = await _summary(older, model, tell) if older else (None, Usage())
+    summary, usage = await _summary(older, model, whole, tell) if older else (None, Usage())
     return compacted(state, window, summary, usage)
 
 
@@ -539,7 +537,11 @@ def compacted(
     history: Sequence[BaseMessage] = kept
     if older:
         told = compaction.plain_summary(older) if summary is None else summary
-        history = compaction.compacted(older, kept, told, state.plan, window)
+        facts = [prompts.text("compact.folder", folder=state.cwd or state.folder)]
+        if state.user_secrets:
+            names = ", ".join(f"${name}" for name in state.user_secrets)
+            facts.append(prompts.text("compact.secrets", names=names))
+        history = compaction.compacted(older, kept, told, state.plan, window, facts)
     return Compacted(
         tuple(history),
         state.plan,
@@ -558,17 +560,18 @@ def _parts(state: SessionState, window: int) -> tuple[list[BaseMessage], list[Ba
     Images stay only with the input of an open turn, so that the journal does not repeat them.
     """
     messages = drop_old_images(state.messages, keep_newest=state.open_turn)
-    older, kept = compaction.split(messages, window)
-    return older, compaction.shorten_results(kept, window)
+    return compaction.split(messages, window)
 
 
-async def _summary(older: list[BaseMessage], model: Model, tell: Tell) -> tuple[str | None, Usage]:
+async def _summary(
+    older: list[BaseMessage], model: Model, window: int, tell: Tell
+) -> tuple[str | None, Usage]:
     """Return the model's summary, None when it gives none, and the usage."""
     usage = Usage()
     if model.info.one_command:
         return None, usage
-    limit = int(model.info.context_window * SUMMARY_SHARE * compaction.CHARS_PER_TOKEN)
-    words = min(max(model.info.context_window // 60, 200), 1_500)
+    limit = int(window * compaction.START_SHARE)
+    words = min(max(window // 40, 200), 3_000)
     told = (prompts.text("compact.summarise"), prompts.text("compact.length", words=words))
     text = "\n".join((*told, "", compaction.transcript(older, limit)))
     request = ModelRequest((HumanMessage(text),), purpose="compact")

@@ -74,6 +74,10 @@ MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
 
 
+Keep = Callable[[Callable[[], CommandResult]], CommandResult]
+"""Calls what runs a command, and keeps a copy of a long output."""
+
+
 @dataclass(frozen=True, slots=True)
 class Approved:
     """An approved request, with its decision and the facts about it."""
@@ -125,6 +129,7 @@ class Runner:
     """A check of a command and its folder: whether it runs something of a skill."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
+    keep: Keep = lambda call: call()
     stopping: CommandStop = field(init=False)
 
     def __post_init__(self) -> None:
@@ -348,7 +353,7 @@ class Runner:
                 call = partial(call, secrets=secrets)
             elif run.request.tool == EXECUTE_COMMAND and not self.modes.model.info.one_command:
                 call = partial(call, on_wait="detach")
-            result = await asyncio.get_running_loop().run_in_executor(pool, call)
+            result = await asyncio.get_running_loop().run_in_executor(pool, self.keep, call)
         except ExecutionError as error:
             # The intent is in the journal, so this needs an outcome like any other end.
             watcher.flush()
@@ -447,7 +452,7 @@ class Runner:
         """Refuse an approved request that would now do something else, and notify the user."""
         refusal = Decision("reject", request.command, events.START_CHECK, str(reason), (reason,))
         count.refused.append((reason, events.START_CHECK))
-        io.sink(events.Notice(reason, "warning"))
+        io.sink(events.ActionDecided(self.journal.shown(request), refusal))
         self.journal.settle(request, "refused", messages.refusal_message(request, refusal))
 
     async def run_own(
@@ -469,7 +474,7 @@ class Runner:
             executor.run, command, sink=watcher, terminal=terminal, interactive=attended,
             secrets=secrets,
         )  # fmt: skip
-        task = asyncio.ensure_future(asyncio.to_thread(run))
+        task = asyncio.ensure_future(asyncio.to_thread(self.keep, run))
         self.stopping.begin()
         try:
             await until_done(task, self.stopping)

@@ -16,6 +16,7 @@ from kogniterm import prompts
 from kogniterm.agent import messages
 from kogniterm.agent.plan.evaluate import check_command
 from kogniterm.agent.plan.plan_parse import parse_plan, tool_problems
+from kogniterm.agent.plan.plan_steps import open_work
 from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
 from kogniterm.errors import UsageError
 from kogniterm.protocols import EventSink
@@ -118,11 +119,11 @@ async def _reviewed(
     io: TurnIO,
     request_id: str,
 ) -> PlanReview:
-    """Return the approver's review; a plan that changes nothing is approved without asking.
+    """Return the approver's review; one that changes nothing of an open plan needs none.
 
     In plan mode it is asked about too: to start it means to leave the mode.
     """
-    same = previous is not None and plan.goal == previous.goal
+    same = open_work(previous) and previous is not None and plan.goal == previous.goal
     if not modes.in_plan_mode and same and difference(previous, plan).empty:
         return PlanReview("approve", plan, events.BY_KOGNITERM, "nothing changed")
     if modes.plans.only_planning(journal.state):
@@ -170,12 +171,11 @@ def plannable_tools(context: ContextService) -> list[str]:
     return [spec.name for spec in context.offered_tools() if spec.name not in PLAN_TOOLS]
 
 
-def replace_plan(context: ContextService, plan: Plan, sink: EventSink) -> PlanDifference:
+def replace_plan(journal: TurnJournal, plan: Plan, sink: EventSink) -> PlanDifference:
     """Put `plan` in place of the session's, and tell the model.
 
     Raises `UsageError` while a turn is under way.
     """
-    journal = context.journal
     before = journal.state.plan
     if journal.state.pending or journal.state.open_turn:
         raise UsageError("A turn is in progress; stop it before you change the plan.")
@@ -186,5 +186,4 @@ def replace_plan(context: ContextService, plan: Plan, sink: EventSink) -> PlanDi
         told = messages.note(f"({CHANGED})\n{_as_it_is(plan, journal)}")
         journal.record(NodeRan(NodeUpdate("create_plan", (told,), plan)), durable=True)
         sink(events.PlanChanged(plan, before))
-        context.modes.checks = frozenset()  # granted for the plan as it was
     return change

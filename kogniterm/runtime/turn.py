@@ -116,6 +116,8 @@ async def run_turn(
         else:
             _resume(services, io)
             count.refused += [(one.why, one.by) for one in journal.state.refused]
+            count.unasked += journal.state.unasked
+            count.plan_before = journal.state.plan_before
         answer = await first(services, io, count) if first is not None else None
         if answer is None:
             answer = await _think_and_act(services, io, count)

@@ -79,10 +79,11 @@ def _ended(state: SessionState, count: TurnCount, last: NodeUpdate | None) -> An
         reason = Phrase("The local model did not complete the task.")
         return Answer(text, "not_done", EXIT_NOT_DONE, reason, count.usage)
     changed = state.plan if state.plan != count.plan_before else None
-    broken = [step.id for step in changed.steps if step.status == "failed"] if changed else []
+    steps = changed.steps if changed else ()  # to skip what failed its check does not mend it
+    bad = [s for s in steps if s.status == "failed" or (s.status == "skipped" and s.failed_checks)]
     left = [step.id for step in open_work(changed)]
-    if broken:
-        reason = Phrase("Plan steps failed: {steps}", {"steps": ", ".join(broken)})
+    if bad:
+        reason = Phrase("Plan steps failed: {steps}", {"steps": ", ".join(s.id for s in bad)})
     elif left:
         reason = Phrase("Plan steps still open: {steps}", {"steps": ", ".join(left)})
     else:

@@ -92,9 +92,11 @@ class Transcript(Sequence["BaseMessage"]):
         self._length = len(self._shared)
 
     def extended(self, messages: Sequence[BaseMessage]) -> Transcript:
-        """Return this transcript with `messages` after it."""
+        """Return this transcript with `messages` after it; results go right behind their calls."""
         if not messages:
             return self
+        if messages[0].type == "tool" and len(self) and self[-1].type == "human":
+            return Transcript(self[:-1]).extended(messages).extended(self[-1:])
         longer = Transcript()
         longer._head = self._head
         current = len(self._shared) == self._length
@@ -187,8 +189,8 @@ class SessionState:
     until the user wants one run again or a later run of the same command, which only the user can
     approve, has ended. `on_hosts` are the hosts of pending requests for which an intent is on disk,
     with their answers (None: there is none yet). With `plan_only` the open turn may only make a
-    plan; `refused` is what was refused in it, in order. `requested`, `verdicts` and `decisions`
-    belong to pending requests.
+    plan; `refused` is what was refused in it, in order, `unasked` questions that nobody answered,
+    `plan_before` the plan before it. `requested`, `verdicts` and `decisions` are of `pending`.
     `limit` is the limit at which the open turn waits for the user.
     `agents` are the running sub-agents, by the id of the `delegate` call that each will answer;
     with its answer in `messages` a sub-agent is gone. `cwd` is the folder after the last command;
@@ -216,12 +218,14 @@ class SessionState:
     limit: LimitReached | None = None
     messages: Transcript = field(default_factory=Transcript)
     plan: Plan | None = None
+    plan_before: Plan | None = None
     pending: tuple[ActionRequest, ...] = ()
     agents: Mapping[str, AgentState] = field(default_factory=dict)
     unknown: tuple[Intent, ...] = ()
     unsettled: tuple[UnknownRun, ...] = ()
     on_hosts: Mapping[str, Mapping[str, HostAnswer | None]] = field(default_factory=dict)
     refused: tuple[Decision, ...] = ()
+    unasked: tuple[str, ...] = ()
     requested: Mapping[str, Requested] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     decisions: Mapping[str, Decision] = field(default_factory=dict)
@@ -333,6 +337,8 @@ def _advance(state: SessionState, record: Record) -> SessionState:
                 plan_only=body.plan_only,
                 limit=None,
                 refused=(),
+                unasked=(),
+                plan_before=state.plan,
                 title=state.title or title_of(body.input.typed),
                 messages=state.messages.extended((body.message,)),
             )
@@ -475,6 +481,7 @@ def _outcome(state: SessionState, body: Outcome) -> SessionState:
         unsettled=_unsettled(state, body),
         on_hosts=_without(state.on_hosts, body.request_id),
         refused=(*state.refused, *_refused(state, body)),
+        unasked=(*state.unasked, *_unasked(state, body)),
         requested=_without(state.requested, body.request_id),
         verdicts=_without(state.verdicts, body.request_id),
         decisions=_without(state.decisions, body.request_id),
@@ -497,11 +504,18 @@ def _refused(state: SessionState, body: Outcome) -> tuple[Decision, ...]:
     Of one that was approved and then withheld, this is a rejection that says why.
     """
     decision = state.decisions.get(body.request_id)
-    if body.status != "refused" or decision is None:
-        return ()
+    question = any(one.id == body.request_id and one.effect == "person" for one in state.pending)
+    if body.status != "refused" or decision is None or (question and decision.by == "person"):
+        return ()  # who wants another plan refuses no action
     if decision.kind == "approve":
         return (Decision("reject", decision.command, events.START_CHECK, body.message.text),)
     return (decision,)
+
+
+def _unasked(state: SessionState, body: Outcome) -> list[str]:
+    """Return the question whose tool failed, because nobody was there to answer it."""
+    asked = (one for one in state.pending if one.id == body.request_id and one.effect == "person")
+    return [one.command for one in asked if body.status == "failed"]
 
 
 def _unsettled(state: SessionState, body: Outcome) -> tuple[UnknownRun, ...]:

@@ -53,6 +53,7 @@ _VARYING = frozenset(
         "id",
         "output_bytes",
         "output_path",
+        "readable_path",
         "repeats",
         "request_id",
         "response_metadata",

@@ -34,17 +34,26 @@ class Pattern:
             raise ToolError(
                 "The pattern is not a valid regular expression: {why}.", why=error
             ) from None
-        self._left = seconds
+        self._seconds = self._left = seconds
+        self._slow = False
 
     def search(self, text: str) -> tuple[int, int] | None:
         """Return where the first match begins and ends, or None."""
-        begun = time.thread_time()
+        begun, left = time.thread_time(), self._left
         try:
-            found = self._compiled.search(text, timeout=max(self._left, 1e-3), concurrent=True)
+            found = self._compiled.search(text, timeout=max(left, 1e-3), concurrent=True)
         except TimeoutError:
             self._left = 0.0
         else:
             self._left -= time.thread_time() - begun
             if self._left > 0:
                 return found.span() if found else None
-        raise ToolError("The pattern takes too long to match; use a simpler one.")
+        # One text that took most of the time is the fault of the pattern, many are not.
+        self._slow = self._slow or left - self._left > self._seconds / 2
+        if self._slow:
+            raise ToolError("The pattern takes too long to match; use a simpler one.")
+        raise ToolError(
+            "This is too much text to search within {seconds} s; search less of it, or use grep "
+            "in a command.",
+            seconds=f"{self._seconds:g}",
+        )

@@ -378,6 +378,11 @@ class Redactor:
         """Return how many secrets are known."""
         return len(self._numbers)
 
+    @property
+    def values(self) -> list[str]:
+        """Return the known secrets of at least 6 characters, in the order of their discovery."""
+        return [value for value in [*self._numbers] if len(value) >= _MIN_KNOWN]
+
     def know(self, values: Iterable[str]) -> None:
         """Treat `values` as secret from now on; shorter than 6 characters are ignored."""
         for value in values:
@@ -458,7 +463,7 @@ class Redactor:
         return f"[secret:{self._label}{number}]"
 
     def _compile(self) -> None:
-        self._known = _any_of(value for value in self._numbers if len(value) >= _MIN_KNOWN)
+        self._known = _any_of(self.values)
 
 
 def _any_of(values: Iterable[str]) -> re.Pattern[str] | None:

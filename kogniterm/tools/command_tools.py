@@ -190,7 +190,10 @@ def job_tool(
             raise ToolError(error.text.template, **error.text.values) from error
 
     def command_of(name: str) -> str:
-        return next((job.command for job in jobs.jobs() if job.id == name), "?")
+        for job in jobs.jobs():
+            if job.id == name:
+                return job.command
+        raise ToolError("Job {job} not found.", job=name)  # before anybody is asked
 
     def describe(arguments: JobArguments) -> tuple[str, str]:
         if arguments.action == "send":

@@ -37,6 +37,7 @@ from kogniterm.text.file_text import (
     unified,
     with_ends,
 )
+from kogniterm.text.visible import cut
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.workspace_paths import (
     PathArguments,
@@ -543,6 +544,7 @@ def _similar(text: str, old: str) -> str:
     best = max(places[:100], key=lambda n: sum(
         one == other for one, other in zip(wanted, lines[n:], strict=False)
     ))  # fmt: skip
-    shown = [line.removesuffix("\r") for line in lines[best : best + min(len(wanted), MOST_SHOWN)]]
-    told = (f"{n}: {show_foreign(line[:LONGEST_LINE])}" for n, line in enumerate(shown, best + 1))
+    shown = [cut(x.rstrip("\r"), LONGEST_LINE) for x in lines[best:][: len(wanted)][:MOST_SHOWN]]
+    told = [f"{n}: {show_foreign(line)}" for n, line in enumerate(shown, best + 1)]
+    told += ["[… and what follows]"] * (len(wanted) > MOST_SHOWN)
     return "; this is similar:\n" + "\n".join(told)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hint
 from pydantic import create_model
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
-from kogniterm.host.installation import install_command, is_self_contained
+from kogniterm.host.installation import install_command
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import clean, one_line
@@ -134,15 +134,9 @@ def load_plugins(packages: Sequence[str], taken: Iterable[str]) -> LoadedPlugins
 
 
 def _absent(package: str) -> Phrase:
-    values = {"package": package, "command": install_command(package)}
-    if is_self_contained():
-        return Phrase(
-            "tool_packages names {package}, but the packaged program cannot load further packages; "
-            "install KogniTerm with it: {command}",
-            values,
-        )
     return Phrase(
-        "tool_packages names {package}, which is not installed; install it: {command}", values
+        "tool_packages names {package}, which is not installed; install it: {command}",
+        {"package": package, "command": install_command(package)},
     )
 
 

@@ -8,6 +8,7 @@ of a command is searched where it is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fnmatch
 import os
 import re
@@ -39,7 +40,7 @@ MAX_FILES = 100_000
 MAX_SECRET_LINES = 2_000
 """Found lines that may turn out to be in files with secrets, before a search gives up."""
 SECONDS = 20.0
-_PIECE = 1 << 20
+_PIECE = 16 << 20
 NEVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 _NOT_LISTED = "files that git ignores are left out"
 _NOT_SEARCHED = "files that git ignores, are binary or may contain secrets are left out"
@@ -112,7 +113,12 @@ def search_text(
         folders = _folders(cwd(), workspace, arguments.path)
         if is_secret(str(folders.root)):
             raise ToolError(
-                "{path} may contain secrets; use read_file, which asks the user first.",
+                "{path} may contain secrets: it is read by read_file alone, with approval.",
+                path=folders.root,
+            )
+        if folders.root.is_file() and _is_binary(folders.root):
+            raise ToolError(
+                "{path} is binary or UTF-16, so it was not searched; use a command.",
                 path=folders.root,
             )
         try:
@@ -122,7 +128,7 @@ def search_text(
                 return await asyncio.to_thread(shown)
         except TimeoutError:
             raise ToolError(
-                "The search took more than {seconds:.0f} s; search in a smaller folder.",
+                "The search took more than {seconds:.0f} s; search less, or use grep in a command.",
                 seconds=SECONDS,
             ) from None
 
@@ -154,6 +160,7 @@ def _shown(
         where = folders.shown(folders.root)
         whole = mode_of(folders.root)
         left_out = f"; {_NOT_SEARCHED}" if whole is not None and stat.S_ISDIR(whole) else ""
+        notes += ["[no match spans lines]"] * ("\n" in arguments.pattern.replace(r"\n", "\n"))
         return "\n".join([f"[no match in {where}{left_out}]", *notes])
     if arguments.count:
         counts = {folders.shown(path): len(numbers) for path, numbers in found.lines.items()}
@@ -341,8 +348,8 @@ async def _ripgrep(
 ) -> _Found | None:
     """Return what ripgrep finds; None where it had to wait, or does not take the pattern."""
     options = ["--no-config", "--no-heading", "--color=never", "--hidden", "--sort=path"]
-    options += ["--with-filename", "--encoding=none", "--glob=!.git", "--null"]
-    options += ["--count"] if arguments.count else ["--line-number", "--max-columns=1"]
+    options += ["--with-filename", "--encoding=none", "--glob=!.git", "--null", "--crlf"]
+    options += ["--binary", "--count" if arguments.count else "--line-number", "--max-columns=1"]
     options += ["--ignore-case"] if arguments.ignore_case else []
     options += ["--invert-match"] if arguments.invert else []
     options += ["--glob", arguments.glob] if arguments.glob else []
@@ -355,8 +362,8 @@ async def _ripgrep(
         return None
     numbers, more, skipped = output
     found = {base / os.path.normpath(name): wanted for name, wanted in numbers.items()}
-    lines = {path: wanted for path, wanted in found.items() if not is_secret(str(path))}
-    return _Found(lines, more, skipped)
+    texts = (path for path in found if not (is_secret(str(path)) or _is_binary(path)))
+    return _Found({path: found[path] for path in texts}, more, skipped)
 
 
 async def _output(
@@ -373,11 +380,14 @@ async def _output(
     assert process.stderr is not None
     found: dict[str, list[int]] = {}
     counted: dict[str, Sequence[int]] = {}
-    total, more = 0, False
+    total, more, skipped = 0, False, list[str]()
     watch = asyncio.ensure_future(_end_when_it_waits(process))
     complaints = asyncio.ensure_future(process.stderr.read(_PIECE))
     try:
         async for raw in process.stdout:
+            rest = _REST.match(os.fsdecode(raw))  # of a text that is not searched to its end
+            if rest is not None and not _is_binary(base / os.path.normpath(rest[1])):
+                skipped.append(f"{os.path.normpath(rest[1])} (behind byte {rest[2]})")
             name, _, line = os.fsdecode(raw).partition("\0")
             number = line.partition(":")[0].strip()
             if counts and number.isdigit():
@@ -397,12 +407,13 @@ async def _output(
             process.kill()
             await process.wait()
     told = os.fsdecode(await complaints).splitlines()
-    skipped = [f"{one[1]} ({one[2]})" for one in map(_UNREADABLE.fullmatch, told) if one]
+    skipped += (f"{one[1]} ({one[2]})" for one in map(_UNREADABLE.fullmatch, told) if one)
     refused = process.returncode == 2 and not (found or counted or skipped)
     return None if waited or refused else (counted if counts else dict(found), more, skipped)
 
 
-_UNREADABLE = re.compile(r"(?:rg: )?(?:\./)?(.+): (.+) \(os error \d+\)")
+_REST = re.compile(r"([^\0]+?): (?:WARNING: )?[^\0]*binary file [^\0]*byte around offset (\d+)")
+_UNREADABLE = re.compile(r"(?:rg: )?(?:\./)?(.+): (.+) \(os error (?!2\))\d+\)")
 
 
 async def _end_when_it_waits(process: asyncio.subprocess.Process) -> None:
@@ -418,6 +429,13 @@ def _opened(path: Path) -> BinaryIO:
     Raises `OSError`.
     """
     return regular(open_file(path), path)
+
+
+def _is_binary(path: Path) -> bool:
+    """Return whether a file is no text that is searched: it has a NUL at its beginning."""
+    with contextlib.suppress(OSError), _opened(path) as file:
+        return b"\0" in file.read(8192)
+    return False
 
 
 def _numbered(file: BinaryIO) -> Iterator[tuple[int, str]]:
@@ -440,14 +458,11 @@ def _own_search(
     found: dict[Path, Sequence[int]] = {}
     most, over = MAX_RESULTS, time.monotonic() + SECONDS
     for path in (base / name for name in names if wanted(name)):
-        if is_secret(str(path)):
+        if is_secret(str(path)) or _is_binary(path):
             continue
         numbers: dict[int, None] = {}
         try:
             with _opened(path) as file:
-                if b"\0" in file.read(8192):
-                    continue
-                file.seek(0)
                 for number, line in _numbered(file):
                     if (pattern.search(line) is None) == arguments.invert:
                         numbers[number] = None

@@ -52,8 +52,7 @@ class Job:
             "ends": "ends with KogniTerm unless the jobs tool keeps it",
             "detached": "detached: stays when KogniTerm ends",
             "kept": "kept: stays when KogniTerm ends",
-            "sandbox": "in the sandbox, so it ends with KogniTerm: what is to stay has to be "
-            "started outside of the sandbox",
+            "sandbox": "ends with KogniTerm, because it is in the sandbox",
         }[self.fate]
 
 
@@ -130,6 +129,7 @@ class CommandResult:
     command that died of signal n by itself has 128+n and `signal` set. `text` is what the model
     sees: rendered as a screen would show it, clipped to head and tail. `duration` in seconds.
     `not_outside` names what sandboxed commands changed in the shell and this one, outside, lacked.
+    `readable_path` is a copy of all of it that commands in the sandbox may read, if there is one.
     `pipe` are the statuses of the last pipeline, `shell` the options and the names with `()` that
     change the meaning of the text, `masked` is why the exit status is no evidence of success.
     """
@@ -151,6 +151,7 @@ class CommandResult:
     pipe: tuple[PipeStatus, ...] = ()
     shell: tuple[str, ...] = ()
     masked: str = ""
+    readable_path: str | None = None
 
     @property
     def pipe_told(self) -> tuple[Phrase, ...]:

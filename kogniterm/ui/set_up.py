@@ -361,7 +361,7 @@ class SetUp:
         return True
 
     async def _download(self, entry: Weights) -> bool:
-        from kogniterm.models.local.sources import sources_for
+        from kogniterm.models.local.sources import source_of
         from kogniterm.models.local.weights import pull
         from kogniterm.ui.screen.progress import transfer
 
@@ -376,8 +376,7 @@ class SetUp:
                     display.update(now.done, now.total, now.doing)
 
                 def work() -> bool:
-                    sources = sources_for(entry)
-                    pull(entry, self._paths.weights, sources, progress=progress)
+                    pull(entry, self._paths.weights, source_of(entry), progress=progress)
                     return True
 
                 done = await unless_stopped(

@@ -6,9 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
+from kogniterm import prompts
 from kogniterm.agent import compaction
+from kogniterm.agent import messages as told
 from kogniterm.agent.compaction import fitted
-from kogniterm.types import Evidence, Plan, PlanStep
+from kogniterm.types import (
+    ActionRequest,
+    Check,
+    CommandResult,
+    Decision,
+    Evidence,
+    Job,
+    Plan,
+    PlanStep,
+    UserInput,
+)
 
 
 def rounds(count: int, size: int = 400) -> list[BaseMessage]:
@@ -37,12 +49,12 @@ def test_rounds_stay_whole_and_nothing_is_lost(count: int, size: int, window: in
 
 
 @given(st.integers(5, 60), st.integers(0, 20_000))
-def test_the_kept_part_fits_its_share(count: int, size: int) -> None:
-    window = 8_000
-    _, kept = compaction.split(rounds(count, size), window)
-    short = compaction.shorten_results(kept, window)
-    assert compaction.estimate_tokens(short) <= window * compaction.KEEP_SHARE + 500
-    assert [m.type for m in short] == [m.type for m in kept]
+def test_what_is_kept_beside_the_newest_round_fits_its_share(count: int, size: int) -> None:
+    history = rounds(count, size)
+    _, kept = compaction.split(history, 8_000)
+    assert kept[-2:] == history[-2:]
+    beside = compaction.estimate_tokens(kept) if len(kept) > 2 else 0
+    assert beside <= 8_000 * compaction.KEEP_SHARE
 
 
 def test_the_users_words_and_the_plan_survive_word_for_word() -> None:
@@ -177,7 +189,12 @@ def test_what_was_done_survives_every_compaction_without_a_model() -> None:
     history: list[BaseMessage] = [
         HumanMessage("Fix it."),
         AIMessage("", tool_calls=[edit]),
-        ToolMessage("Wrote /w/a.py (+1 -1 lines).", tool_call_id="e1", name="edit_file"),
+        ToolMessage(
+            "Wrote /w/a.py (+1 -1 lines).",
+            tool_call_id="e1",
+            name="edit_file",
+            artifact={"request_id": "e1"},
+        ),
         AIMessage(
             "", tool_calls=[{"name": "ask_user", "args": {"question": "Which port?"}, "id": "q"}]
         ),
@@ -190,17 +207,148 @@ def test_what_was_done_survives_every_compaction_without_a_model() -> None:
         history = list(compaction.compacted(history, kept, "summary", None, 16_000))
     shown = history[0].text
     assert "Wrote /w/a.py (+1 -1 lines)." in shown
-    assert "asked the user: Which port? -> 8080" in shown
+    assert "Which port? -> 8080" in shown
     assert "export MODE=fast -> exit 0" in shown
     assert "make test -> exit 2" in shown
     assert "step 1 -> exit 0" in shown
-    many = [message for n in range(20, 40) for message in ran(n, f"step {n}", 0)]
+    many = [message for n in range(20, 190) for message in ran(n, f"step {n} {'of' * 20}", 0)]
     (last, *_) = compaction.compacted([*history, *many], [], "summary", None, 16_000)
     assert "export MODE=fast -> exit 0" in last.text
     assert "make test" not in last.text
+    assert "older ones are left out" in last.text
 
 
 def test_the_summary_sees_whole_results_where_they_fit() -> None:
     result = "x" * 5_000 + "END"
     assert result in compaction.transcript(ran(1, "cat a", 0, result), 20_000)
-    assert len(compaction.transcript(ran(1, "cat a", 0, result), 2_000)) < 2_100
+    assert len(compaction.transcript(ran(1, "cat a", 0, result), 700)) < 2_200
+
+
+def after(
+    *messages: BaseMessage, kept: list[BaseMessage] | None = None, window: int = 16_000
+) -> str:
+    """Return what stands before the kept rounds after two compactions."""
+    once = compaction.compacted([HumanMessage("Go."), *messages], [], "summary", None, window)
+    again = compaction.compacted([*once, AIMessage("On.")], kept or [], "new", None, window)
+    return again[0].text
+
+
+def called(name: str, given: dict[str, object], answer: ToolMessage) -> list[BaseMessage]:
+    call = {"name": name, "args": given, "id": answer.tool_call_id, "type": "tool_call"}
+    return [AIMessage("", tool_calls=[call]), answer]
+
+
+def command(number: int, line: str, *jobs: Job, code: int | None = 0) -> list[BaseMessage]:
+    request = ActionRequest(f"r{number}", f"k{number}", "execute_command", line)
+    ended = "exited" if code is not None else "stopped"
+    result = CommandResult(line, ended, code, "", 0.1, "/w", jobs=jobs)  # type: ignore[arg-type]
+    answer = told.command_message(request, result, Decision("approve", line, "policy"))
+    return called("execute_command", {"command": line}, answer)
+
+
+JOB = Job("j1", "serve &", "running", (7,), 0.0)
+
+
+def test_what_the_user_said_meanwhile_survives() -> None:
+    assert "The user said:\nNever touch b.py." in after(told.steering_message("Never touch b.py."))
+    planning = told.steering_message(prompts.text(told.PLAN_MODE))
+    assert "The user said:\n(" not in after(planning)
+
+
+def test_the_users_words_stand_apart_from_what_was_added_to_them() -> None:
+    words = "Fix it, " + "and mind the rest, " * 60
+    added = "<memory>\nm1: uses tabs\n</memory>" + "x" * 9_000
+    shown = after(told.human_message(UserInput(words.strip()), "auto", added))
+    assert f"The user said:\n{words.strip()}\n\n" in shown
+    assert "KogniTerm told:\n<memory>\nm1: uses tabs" in shown
+    assert len(shown) < 10_000
+
+
+def test_open_steps_keep_their_checks() -> None:
+    check = Check("command", "pytest -q tests/test_a.py")
+    plan = Plan("Ship", (PlanStep("s1", "Build", check=check),))
+    assert "pytest -q tests/test_a.py" in compaction.plan_text(plan)
+
+
+def test_an_earlier_summary_survives_a_summariser_that_fails() -> None:
+    history: list[BaseMessage] = [HumanMessage("Go."), *ran(1, "make", 2)]
+    history = list(compaction.compacted(history, [], "The port is 8080.", None, 16_000))
+    for number in range(3):
+        plain = compaction.plain_summary([*history, *ran(number, "make", 2)])
+        history = list(compaction.compacted(history, [], plain, None, 16_000))
+    assert history[0].text.count("The port is 8080.") == 1
+    shown = compaction.transcript([*history, told.note("(A note.)")], 20_000)
+    assert "SUMMARY SO FAR: The port is 8080." in shown
+    assert "USER: (A note.)" not in shown
+
+
+def test_a_job_that_was_stopped_is_not_told_as_running() -> None:
+    started = command(1, "serve &", JOB)
+    stop = ToolMessage("j1 ended, exit 143: serve &", tool_call_id="s", name="jobs")
+    stopped = called("jobs", {"action": "stop", "id": "j1"}, stop)
+    assert "job j1 still runs" in after(kept=[*started])
+    assert "still runs" not in after(*started, kept=stopped)
+    assert "j1 ended, exit 143" in after(kept=[*started, *stopped])
+    assert "still runs" not in after(*started, kept=command(2, "true"))
+
+
+def test_output_cannot_pass_for_a_job() -> None:
+    lines = ran(1, "cat notes", 0, "[job j9 still runs (kept): mine]")
+    assert "j9" not in after(*lines)
+
+
+def test_files_that_the_user_restored_stand_behind_their_edits() -> None:
+    answer = ToolMessage(
+        "Wrote /w/a.py (+1 -1 lines).", tool_call_id="e", name="edit_file",
+        artifact={"request_id": "e"},
+    )  # fmt: skip
+    edit = called("edit_file", {"path": "a.py"}, answer)
+    shown = after(*edit, told.note(told.files_restored(["a.py"])))
+    assert shown.index("Wrote /w/a.py") < shown.index("The user restored these files")
+    assert shown.count("The user said") == 1
+
+
+def test_many_edits_of_one_file_hide_no_other_edit() -> None:
+    edits = list[BaseMessage]()
+    for number in range(300):
+        name = "first" if number == 0 else "often"
+        text = f"Wrote /w/{name}.py (+{number} -1 lines)."
+        answer = ToolMessage(text, tool_call_id=f"e{number}", name="edit_file", artifact={"a": 1})
+        edits += called("edit_file", {"path": name}, answer)
+    shown = after(*edits)
+    assert "/w/first.py" in shown
+    assert shown.count("/w/often.py (+299 -1 lines)") == 1
+
+
+def test_refused_actions_survive_with_the_reason() -> None:
+    request = ActionRequest("r1", "k1", "execute_command", "git push")
+    no = Decision("reject", "git push", "person", "only after the release")
+    refused = called("execute_command", {"command": "git push"}, told.refusal_message(request, no))
+    assert "git push -> [not run: refused by the user: only after the release" in after(*refused)
+
+
+def test_parts_of_commands_that_set_variables_survive_whole() -> None:
+    line = f"cd app && export PORT=8080 && {'echo long; ' * 60}declare -x MODE='a b'\nLEVEL=3"
+    shown = after(*command(1, line), *[one for n in range(2, 60) for one in command(n, f"x {n}")])
+    for part in ("export PORT=8080", "declare -x MODE='a b'", "LEVEL=3"):
+        assert f"- {part}" in shown
+
+
+def test_a_command_that_was_stopped_has_no_exit_status() -> None:
+    assert "make -> stopped; outcome incomplete" in after(*command(1, "make", code=None))
+
+
+def test_results_that_the_model_has_not_seen_stay_whole() -> None:
+    calls = [{"name": "t", "args": {}, "id": str(n), "type": "tool_call"} for n in (1, 2)]
+    new = [
+        AIMessage("", tool_calls=calls),
+        *(ToolMessage("x" * 9_000, tool_call_id=str(n)) for n in (1, 2)),
+    ]
+    _, kept = compaction.split([*rounds(3), *new], 8_000)
+    assert kept == new
+
+
+def test_the_request_for_a_summary_fits_whatever_the_text() -> None:
+    for text in ("7" * 30_000, "漢" * 9_000, "x" * 90_000):
+        shown = compaction.transcript(ran(1, "cat a", 0, text), 2_000)
+        assert compaction.text_tokens(shown) <= 2_100

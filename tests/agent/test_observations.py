@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 
 from kogniterm.agent.messages import command_text, images_of, with_text
 from kogniterm.agent.subagent import Task
-from kogniterm.types import CommandResult, Waiting
+from kogniterm.types import CommandResult, Job, Waiting
 from kogniterm.types.command_results import WaitKind
 
 
@@ -23,6 +23,12 @@ def test_an_ended_command_tells_what_it_waited_for_and_what_helps(kind: WaitKind
     assert " for 12 s (reads 0)" in said
     # Only what waits for somebody's keys can be helped by input.
     assert ("non-interactively" in said) == (kind in ("terminal", "password"))
+
+
+def test_a_job_is_named_by_the_beginning_of_its_command() -> None:
+    job = Job("j1", f"serve {'x' * 200}\nsecond line", "running", (), 0.0)
+    said = command_text(CommandResult("ls", "exited", 0, "", 0.1, "/w", jobs=(job,)))
+    assert said.splitlines()[1].endswith(f": serve {'x' * 74}]")
 
 
 def test_a_program_without_a_name_is_the_command() -> None:

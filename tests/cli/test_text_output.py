@@ -72,6 +72,11 @@ def test_changes_and_sentences_between_calls_are_written() -> None:
     ]
 
 
+def test_the_answer_beside_end_turn_is_no_sentence_between_calls() -> None:
+    answered = events.ModelAnswered("decide_action", Usage(), Usage(), tools=("end_turn",))
+    assert written(events.AnswerDelta("Blocked."), answered) == ""
+
+
 def test_a_call_that_failed_is_marked() -> None:
     ran = events.ToolRan("edit_file", '{"path": "src/a.py"}', "There is no file.", failed=True)
     assert written(ran) == "· Edit src/a.py (failed)\n"

@@ -285,7 +285,7 @@ def test_the_server_takes_less_than_its_limit(warm: Warm) -> None:
     (memory,) = [one["memory"] for one in json.loads(told)["servers"] if one["pid"] == warm.server]
     # The same libraries take a fifth more on Python 3.14 than on 3.11: 80 and 66 MB for langgraph,
     # langchain-core, pydantic, httpx and prompt_toolkit.
-    limit = 60_000_000 if sys.version_info < (3, 14) else 72_000_000
+    limit = 80_000_000 if sys.version_info < (3, 14) else 96_000_000
     assert 20_000_000 < memory < limit
 
 

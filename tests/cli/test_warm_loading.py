@@ -15,7 +15,7 @@ from kogniterm.cli.warm.warm_place import plain_variables, socket_folder
 LOAD = """
 import importlib, json, os, sys
 from kogniterm.cli.warm.warm_server import PRELOADED
-from kogniterm.host.unused_libraries import keep_out
+from kogniterm.host.langsmith_stand_in import keep_out
 
 def load():
     keep_out()

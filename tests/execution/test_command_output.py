@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,20 @@ def test_lines_that_differ_in_numbers_only_are_folded_before_others_are_left_out
     assert omitted == 2 * len(log) + 26 - len(text.encode())
     rows = "".join(f"{n},{n * n}\n" for n in range(1_000))
     assert "differ" not in clip(rows, 2_000)[0]
+
+
+@pytest.mark.parametrize("count", [600, 1_500, 24_000])
+def test_every_line_is_shown_or_counted(count: int) -> None:
+    lines = [
+        f"request number {n} took {n * 3} ms" if n % 10 else f"unique {'abcdefghij'[n % 7 :] * 4}"
+        for n in range(count)
+    ]
+    keeper = OutputKeeper(None, OutputLimits(8_000), (40, 100))
+    keeper.add("".join(f"{line}\r\n" for line in lines).encode())
+    shown = keeper.render().text.splitlines()
+    told = [int(one[1]) for line in shown if (one := re.match(r"\[… (\d+) lines", line))]
+    assert len(told) > 1
+    assert sum(told) + sum(not line.startswith("[…") for line in shown) == count
 
 
 @given(st.lists(st.binary(max_size=4000), max_size=40))

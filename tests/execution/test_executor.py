@@ -314,6 +314,43 @@ def test_a_wizard_is_answered_and_its_password_is_not(executor: CommandExecutor)
     assert "secret" not in executor.read_job(job)
 
 
+SLOW = """
+import pathlib, termios, time
+input("User? ")
+while not pathlib.Path("go").exists():
+    time.sleep(0.01)
+mode = termios.tcgetattr(0)
+mode[3] &= ~termios.ECHO
+termios.tcsetattr(0, termios.TCSADRAIN, mode)  # keeps what was typed before, as some programs do
+print("Password: ", end="", flush=True)
+print("got", input())
+"""
+
+
+def test_lines_behind_the_one_that_is_read_wait_for_the_next_question(
+    executor: CommandExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    job = executor.run(f"{sys.executable} {tmp_path}/slow.py", on_wait="detach").jobs[0].id
+    reaction = executor.send_keys(job, "ann\nsecret\nmore\n")
+    assert reaction == "ann\n[it reads no input now; lines not typed: 2]"
+    Path(executor.cwd, "go").touch()
+    executor.wait_job(job, PATIENCE, or_asks=True)
+    assert executor.job_asks(job) == "password"
+    assert "secret" not in executor.read_job(job)
+
+
+RAW = "import os, tty; tty.setraw(0); print('key', end=' ', flush=True); print(os.read(0, 9))"
+
+
+def test_a_line_break_is_the_key_enter_once(executor: CommandExecutor) -> None:
+    job = executor.run(f'{sys.executable} -c "{RAW}"', on_wait="detach").jobs[0].id
+    assert executor.send_keys(job, "\n").strip() == r"b'\r'"
+    two = "read -p 'One? ' a; read -p 'Two? ' b"
+    job = executor.run(two, on_wait="detach").jobs[-1].id
+    assert executor.send_keys(job, "x\r\n") == "x\nTwo? "
+
+
 def test_an_interactive_interpreter_reacts(executor: CommandExecutor) -> None:
     result = executor.run(f"{sys.executable} -q -i", on_wait="detach")
     assert result.text.strip() == ">>>"
@@ -328,7 +365,8 @@ def test_keys_for_a_job_that_has_ended_go_nowhere(executor: CommandExecutor) -> 
     executor.send_keys(job, "first\n")
     assert executor.wait_job(job, PATIENCE).state == "ended"
     # Its descriptor's number is that of the terminal on which the next command runs.
-    executor.send_keys(job, "second\n")
+    with pytest.raises(ExecutionError, match="has ended, and takes no keys"):
+        executor.send_keys(job, "second\n")
     assert executor.run("read -t 0.1 y; echo got $y").text.strip() == "got"
 
 
@@ -419,6 +457,7 @@ def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path, number: int) ->
         ("read -s x", "password"),
         ("python3 -c 'import getpass; getpass.getpass()'", "password"),
         ("sleep 600", "sleeping"),
+        ("printf 'Name? '; sleep 600 | cat", "sleeping"),  # which looks like a question and is none
         ("while :; do :; done", "busy"),
         ("kill -STOP $$", "stopped"),
         (

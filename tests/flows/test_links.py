@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kogniterm.types import ActionRequest, Decision, events
+from kogniterm.cli.json_output import Summary
+from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import MakeFlow, yes
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n"
@@ -99,7 +100,12 @@ async def test_a_folder_that_became_a_link_after_the_question_is_a_refusal(
     answer = await flow.run()
     assert (answer.stop, answer.exit_code) == ("refused", 3)
     assert "was replaced by a link" in str(answer.reason)
-    assert any("replaced by a link" in str(notice.text) for notice in flow.of(events.Notice))
+    summary = Summary()
+    for event in flow.events:
+        summary.add(event)
+    (action,) = summary.final(answer)["actions"]
+    assert action["status"] == "refused"
+    assert "replaced by a link" in action["reason"]
     assert "theirs" not in "\n".join(flow.shown)
     assert (outside / "a.txt").read_text() == "theirs\n"
 

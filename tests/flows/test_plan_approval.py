@@ -202,8 +202,8 @@ async def test_an_edited_plan_keeps_the_names_of_tools(make_flow: MakeFlow) -> N
     assert plan_from_text(plan_as_text(plan)) == plan
     flow = make_flow()
     session = flow.open()
-    replace_plan(session.context, plan, flow.tell)
-    change = replace_plan(session.context, replace(add(plan, "b"), revision=1), flow.tell)
+    replace_plan(session.journal, plan, flow.tell)
+    change = replace_plan(session.journal, replace(add(plan, "b"), revision=1), flow.tell)
     assert [step.what for step in change.added] == ["b"]
     assert session.state.plan is not None
     assert session.state.plan.revision == 2
@@ -277,6 +277,22 @@ async def test_a_grant_lets_exactly_the_checks_of_this_plan_run_in_the_sandbox(
     assert sum(isinstance(body, Intent) for body in bodies) == 4
 
 
+async def test_a_plan_that_has_ended_is_asked_about_again_and_its_checks_too(
+    make_flow: MakeFlow,
+) -> None:
+    require_sandbox("auto")
+    check = "{kind: command, value: python3 -c 1}"
+    plan = f"{{goal: g, steps: [{{id: s1, what: A, check: {check}}}]}}"
+    turn = f"{{plan: {plan}}}, {{calls: [{{tool: complete_step, arguments: {{step: s1}}}}]}}, Done."
+    flow = make_flow(f"replies: [{turn}, {turn}]", decisions=[yes], sandbox="auto")
+    assert flow.user is not None
+    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="checks")]
+    await flow.run()
+    assert (len(flow.user.plans), len(flow.user.asked)) == (1, 0)
+    await flow.run("again")
+    assert (len(flow.user.plans), len(flow.user.asked)) == (2, 1)
+
+
 async def test_a_plan_is_started_with_edits_accepted(make_flow: MakeFlow) -> None:
     flow = make_flow(CHECKED, decisions=[yes] * 4, approval_mode="plan")
     assert flow.user is not None
@@ -306,22 +322,3 @@ async def test_granted_checks_do_not_run_in_plan_mode(make_flow: MakeFlow) -> No
     flow.session.use_mode("plan")
     await flow.run("go on")
     assert not flow.results
-
-
-@pytest.mark.parametrize("change", ["edited", "none"])
-async def test_granted_checks_end_when_the_user_changes_the_plan(
-    make_flow: MakeFlow, change: str
-) -> None:
-    require_sandbox("auto")
-    flow = make_flow(SPLIT, decisions=[yes] * 4, approval_mode="manual", sandbox="auto")
-    assert flow.user is not None
-    flow.user.reviews = [lambda plan: PlanReview("approve", plan, "person", grant="checks")]
-    await flow.run()
-    session = flow.session
-    assert session is not None
-    assert session.state.plan is not None
-    if change == "edited":
-        replace_plan(session.context, add(session.state.plan, "Look"), lambda _event: None)
-    await flow.run("go on")
-    asked = [request.command for request, _report, _verdict in flow.user.asked]
-    assert asked.count("python3 -c 1") == (3 if change == "edited" else 2)

@@ -48,7 +48,7 @@ WORK = """
 def edit(session: LiveSession, text: str, sink: EventSink) -> PlanDifference:
     """Change the session's plan to an edited text, as `/plan edit` does."""
     plan = plan_from_text(text, session.state.plan, plannable_tools(session.context))
-    return replace_plan(session.context, plan, sink)
+    return replace_plan(session.journal, plan, sink)
 
 
 async def made(flow: Flow) -> str:

@@ -108,7 +108,7 @@ async def test_the_check_of_a_step_does_not_run(make_flow: MakeFlow) -> None:
     step = {**STEP, "check": {"kind": "command", "value": "touch acted"}}
     plan = plan_from_text(json.dumps({"goal": "Make it", "steps": [step]}), None)
     flow = planning(make_flow, CLOSE, DONE)
-    replace_plan(flow.open().context, plan, flow.tell)
+    replace_plan(flow.open().journal, plan, flow.tell)
     await flow.run("close it")
     assert any("only a plan was requested" in text for text in flow.shown)
     assert not acted(flow)

@@ -188,7 +188,7 @@ async def test_without_memory_nothing_is_scanned(make_flow: MakeFlow, mode: str)
         assert scanned(session) is None
 
 
-async def test_the_project_is_shown_and_corrected(make_flow: MakeFlow) -> None:
+async def test_the_project_is_shown_and_scanned_again(make_flow: MakeFlow) -> None:
     flow = make_flow(TALK)
     manifests(flow.folder)
     session = flow.open()
@@ -198,26 +198,20 @@ async def test_the_project_is_shown_and_corrected(make_flow: MakeFlow) -> None:
         await repl.type("/memory project rescan")
     await repl.type("/trust")
     assert "Flask" in await repl.type("/memory project")
-    assert "set by you; found: make test" in await repl.type('/memory project test "make unit"')
-    assert "make unit" in await repl.type("/memory project rescan")
+    assert "make test" in await repl.type("/memory project rescan")
     await flow.run("run the tests")
-    assert 'project test with: "make unit"' in flow.shown[-2]
-    assert "set by you" not in await repl.type("/memory project reset test")
-    assert "–" in await repl.type("/memory project remove test")
-    with pytest.raises(UsageError, match="Did you mean test"):
-        await repl.type("/memory project tset x")
-    with pytest.raises(UsageError, match="Specify a value"):
-        await repl.type("/memory project test")
+    assert 'project test with: "make test"' in flow.shown[-2]
+    with pytest.raises(UsageError, match=r"/memory project \[rescan\]"):
+        await repl.type("/memory project test make unit")
 
 
-async def test_init_uses_the_same_scan_with_the_corrections(make_flow: MakeFlow) -> None:
+async def test_init_uses_the_same_scan(make_flow: MakeFlow) -> None:
     flow = make_flow(TALK, decisions=[yes])
     manifests(flow.folder)
     repl = Commanded(flow.open(), answers=["yes"])
     await repl.type("/trust")
-    await repl.type("/memory project test make unit")
     await repl.type("/init")
-    assert "test with: make unit" in repl.inputs[-1].text
+    assert "test with: make test" in repl.inputs[-1].text
 
 
 def test_a_scan_that_is_stopped_keeps_nothing_and_delays_no_exit(tmp_path: Path) -> None:
@@ -238,7 +232,7 @@ def test_a_scan_that_is_stopped_keeps_nothing_and_delays_no_exit(tmp_path: Path)
         def save(self, profile: ProjectProfile) -> None:
             self.saved += 1
 
-        def drop_found(self) -> None:
+        def drop(self) -> None:
             self.saved += 1
 
     kept = Profiles()

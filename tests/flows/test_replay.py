@@ -257,7 +257,7 @@ replies:
 
 
 async def test_a_compacted_history_plays_the_same(make_flow: MakeFlow, forge: Forge) -> None:
-    runs = "".join(f"  - run: 'echo word-{n}; seq 400'\n" for n in range(8))
+    runs = "".join(f"  - run: 'echo word-{n}; seq 400'\n" for n in range(14))
     script = f"""
 model: {{context_window: 12000, max_output: 1000}}
 replies:

@@ -415,6 +415,7 @@ class Jobs:
 
 async def test_jobs_send(heard: Heard, tmp_path: Path) -> None:
     heard.session.runner.tool_of = lambda name: job_tool(Jobs(heard))  # type: ignore[arg-type]
+    heard.session.executor.own.jobs = Jobs(heard).jobs
     made, free = commands(heard, 19, 40)
     calls = [{"action": "send", "id": "job-1", "keys": one} for one in made if len(one) < 2_000]
     says(heard, tmp_path, *({"calls": [{"tool": "jobs", "arguments": one}]} for one in calls))

@@ -219,9 +219,10 @@ async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: Make
     require_sandbox("landlock")
     started = "python3 -m http.server 8129 --bind 127.0.0.1 &\nsleep 1"
     listed = "ps -eo pid,args | grep -e http.server -e pytest | grep -v grep"
-    flow = make_flow(script(started, listed, "pgrep no-such-name", "lsof -i"), sandbox="namespaces")
+    commands = (started, listed, "pgrep no-such-name", "lsof -i", "ss -ltn | grep :8129")
+    flow = make_flow(script(*commands), sandbox="namespaces")
     await flow.run()
-    _begun, both, none, owners = told(flow)
+    _begun, both, none, owners, found = told(flow)
     inside, _mark, machine = both.partition("[this machine")
     assert inside.startswith("[the processes of this session's commands, in their sandbox, exit 0]")
     assert "http.server 8129" in inside
@@ -231,4 +232,6 @@ async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: Make
     assert "lsof saw what this session's commands run, not the machine" in owners
     assert flow.session is not None
     intents = [one for one in flow.session.journal.records() if isinstance(one.body, Intent)]
-    assert len(intents) == 4
+    assert len(intents) == 5
+    assert ", exit 1]" in found
+    assert flow.results[-1].exit_code == 0

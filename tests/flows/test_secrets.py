@@ -99,7 +99,7 @@ async def given_plan(make_flow: MakeFlow) -> Flow:
 
 async def plan_between_turns(make_flow: MakeFlow) -> Flow:
     flow = make_flow("replies: [{text: Ok., repeat: forever}]", [yes] * 9)
-    replace_plan(flow.open().context, plan_from_text(PLAN), flow.tell)
+    replace_plan(flow.open().journal, plan_from_text(PLAN), flow.tell)
     await flow.run()
     return flow
 

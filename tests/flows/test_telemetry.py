@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import signal
+import ast
+import re
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from kogniterm.runtime.telemetry import conventions as names
-from kogniterm.types import Answer
+from kogniterm.types import Answer, events
 from tests.flows.conftest import Flow, MakeFlow, no, yes
 from tests.flows.program import start_run
 from tests.flows.test_mcp import call, script, trusted
@@ -36,10 +38,22 @@ def receiver() -> Iterator[Receiver]:
         yield found
 
 
-def observed(make_flow: MakeFlow, receiver: Receiver, script: str, **given: object) -> Flow:
-    flow = make_flow(script, **given)
-    flow.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.url
-    return flow
+Observed = Callable[..., Flow]
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.fixture
+def observed(make_flow: MakeFlow, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> Observed:
+    """Return what makes flows that are observed; the SDK reads the variables of this process."""
+
+    def make(script: str, variables: Mapping[str, str] = {}, **given: object) -> Flow:
+        flow = make_flow(script, **given)
+        for name, value in {ENDPOINT: receiver.url, **variables}.items():
+            monkeypatch.setenv(name, value)
+            flow.environ[name] = value
+        return flow
+
+    return make
 
 
 async def run(flow: Flow, text: str | None = "go") -> Answer:
@@ -51,14 +65,14 @@ async def run(flow: Flow, text: str | None = "go") -> Answer:
 
 
 async def test_a_turn_is_a_tree_of_spans_with_the_names_of_the_conventions(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
-    flow = observed(make_flow, receiver, MARKED, decisions=[yes, no("not now")])
+    flow = observed(MARKED, decisions=[yes, no("not now")])
     (flow.folder / "FILEMARK.txt").write_text("OUTPUTMARK\n")
     answer = await run(flow, "INPUTMARK")
     turn = receiver.the("invoke_agent kogniterm")
     assert (turn.parent, turn.kind) == ("", 1)
-    session = turn.attributes[names.CONVERSATION]
+    session = turn.attributes["gen_ai.conversation.id"]
     assert turn.attributes == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": "kogniterm",
@@ -105,9 +119,9 @@ async def test_a_turn_is_a_tree_of_spans_with_the_names_of_the_conventions(
 
 
 async def test_no_text_is_sent_unless_content_is_asked_for(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
-    flow = observed(make_flow, receiver, MARKED, decisions=[yes, no("REASONMARK")])
+    flow = observed(MARKED, decisions=[yes, no("REASONMARK")])
     (flow.folder / "FILEMARK.txt").write_text("OUTPUTMARK\n")
     await run(flow, "INPUTMARK")
     sent = b"".join(receiver.bodies)
@@ -117,7 +131,7 @@ async def test_no_text_is_sent_unless_content_is_asked_for(
 
 
 async def test_content_on_request_is_redacted_like_everything(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     key = "sk-" + "proj-" + "a1B2" * 12
     script = f"""
@@ -125,8 +139,7 @@ replies:
   - {{run: "echo OUTPUTMARK key={key}", purpose: Look}}
   - {{text: "ANSWERMARK {key}"}}
 """
-    flow = observed(make_flow, receiver, script)
-    flow.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "true"
+    flow = observed(script, {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "true"})
     await run(flow, f"INPUTMARK {key}")
     turn = receiver.the("invoke_agent kogniterm")
     assert "INPUTMARK" in turn.attributes["gen_ai.input.messages"]
@@ -139,10 +152,10 @@ replies:
 
 
 async def test_metrics_count_tokens_commands_and_approvals(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     script = "replies: [{run: 'true', purpose: A}, {run: 'false', purpose: B}, {text: Done.}]"
-    flow = observed(make_flow, receiver, script, decisions=[yes, yes])
+    flow = observed(script, decisions=[yes, yes])
     answer = await run(flow)
     tokens = {at["gen_ai.token.type"]: p for at, p in receiver.metrics["gen_ai.client.token.usage"]}
     assert tokens["input"].sum == answer.usage.input
@@ -177,9 +190,9 @@ replies:
 
 
 async def test_sub_agents_at_work_side_by_side_have_their_own_calls(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
-    flow = observed(make_flow, receiver, AGENTS)
+    flow = observed(AGENTS)
     (flow.folder / "a.txt").write_text("first word\n")
     (flow.folder / "b.txt").write_text("second word\n")
     await run(flow, "Compare them")
@@ -196,7 +209,7 @@ async def test_sub_agents_at_work_side_by_side_have_their_own_calls(
 
 
 async def test_a_call_that_makes_a_plan_is_below_a_plan_span(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     script = """
 replies:
@@ -205,7 +218,7 @@ replies:
   - calls: [{tool: complete_step, arguments: {step: s1}}]
   - {text: Done.}
 """
-    flow = observed(make_flow, receiver, script)
+    flow = observed(script)
     await run(flow)
     turn, plan = receiver.the("invoke_agent kogniterm"), receiver.the("plan kogniterm")
     assert plan.parent == turn.id
@@ -215,12 +228,12 @@ replies:
 
 
 async def test_a_call_of_an_mcp_server_is_named_by_its_tool(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     text = script(call("call_tool", "{tool: mcp__demo__add, arguments: {a: 1, b: 2}}"))
-    flow = observed(make_flow, receiver, text, decisions=[yes])
+    flow = observed(text, decisions=[yes])
     await trusted(flow, "many")
-    flow.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.url
+    flow.environ[ENDPOINT] = receiver.url
     await run(flow)
     tool = receiver.the("execute_tool mcp__demo__add")
     assert tool.attributes["mcp.method.name"] == "tools/call"
@@ -229,7 +242,7 @@ async def test_a_call_of_an_mcp_server_is_named_by_its_tool(
 
 
 async def test_the_summary_of_a_long_history_is_a_call_too(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     runs = "".join(f"  - run: 'seq {n} {n + 300}'\n" for n in range(20))
     text = f"""
@@ -238,9 +251,11 @@ replies:
   - {{when: {{purpose: compact}}, text: It counted., usage: {{input: 7000}}, repeat: forever}}
 {runs}  - text: Done.
 """
-    flow = observed(make_flow, receiver, text)
+    flow = observed(text)
     answer = await run(flow)
-    purposes = [one.attributes[names.PURPOSE] for one in receiver.named("chat scripted")]
+    purposes = [
+        one.attributes["kogniterm.model.purpose"] for one in receiver.named("chat scripted")
+    ]
     assert "compact" in purposes
     assert answer.usage.calls == len(purposes)
     tokens = {at["gen_ai.token.type"]: p for at, p in receiver.metrics["gen_ai.client.token.usage"]}
@@ -248,34 +263,14 @@ replies:
 
 
 async def test_the_caller_of_the_program_is_the_parent(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
-    flow = observed(make_flow, receiver, "replies: [{text: Hello.}]")
+    flow = observed("replies: [{text: Hello.}]")
     trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     flow.environ["TRACEPARENT"] = f"00-{trace}-{span}-01"
     await run(flow)
     turn = receiver.the("invoke_agent kogniterm")
     assert (turn.trace, turn.parent) == (trace, span)
-
-
-async def test_a_turn_that_a_kill_left_open_is_linked_to_its_beginning(
-    make_flow: MakeFlow, receiver: Receiver, forge: Forge
-) -> None:
-    script = "replies: [{run: 'sleep 300', purpose: A}, {text: Done.}]"
-    flow = observed(make_flow, receiver, script)
-    flow.environ["OTEL_BSP_SCHEDULE_DELAY"] = "1"
-    started = start_run(forge, flow, "-y", "wait")
-    receiver.until(lambda: bool(receiver.spans))  # what has ended is sent before the kill
-    started.send(signal.SIGKILL)
-    assert started.wait() == -signal.SIGKILL, started.said
-    started = start_run(forge, flow, "--resume", "last")
-    started.wait()
-    turn = receiver.the("invoke_agent kogniterm")
-    ((trace, first),) = turn.links
-    assert trace != turn.trace
-    before = [one for one in receiver.spans if one.trace == trace]
-    assert [one.parent for one in before] == [first]
-    assert before[0].name == "chat scripted"
 
 
 def failed_collector(kind: str, receiver: Receiver) -> str:
@@ -306,16 +301,28 @@ async def test_a_collector_that_fails_costs_one_line_and_nothing_else(
     assert "127.0.0.1:" in lines[0]
 
 
-async def test_grpc_without_its_package_is_said_with_what_to_do(
-    make_flow: MakeFlow, receiver: Receiver, forge: Forge
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "opentelemetry-exporter-otlp-proto-grpc"),
+        (
+            {"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "none"},
+            "No installed package has the OpenTelemetry exporter zipkin",
+        ),
+    ],
+)
+async def test_an_exporter_that_is_not_installed_is_named_once(
+    observed: Observed, receiver: Receiver, variables: dict[str, str], said: str
 ) -> None:
-    if find_spec("grpc") is not None:
+    if find_spec("grpc") is not None and "PROTOCOL" in str(variables):
         pytest.skip("the package for gRPC is installed")
-    flow = observed(make_flow, receiver, "replies: [{text: Done.}]")
-    flow.environ["OTEL_EXPORTER_OTLP_PROTOCOL"] = "grpc"
-    started = start_run(forge, flow, "go")
-    assert (started.wait(), started.out.read_text()) == (0, "Done.\n")
-    assert started.said.count("needs the package opentelemetry-exporter-otlp-proto-grpc") == 1
+    flow = observed("replies: [{text: Done.}]", variables)
+    session = flow.open()
+    assert (await run(flow)).text == "Done."
+    late = session.telemetry.problem() if session.telemetry is not None else None
+    shown = [one.text for one in flow.of(events.Notice)]
+    told = [str(one) for one in (*session.notices, *shown, late)]
+    assert len([one for one in told if said in one]) == 1
     assert receiver.bodies == []
 
 
@@ -323,7 +330,7 @@ HEADER = "Bearer c0llect0r-k3y-1234567890"
 
 
 async def test_the_key_of_a_collector_reaches_no_command_and_no_model(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     script = """
 replies:
@@ -331,9 +338,11 @@ replies:
   - {run: "cat /proc/$PPID/environ header.txt", purpose: Look}
   - {text: Done.}
 """
-    flow = observed(make_flow, receiver, script)
-    flow.environ["OTEL_EXPORTER_OTLP_HEADERS"] = f"authorization={HEADER.replace(' ', '%20')}"
-    flow.environ["OTEL_EXPORTER_OTLP_TRACES_HEADERS"] = f"authorization={HEADER},x-team=a"
+    keys = {
+        "OTEL_EXPORTER_OTLP_HEADERS": f"authorization={HEADER.replace(' ', '%20')}",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": f"authorization={HEADER.replace(' ', '%20')},x-team=a",
+    }
+    flow = observed(script, keys)
     (flow.folder / "header.txt").write_text(f"found {HEADER}\n")
     await flow.run()
     shown = "\n".join(flow.shown)
@@ -397,7 +406,7 @@ def test_nothing_is_imported_or_sent_where_telemetry_is_off(
 
 
 async def test_retries_and_failures_of_the_model_are_on_its_span(
-    make_flow: MakeFlow, receiver: Receiver
+    observed: Observed, receiver: Receiver
 ) -> None:
     script = """
 replies:
@@ -405,7 +414,7 @@ replies:
   - {run: "true", purpose: A}
   - {error: auth, message: "KEYMARK is wrong"}
 """
-    flow = observed(make_flow, receiver, script)
+    flow = observed(script)
     answer = await run(flow)
     assert answer.stop == "model_failed"
     first, second = receiver.named("chat scripted")
@@ -437,7 +446,12 @@ def test_names_are_those_of_the_conventions() -> None:
         "gen_ai.invoke_agent.duration",
         "gen_ai.execute_tool.duration",
     }
-    given = {key: value for key, value in vars(names).items() if key.isupper()}
-    own = {value for value in given.values() if type(value) is str and "." in value}
-    foreign = {name for name in own if not name.startswith(("kogniterm.", "https:"))}
-    assert foreign - known == newer
+    folder = Path(names.__file__).parent
+    trees = [ast.parse(file.read_text()) for file in folder.glob("*.py")]
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    used = {one.value for one in nodes if NAME.fullmatch(str(one.value))}
+    assert {"gen_ai.tool.name", "error.type"} < used
+    assert used - known == newer
+
+
+NAME = re.compile(r"(?:gen_ai|error|server|process|mcp)(?:\.\w+)+")

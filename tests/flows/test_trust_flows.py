@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from kogniterm.errors import SettingsError
 from kogniterm.runtime.trust.project_places import walk
 from kogniterm.runtime.use_cases.project_files import revoke, trust
+from kogniterm.types import ActionRequest, Decision
+from kogniterm.types.turn_values import LEFT_OPEN
 from tests.flows.conftest import MakeFlow, yes
 from tests.ui.commands.commanded import Commanded
 
@@ -71,6 +74,29 @@ async def test_a_resumed_session_has_the_same_system_text_and_is_told_what_chang
     assert session.context.system.text == system
     assert "Answer in prose." in flow.shown[2]
     assert len(flow.shown) == 3
+
+
+async def test_instructions_that_come_while_a_question_waits_stand_behind_its_round(
+    make_flow: MakeFlow,
+) -> None:
+    def leaves(request: ActionRequest) -> Decision:
+        raise asyncio.CancelledError(LEFT_OPEN)
+
+    calls = "{calls: [{run: touch one}, {run: touch two}]}"
+    flow = make_flow(f"replies: [{calls}]", decisions=[leaves])
+    project(flow.folder)
+    session = flow.open()
+    with pytest.raises(asyncio.CancelledError):
+        await flow.run("go")
+    trust(session, walk(flow.folder).files)
+    flow.close()
+    again = make_flow("replies: [{text: Rhymed.}]", decisions=[])
+    again.open("last")
+    await again.run(None)
+    _go, _calls, one, two, told, _answer = again.shown
+    assert one.startswith("[not run: refused by policy: no touching")
+    assert two.startswith("[not run: an earlier call of the same reply")
+    assert "Answer in rhyme." in told
 
 
 async def test_after_a_compaction_the_system_text_has_what_is_in_force(

@@ -81,12 +81,17 @@ replies:
       - {tool: edit_file, arguments: {path: a.txt, old: a, new: b}}
       - {run: touch made}
       - {tool: read_file, arguments: {path: b.txt}}
+  - calls:
+      - {tool: edit_file, arguments: {path: link.txt, old: missing, new: x}}
+      - {tool: read_file, arguments: {path: "no\\0file"}}
+      - {tool: edit_file, arguments: {path: link.txt, old: a, new: b}}
   - calls: [{run: (exit 2)}, {run: touch made}, {run: ls}]
   - text: Done.
 """
     flow = make_flow(script, decisions=[yes] * 8)
     for name in "ab":
         (flow.folder / f"{name}.txt").write_text(f"{name}\n")
+    (flow.folder / "link.txt").symlink_to("a.txt")
     await flow.run()
     by_edit = "[not run: an earlier call of the same reply, edit_file, failed"
     assert "is not in" in flow.shown[2]
@@ -95,9 +100,10 @@ replies:
     assert flow.shown[5].startswith(by_edit)
     assert flow.shown[6].startswith(by_edit)
     assert flow.shown[7] == "1: c"
-    assert flow.shown[9] == "[exit 2]"
-    assert flow.shown[10].startswith("[not run: an earlier call of the same reply, execute_command")
-    assert flow.shown[11].startswith("a.txt")
+    assert flow.shown[11].startswith(by_edit)
+    assert flow.shown[13] == "[exit 2]"
+    assert flow.shown[14].startswith("[not run: an earlier call of the same reply, execute_command")
+    assert flow.shown[15].startswith("a.txt")
     assert not (flow.folder / "made").exists()
 
 

@@ -43,3 +43,14 @@ async def test_nobody_is_invited_to_propose_what_will_be_refused(make_flow: Make
     (result,) = [text for text in flow.shown if "[exit" in text]
     assert "Nothing runs outside the sandbox here" in result
     assert "propose" not in result.lower()
+
+
+async def test_what_has_secrets_promises_no_question(make_flow: MakeFlow) -> None:
+    script = "replies: [{calls: [{tool: search_text, arguments: {pattern: x, path: .env}}]}, Done.]"
+    flow = make_flow(script)
+    (flow.folder / ".env").write_text("x")
+    flow.open().journal.given.give("hunter2-and-more", "TOKEN", told=False)
+    await flow.run()
+    assert "with the user's approval" in flow.shown[0]
+    assert "with approval" in flow.shown[2]
+    assert not any("asked" in text or "asks" in text for text in flow.shown)

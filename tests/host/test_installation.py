@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import kogniterm
 from kogniterm.host import installation
 from kogniterm.host.installation import (
     install_command,
-    installer,
     missing_bytecode,
     program_folder,
 )
@@ -128,14 +126,4 @@ def test_bytecode_of_another_time_is_none(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert missing is not None
     assert missing.folders == (str(package),)
     assert subprocess.run(missing.command.split()).returncode == 0
-    assert missing_bytecode() is None
-
-
-def test_nothing_can_be_added_to_the_packaged_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    wheel = f"kogniterm-{kogniterm.__version__}-py3-none-any.whl"
-    assert install_command("one", "two[x]") == (
-        f"uv tool install --compile-bytecode --with one --with 'two[x]' {wheel}"
-    )
-    assert installer("one", folder="/") is None
     assert missing_bytecode() is None

@@ -175,7 +175,6 @@ BROAD_EXCEPT = (
     "kogniterm.ui.repl",
     "kogniterm.agent.tool_dispatch",
     "kogniterm.tools.plugins",
-    "kogniterm.runtime.telemetry.queue_metrics",
     "kogniterm.runtime.telemetry.telemetry_session",
 )
 """Entry points, the border to tools, and the thread of telemetry, which must not end a turn."""

@@ -39,9 +39,9 @@ from kogniterm.__main__ import main
 
 sys.exit(main())
 '''
-ALLOWED = {"prompt_toolkit", "wcwidth", "_distutils_hack", "sitecustomize"}
-"""prompt_toolkit and its dependencies; the last two are added by an installed setuptools and by
-the Python of Debian."""
+ALLOWED = {"prompt_toolkit", "wcwidth", "langsmith", "_distutils_hack", "sitecustomize"}
+"""prompt_toolkit and its dependencies, and LangSmith's stand-in; the last two are added by an
+installed setuptools and by the Python of Debian."""
 
 
 def loaded_at_the_prompt(folder: Path, before: str = "") -> set[str]:
@@ -89,7 +89,7 @@ from kogniterm.__main__ import main
 status = main()
 loaded = [name for name in sys.modules if name.startswith("kogniterm.models.local.")]
 print(sorted(name.rpartition(".")[2] for name in loaded))
-print({"kogniterm.approval.analysis.analyser", "rich"} & set(sys.modules))
+print({"kogniterm.approval.analysis.analyser", "kogniterm.ui.screen.renderer"} & set(sys.modules))
 sys.exit(status)
 """
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}

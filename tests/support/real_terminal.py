@@ -35,8 +35,6 @@ LOOKING_SECONDS = {False: 1.0, True: 0.6}
 """Seconds that a user looks at a question before pressing a key; in a warm program fewer do."""
 FRAME_SECONDS = 1.0
 """Seconds a terminal waits for the end of a frame that was begun."""
-PROGRAM_FOLDER = "KOGNITERM_TEST_PROGRAM_FOLDER"
-"""Variable with the folder of a packaged `kogniterm`, to be driven instead of the checkout's."""
 User = Literal["current", "ordinary"]
 _PROMPT = "[ready {status}]$ "
 _READY = re.compile(r"^\[ready (\d+)\]\$$")
@@ -204,9 +202,7 @@ def _prompt_lines(text: str) -> list[str]:
 
 def _environment(home: Path) -> dict[str, str]:
     given = {name: os.environ[name] for name in ("TMPDIR", "LANG", "TZ", "SSL_CERT_FILE")}
-    own = os.environ.get(PROGRAM_FOLDER, "")
     folders = [str(Path(sys.executable).parent), *os.environ["PATH"].split(":")]
-    folders = [own, *folders] if own else folders
     return given | {
         "HOME": str(home),
         "PATH": ":".join(dict.fromkeys(folders)),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.real_terminal import PROGRAM_FOLDER, RealTerminal
+from tests.support.real_terminal import RealTerminal
 
 OpenTerminal = Callable[..., RealTerminal]
 """Opens a `RealTerminal` that is closed at the end of the test; takes the same arguments."""
@@ -51,7 +51,7 @@ def open_terminal(
         home, project = place / "home", place / "project"
         for folder in (home, project):
             folder.mkdir(exist_ok=True)
-        warm = not plain and more.get("user") != "ordinary" and PROGRAM_FOLDER not in os.environ
+        warm = not plain and more.get("user") != "ordinary"
         opened.append(RealTerminal(home, project, warm=warm_starts if warm else {}, **more))
         return opened[-1]
 

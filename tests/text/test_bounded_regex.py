@@ -28,3 +28,11 @@ def test_all_searches_together_are_bounded() -> None:
         pattern.search("a" * 80 + "!")
     with pytest.raises(ToolError, match="takes too long"):
         pattern.search("aa")
+
+
+def test_much_text_is_not_blamed_on_the_pattern() -> None:
+    pattern = Pattern("^[0-9]+,x$", seconds=0.05)
+    with pytest.raises(ToolError, match="too much text") as caught:
+        while True:
+            pattern.search("12345,y\n" * 100)
+    assert "takes too long" not in str(caught.value)

@@ -59,6 +59,17 @@ async def test_an_edit_that_does_not_fit_says_why(
         await edit(tmp_path, path="a.py", old=old, new=new)
 
 
+async def test_a_near_miss_marks_what_it_does_not_show(tmp_path: Path) -> None:
+    lines = [f"line {n} {'x' * 2_100}" for n in range(30)]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    with pytest.raises(ToolError) as caught:
+        await edit(tmp_path, path="a.txt", old="\n".join([*lines[:24], "other"]), new="y")
+    told = str(caught.value).splitlines()
+    assert told[-1] == "[… and what follows]"
+    assert len(told) == 22
+    assert all(line.endswith("x…") for line in told[1:-1])
+
+
 async def test_every_occurrence_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x x")
     await edit(tmp_path, path="a", old="x", new="y", every=True)

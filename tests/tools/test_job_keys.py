@@ -1,10 +1,12 @@
-"""Keys for a job: names of keys, and line breaks in both spellings."""
+"""Keys for a job: names of keys, line breaks in both spellings, and jobs that are not there."""
 
 from __future__ import annotations
 
 import pytest
 
-from kogniterm.tools.command_tools import typed
+from kogniterm.errors import ToolError
+from kogniterm.tools.command_tools import job_tool, typed
+from kogniterm.types import Job
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,18 @@ from kogniterm.tools.command_tools import typed
 def test_keys_stand_for_characters_once(keys: str, characters: str) -> None:
     assert typed(keys) == characters
     assert typed(characters) == characters
+
+
+class NoJobs:
+    """The jobs of a session that has none."""
+
+    def jobs(self) -> tuple[Job, ...]:
+        return ()
+
+
+@pytest.mark.parametrize("action", ["send", "stop", "keep"])
+def test_nothing_is_asked_about_a_job_that_is_not_there(action: str) -> None:
+    keys = {"keys": "x\n"} if action == "send" else {}
+    tool = job_tool(NoJobs())  # type: ignore[arg-type]
+    with pytest.raises(ToolError, match="Job j7 not found"):
+        tool.describe(tool.check({"action": action, "id": "j7", **keys}))

@@ -92,6 +92,40 @@ async def test_no_match_tells_what_was_not_looked_at(work: Path) -> None:
     assert found == "src/big.txt:50001:hola"
 
 
+@pytest.mark.usefixtures("rg")
+async def test_line_ends_of_windows_belong_to_no_line(work: Path) -> None:
+    (work / "dos.txt").write_bytes(b"fin\r\n\r\nno fin here\r\n")
+    assert await text(work, pattern="fin$") == "dos.txt:1:fin"
+    assert await text(work, pattern=r"fin\s") == "dos.txt:3:no fin here"
+    assert await text(work, pattern="^$", path="dos.txt", count=True, invert=True) == (
+        "dos.txt: 2\n[2 lines in 1 files]"
+    )
+
+
+@pytest.mark.usefixtures("rg")
+async def test_what_is_no_text_is_not_told_as_no_match(work: Path) -> None:
+    for name, data in (("x.dat", b"fin\0\1"), ("wide.txt", "fin\n".encode("utf-16"))):
+        (work / name).write_bytes(data)
+        with pytest.raises(ToolError, match="is binary or UTF-16, so it was not searched"):
+            await text(work, pattern="fin", path=name)
+    (work / "late.txt").write_bytes(b"fin 1\n" + b"x y\n" * 30_000 + b"\0\nfin 2\n")
+    found = await text(work, pattern="fin")
+    assert "late.txt:1:fin 1" in found
+    assert "late.txt:30003:fin 2" in found or "[not looked into: late.txt (behind byte" in found
+    assert "late.txt: 2" in await text(work, pattern="fin", count=True)
+    no = await text(work, pattern=r"1\nx y", path="late.txt")
+    assert no.endswith("[no match spans lines]")
+
+
+@pytest.mark.usefixtures("rg")
+async def test_a_line_of_megabytes_is_one_line(work: Path) -> None:
+    (work / "min.js").write_bytes(b"a" * (3 << 20) + b"fin" + b"b" * (2 << 20) + b"\nnext\n")
+    found = await text(work, pattern="fin", glob="min.js")
+    assert len(found.splitlines()) == 1
+    assert found.startswith("min.js:1:[… 3145653 characters left out …]")
+    assert await text(work, pattern="fin", glob="min.js", invert=True) == "min.js:2:next"
+
+
 async def test_a_file_that_cannot_be_read_is_named(
     work: Path,
     rg: bool,
@@ -287,9 +321,9 @@ async def test_files_that_may_hold_secrets_are_left_to_who_asks(
         (work / "bin" / "git").symlink_to(git)
         monkeypatch.setenv("PATH", str(work / "bin"))
     assert await text(work, pattern="hola") == "src/b.txt:1:hola mundo"
-    with pytest.raises(ToolError, match="use read_file, which asks"):
+    with pytest.raises(ToolError, match="read by read_file alone, with approval"):
         await text(work, pattern="hola", path=".env")
-    with pytest.raises(ToolError, match="use read_file, which asks"):
+    with pytest.raises(ToolError, match="read by read_file alone, with approval"):
         await text(work, pattern="hola", path="link.txt")
 
 

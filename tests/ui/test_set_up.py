@@ -264,7 +264,7 @@ async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
     monkeypatch.setattr(weights, "CATALOGUE", (small, *weights.CATALOGUE[1:]))
     begun: list[int] = []
 
-    def slow(_entry: Weights) -> tuple[weights.Source, ...]:
+    def slow(_entry: Weights) -> weights.Source:
         def fill(partial: PartialFile) -> None:
             begun.append(partial.size)
             while not partial.complete:
@@ -274,9 +274,9 @@ async def test_a_download_can_be_stopped_and_goes_on_where_it_stopped(
                         partial.tell()
                 partial.write(data[partial.size : partial.size + SIZE // 3])
 
-        return (fill,)
+        return fill
 
-    monkeypatch.setattr(sources, "sources_for", slow)
+    monkeypatch.setattr(sources, "source_of", slow)
     user = User("Embedded model", "Embedded model", "Ask before everything")
     assert await set_up(user, tmp_path, keyboard).choose()
     assert begun == [0, SIZE // 3]

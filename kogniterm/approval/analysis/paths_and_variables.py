@@ -120,7 +120,9 @@ def within(path: str, folder: str) -> bool:
 
 # --- secrets -----------------------------------------------------------------------------------
 
-_PUBLIC = re.compile(r"\.pub\Z|/known_hosts\Z")
+_PUBLIC = re.compile(
+    r"\.pub\Z|/known_hosts\Z|/kogniterm/outputs/[\w-]+/readable/[\w-]+\.log\Z"  # without secrets
+)
 
 
 @functools.cache

@@ -43,14 +43,18 @@ _NAMED_AFTER = r"[‘'\"](?P<path>[^'\"’\n]+)"
 _NOT_WRITTEN = Phrase("Could not write {path}: the sandbox protects it.")
 _NOT_PERMITTED = Phrase("Could not access {path}, possibly because of the sandbox.")
 _NOT_REACHED = Phrase("Could not reach {path}: the sandbox has no network access.")
+_NOT_HERE = Phrase(
+    "Could not connect to {path}: nothing listens there in the sandbox, and servers outside it are "
+    "not reached."
+)
 _NOBODY_LISTENS = Phrase(
     "Nothing answered there: services of this machine are not visible in the sandbox."
 )
-_HERE = r"(localhost|127\.0\.0\.1|::1)\b"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HERE = rf"({'|'.join(map(re.escape, _LOOPBACK))})\b"
 _PROTECTED = "(?:Read-only file system|EROFS|Device or resource busy)"
 _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
-    ("network", Phrase("Could not connect to {path}: servers outside the sandbox are not reached."),
-     re.compile(
+    ("network", _NOT_HERE, re.compile(
         rf"(?i){_HERE}[^\n]{{0,160}}(?:connection refused|couldn't connect to server)"
         rf"|ECONNREFUSED {_HERE}")),
     ("network", Phrase("Could not reach the network: the sandbox has no network access."),
@@ -62,6 +66,12 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         r"|connect: cannot assign requested address"
         r"|unable to access '([^']+)'|ENETUNREACH"
         r"|\(from versions: none\)")),
+    ("process", Phrase("Could not open a new terminal, possibly because of the sandbox."),
+     re.compile(
+        r"(?i)out of pty devices|openpty failed|pseudo-?terminal: (?:permission|operation not)")),
+    ("process", Phrase(
+        "Could not make a shared semaphore (process pools), possibly because of the sandbox."
+    ), re.compile(r"SemLock\([\s\S]{0,200}(?:Permission denied|Operation not permitted)")),
     ("process", Phrase(
         "Could not connect to a local service: the sandbox blocks such connections."
     ), re.compile(
@@ -89,8 +99,7 @@ _CAUSES: tuple[tuple[Widening, Phrase, re.Pattern[str]], ...] = (
         rf"{_PATH}[^\n]{{0,80}}?: (?:Permission denied|Operation not permitted)")),
     ("process", Phrase("An operation was not permitted, possibly because of the sandbox."),
      re.compile(
-        r"\[Errno 13?\] (?:Operation not permitted|Permission denied)(?!: )|\bEPERM\b"
-        r"|out of pty devices|openpty failed")),
+        r"\[Errno 13?\] (?:Operation not permitted|Permission denied)(?!: )|\bEPERM\b")),
 )  # fmt: skip
 """Patterns of refusals, the most certain first, with the path or host that they name."""
 
@@ -108,10 +117,7 @@ def sandbox_failure(output: str, exit_code: int | None, command: str = "") -> Sa
         return None
     for widen, reason, pattern in _CAUSES:
         found = pattern.search(output[-20_000:])
-        certain = widen == "network" or reason is _NOT_WRITTEN
         if found is None or (reason is _NOT_PERMITTED and exit_code == 126):
-            continue
-        if exit_code == 0 and not certain:
             continue
         target = next(filter(None, found.groups()), "")
         if widen == "network" and not target:  # the output names it, or the command
@@ -119,7 +125,10 @@ def sandbox_failure(output: str, exit_code: int | None, command: str = "") -> Sa
                 if not target and (named := address.search(text)):
                     target = next(filter(None, named.groups()), "")
         if widen == "network" and target:
-            reason = _NOT_REACHED
+            reason = _NOT_HERE if target.lower() in _LOOPBACK else _NOT_REACHED
+        certain = (widen == "network" and reason is not _NOT_HERE) or reason is _NOT_WRITTEN
+        if exit_code == 0 and not certain:
+            continue
         path = cut(render_line(target), _LONGEST_TARGET) or "…"
         values = {"path": path} if "{path}" in reason.template else {}
         return SandboxFailure(widen, target, Phrase(reason.template, values))

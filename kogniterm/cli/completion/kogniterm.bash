@@ -238,7 +238,7 @@ _kogniterm() {
         '/memory/pin') flags='-h --help --lang --env-file --debug --off --json --project' ;;
         '/memory/undo') flags='-h --help --lang --env-file --debug --json --project' ;;
         '/memory/prefer') flags='-h --help --lang --env-file --debug --here --remove --json --project' ;;
-        '/memory/project') flags='-h --help --lang --env-file --debug --json --project' ;;
+        '/memory/project') said='rescan' flags='-h --help --lang --env-file --debug --json --project' ;;
         '/memory/forget') flags='-h --help --lang --env-file --debug --all --here --session --yes --json --project' ;;
         '/memory/export') flags='-h --help --lang --env-file --debug --to --no-redact --json --project' ;;
         '/memory/import') kind=file flags='-h --help --lang --env-file --debug --yes --json --project' ;;

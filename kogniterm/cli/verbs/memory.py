@@ -252,29 +252,24 @@ def _preferences(held: Sequence[Preference]) -> Report:
 
 
 def _project_profile(args: argparse.Namespace) -> Report:
-    """Show the profile of the project, or correct a row of it."""
+    """Show the profile of the project, after a scan for `rescan`."""
     from kogniterm.memory.project.project_profile import ProjectProfile
-    from kogniterm.runtime.use_cases.stored_data import change_project
     from kogniterm.ui.commands.memory import project_rows, project_title
 
     with _open(args) as memory:
-        if args.row == "rescan":
+        if args.scan == "rescan":
             _rescan(args, memory)
-        elif args.row:
-            _check_writable(args)
-            change_project(memory, args.row, " ".join(args.value))
         profile = memory.projects.load() or ProjectProfile()
     rows = project_rows(profile)
     data = {
         "scanned": iso(profile.scanned) if profile.folder else None,
         "folder": profile.folder or None,
-        "values": {name: list(profile.values(name)) for name, _value, _note in rows},
-        "corrections": dict(profile.corrections),
+        "values": {name: list(profile.values(name)) for name, _value in rows},
     }
     return Report(
         data,
         [project_title(profile)] if profile.folder else [],
-        [(f"  {name}", f"{value}  ({note})" if note else value) for name, value, note in rows],
+        [(f"  {name}", value) for name, value in rows],
         notes=[] if rows else [_not_scanned(args)],
     )
 
@@ -461,13 +456,10 @@ ACTIONS = (
         ("kogniterm memory prefer", "kogniterm memory prefer language es",
          "kogniterm memory prefer test_runner pytest --here",
          "kogniterm memory prefer language --remove")),
-    Action("project", "Show what is known about the project; correct it", _project_profile, (
-        Argument("row", "Row to correct; or remove or reset with a row, or rescan", "ROW",
-                 nargs="?"),
-        Argument("value", "Value of the row", "VALUE", nargs="*")),
-        ("kogniterm memory project", 'kogniterm memory project test "make unit"',
-         "kogniterm memory project remove lint", "kogniterm memory project reset test",
-         "kogniterm memory project rescan")),
+    Action("project", "Show what is known about the project", _project_profile, (
+        Argument("scan", "rescan, to scan the folder first", "rescan", nargs="?",
+                 choices=("rescan",)),),
+        ("kogniterm memory project", "kogniterm memory project rescan")),
     Action("forget", "Delete memories from every store, and verify it", _forget, (
         Argument("words", "Words, or an ID", "WORD", nargs="*"),
         Argument("--all", "Delete everything, for all projects"),

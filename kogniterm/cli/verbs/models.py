@@ -135,7 +135,7 @@ def _weights_line(state: WeightsState) -> str:
 
 
 def _pull(args: argparse.Namespace) -> Report:
-    from kogniterm.models.local.sources import sources_for
+    from kogniterm.models.local.sources import source_of
     from kogniterm.models.local.weights import DEFAULT_NAME, PullProgress, pull, weights_called
     from kogniterm.ui.screen.progress import transfer
 
@@ -145,8 +145,8 @@ def _pull(args: argparse.Namespace) -> Report:
         def progress(now: PullProgress) -> None:
             display.update(now.done, now.total, now.doing)
 
-        sources = sources_for(entry, args.source)
-        file = pull(entry, paths_in_use().weights, sources, progress=progress)
+        source = source_of(entry, args.source)
+        file = pull(entry, paths_in_use().weights, source, progress=progress)
     ready = _("{title} is ready: {file} (its sha256 was checked).")
     return Report(lines=[ready.format(title=entry.title, file=file)])
 
@@ -172,7 +172,7 @@ ACTIONS = (
            ("kogniterm models list",)),
     Action("pull", "Download a local model; a partial download is continued", _pull, (
         Argument("name", "Model to download: 0.5b or 1.5b (default: 0.5b)", "NAME", nargs="?"),
-        Argument("--source", "File or URL to use; the checksum must still match", "PATH_OR_URL")),
+        Argument("--source", "File to use; the checksum must still match", "FILE")),
         ("kogniterm models pull",)),
     Action("remove", "Delete a downloaded model", _remove, (
         Argument("name", "Model to delete", "NAME"),),

@@ -25,6 +25,7 @@ PLAIN_PREFIXES = (
     "PYTHON",
     "SUDO_",
     "WCWIDTH_",
+    "WEBSOCKETS_",
     "_PYTHON",
 )
 """Variables that the loader, the interpreter or a library reads while it is loaded, which a fork

@@ -28,7 +28,7 @@ from kogniterm.cli.warm import warm_messages as messages
 from kogniterm.cli.warm.peer_state import same_state
 from kogniterm.cli.warm.process_name import show_without_room
 from kogniterm.cli.warm.warm_place import address, is_private, process_text, start_key
-from kogniterm.host.unused_libraries import keep_out
+from kogniterm.host.langsmith_stand_in import keep_out
 from kogniterm.lazy_dataclasses import dataclass
 
 IDLE_SECONDS = 20 * 60

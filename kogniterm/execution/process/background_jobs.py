@@ -143,8 +143,8 @@ class BackgroundCommand:
             raise ExecutionError("Job {job} has ended and cannot be kept.", job=self.id)
         if known.fate == "sandbox":
             raise ExecutionError(
-                "Job {job} runs in the sandbox and ends with KogniTerm. To "
-                "keep it, start it with a command outside the sandbox.",
+                "Job {job} cannot be kept: it runs in the sandbox, which ends with KogniTerm. "
+                "Only commands that the user approves run outside.",
                 job=self.id,
             )
         self.kept = True

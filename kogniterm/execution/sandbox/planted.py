@@ -156,7 +156,9 @@ class _Search:
                     continue
                 elif is_folder and name not in skipped:
                     below.append(path)
-                elif is_folder and not name.startswith(".") and name not in packages:
+                elif is_folder and name not in packages and (
+                    not name.startswith(".") or name in protected("only_data")
+                ):
                     continue
                 elif place is not None and (
                     inside

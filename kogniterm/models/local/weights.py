@@ -22,7 +22,6 @@ from typing import Literal, Self
 
 from kogniterm.errors import (
     ModelError,
-    ModelUnavailableError,
     StorageError,
     StorageFullError,
     UsageError,
@@ -335,14 +334,14 @@ def _only_one(entry: Weights, folder: Path, progress: Progress) -> Iterator[None
 def pull(
     entry: Weights,
     folder: Path,
-    sources: tuple[Source, ...],
+    source: Source,
     *,
     progress: Progress = ignore_progress,
 ) -> Path:
-    """Return the verified file in `folder`, fetched from the first of `sources` that delivers it.
+    """Return the verified file in `folder`, fetched from `source`.
 
-    Does nothing when it is there already. Raises `ModelUnavailableError` when no source
-    answers, `WeightsMismatchError` when the last one delivered something else, and
+    Does nothing when it is there already. Raises `ModelUnavailableError` when the source
+    does not answer, `WeightsMismatchError` when it delivers something else, and
     `StorageFullError` or `StorageError` for the disk; what was fetched is kept for next time.
     """
     with _only_one(entry, folder, progress):
@@ -366,41 +365,26 @@ def pull(
                     folder=partial.path.parent,
                     free=free // 1_000_000,
                 )
-            _fill(partial, sources)
+            _fill(partial, source)
         with disk_errors(target):
             partial.path.replace(target)
         _write_stamp(target, entry.sha256)
         return target
 
 
-def _fill(partial: PartialFile, sources: tuple[Source, ...]) -> None:
-    """Fill the partial file from the first source that can, or raise the last one's failure.
+def _fill(partial: PartialFile, source: Source) -> None:
+    """Fill the partial file from `source`, or raise its failure.
 
-    The wrong bytes may have stood there before the source began: then it is asked once more,
-    from the start.
+    The wrong bytes may have stood there before it began: then it is asked once more, from the
+    start.
     """
-    failures: list[ModelError] = []
-    for source in sources:
-        for _ in range(2):
-            resumed = partial.size > 0
-            try:
-                if not partial.complete:
-                    source(partial)
-                partial.check()
-            except WeightsMismatchError as error:
-                partial.start_again()
-                failures.append(error)
-                if resumed:
-                    continue
-            except ModelUnavailableError as error:
-                failures.append(error)
-            else:
-                return
-            break
-    if len(failures) == 1:
-        raise failures[0]
-    raise ModelUnavailableError(
-        "{title} could not be downloaded: {reasons}.",
-        title=partial.entry.title,
-        reasons=tuple(failure.text for failure in failures),
-    )
+    for resumed in (partial.size > 0, False):
+        try:
+            if not partial.complete:
+                source(partial)
+            partial.check()
+            return
+        except WeightsMismatchError:
+            partial.start_again()
+            if not resumed:
+                raise

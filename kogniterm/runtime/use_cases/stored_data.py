@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kogniterm.memory import Fact, Memory
     from kogniterm.memory.fact_records import Change, Lesson
     from kogniterm.memory.memory_database import LedgerReport
-    from kogniterm.memory.project.project_profile import ProjectProfile
     from kogniterm.memory.update import Candidate
     from kogniterm.sessions.chain_audit import StoreReport
     from kogniterm.sessions.store import SessionInfo, SessionStore
@@ -272,21 +271,3 @@ def remove_preference(memory: Memory, text: str, *, here: bool) -> str:
     if not memory.preferences.remove(name, project=memory.project if here else None):
         raise UsageError("{name} is not set.", name=name)
     return name
-
-
-def change_project(memory: Memory, name: str, words: str) -> ProjectProfile:
-    """Correct the row `name` of the project's profile; return the profile. Raises `UsageError`.
-
-    `name` may be "remove" or "reset", with the row in `words`: there is no such thing, or what is
-    found counts again.
-    """
-    if name in ("remove", "reset"):
-        return memory.projects.correct(words, "" if name == "remove" else None)
-    value = words.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        value = value[1:-1]
-    if not value.strip():
-        raise UsageError(
-            "Specify a value: {name} VALUE. To say that there is none: remove {name}", name=name
-        )
-    return memory.projects.correct(name, value)

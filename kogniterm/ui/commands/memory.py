@@ -156,22 +156,19 @@ def _change(change: FactChange, repl: Repl, memory: Memory, name: str) -> None:
 
 
 async def _project(repl: Repl, memory: Memory, rest: str) -> None:
-    """Show the profile of the project, or correct a row of it."""
+    """Show the profile of the project, after a scan for `rescan`."""
     from kogniterm.memory.project.project_profile import ProjectProfile
-    from kogniterm.runtime.use_cases.stored_data import change_project
 
-    name, words = first_word(rest)
     scanner = _service(repl).project
-    if name == "rescan":
+    if rest == "rescan":
         check_writable(repl)
         if not scanner.trusted():
             raise UsageError(
                 "{folder} is not trusted; trust it with /trust.", folder=scanner.folder
             )
         await asyncio.to_thread(scanner.scan_now)
-    elif name:
-        check_writable(repl)
-        change_project(memory, name, words)
+    elif rest:
+        raise UsageError("Incomplete command. Use: {usage}", usage="/memory project [rescan]")
     await asyncio.to_thread(scanner.settled)
     profile = memory.projects.load() or ProjectProfile()
     _write_project(repl, profile)
@@ -184,8 +181,6 @@ async def _project(repl: Repl, memory: Memory, rest: str) -> None:
         )
     elif not profile.folder:
         repl.display.say(Phrase("The folder has not been scanned yet: /memory project rescan"))
-    else:
-        repl.display.say(Phrase('To correct a row: /memory project test "make unit"'))
 
 
 def _write_project(repl: Repl, profile: ProjectProfile) -> None:
@@ -197,11 +192,8 @@ def _write_project(repl: Repl, profile: ProjectProfile) -> None:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column()
-    for name, value, note in project_rows(profile):
-        line = Text(one_line(value, LONGEST_ROW))
-        if note:
-            line.append(f"  {one_line(note, LONGEST_ROW)}", "muted")
-        grid.add_row(Text(f" {name}", "accent"), line)
+    for name, value in project_rows(profile):
+        grid.add_row(Text(f" {name}", "accent"), Text(one_line(value, LONGEST_ROW)))
     repl.display.write(Text(project_title(profile), "heading"))
     if grid.row_count:
         repl.display.write(grid)
@@ -222,31 +214,17 @@ def project_title(profile: ProjectProfile) -> str:
     return title.format(when=local_time(profile.scanned), files=found)
 
 
-def project_rows(profile: ProjectProfile) -> list[tuple[str, str, str]]:
-    """Return the rows of the profile as (name, value, note); the note names corrections."""
+def project_rows(profile: ProjectProfile) -> list[tuple[str, str]]:
+    """Return the rows of the profile that have a value, with their names."""
     from kogniterm.memory.project.project_profile import TITLES
 
-    rows = []
-    for name in TITLES:
-        note = ""
-        if name in profile.corrections:
-            found = ", ".join(profile.found(name))
-            note = _("set by you; found: {found}").format(found=found) if found else _("set by you")
-        value = profile.line(name) or ("–" if note else "")
-        if value:
-            rows.append((name, value, note))
-    return rows
+    return [(name, value) for name in TITLES if (value := profile.line(name))]
 
 
 def memory_choices(repl: Repl) -> Iterable[str]:
-    """Return the actions of /memory, and the rows of the project."""
-    from kogniterm.memory.project.project_profile import TITLES
+    """Return the actions of /memory."""
+    return [*ACTIONS, "project rescan"]
 
-    rows = [f"project {name}" for name in (*PROJECT_ACTIONS, *TITLES)]
-    return [*(name for name in ACTIONS if name != "project"), "project", *rows]
-
-
-PROJECT_ACTIONS = ("rescan", "remove", "reset")
 
 ACTIONS: Mapping[str, Callable[[Repl, Memory, str], Awaitable[None] | None]] = {
     "list": _list,

@@ -101,7 +101,8 @@ def _put(repl: Repl, changed: Plan) -> None:
     from kogniterm.ui.screen.plan_panel import whole
 
     before = repl.session.state.plan
-    replace_plan(repl.session.context, changed, lambda _event: None)
+    replace_plan(repl.session.journal, changed, lambda _event: None)
+    repl.session.modes.checks = frozenset()  # they were granted for the plan as it was
     repl.display.write(whole(repl.session.state.plan or changed, repl.display.painter, before))
 
 

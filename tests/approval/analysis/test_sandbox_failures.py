@@ -39,6 +39,7 @@ def test_sandbox_failures_are_recognised(output: str, widen: str | None) -> None
         ("OSError: [Errno 30] Read-only file system: '/etc/x'\nignored", "write"),
         ("3 passed: mkdir: cannot create directory '/opt/y': Permission denied", None),
         ("Connection refused is an error\n3 passed", None),
+        ("curl: (7) Failed to connect to localhost port 80: Connection refused\nready", None),
     ],
 )
 def test_status_0_counts_only_with_what_the_sandbox_alone_explains(
@@ -78,12 +79,6 @@ def test_the_file_is_named_and_not_the_program(output: str, path: str) -> None:
         ("pip download -i https://p.example.org/simple idna", "", "p.example.org"),
         ("make fetch", "", ""),
         ("apt-get install x", "Temporary failure resolving 'deb.example.org'", "deb.example.org"),
-        (
-            "x",
-            "curl: (7) Failed to connect to ::1 port 80 after 0 ms: Couldn't connect to server",
-            "::1",
-        ),
-        ("x", "Error: connect ECONNREFUSED 127.0.0.1:5432", "127.0.0.1"),
     ],
 )
 def test_the_host_is_named_where_output_or_command_tell_it(
@@ -94,3 +89,39 @@ def test_the_host_is_named_where_output_or_command_tell_it(
     assert failure is not None
     assert failure.target == host
     assert f"Could not reach {host or 'the network'}:" in str(failure.said)
+
+
+@pytest.mark.parametrize(
+    ("output", "host"),
+    [
+        ("curl: (7) Failed to connect to ::1 port 80 after 0 ms: Couldn't connect to server", "::1"),
+        ("Error: connect ECONNREFUSED 127.0.0.1:5432", "127.0.0.1"),
+        (
+            "HTTPConnectionPool(host='localhost', port=8765): Max retries exceeded with url: / "
+            "(Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at "
+            "0x7f0a1b2c3d4e>: Failed to establish a new connection: [Errno 111] Connection "
+            "refused'))",
+            "localhost",
+        ),
+    ],
+)
+def test_a_refused_connection_to_loopback_is_no_missing_network(output: str, host: str) -> None:
+    failure = sandbox_failure(output, 1)
+    assert failure is not None
+    assert failure.target == host
+    assert f"Could not connect to {host}: nothing listens there in the sandbox" in str(failure.said)
+    assert "no network" not in str(failure.said)
+
+
+@pytest.mark.parametrize(
+    ("output", "what"),
+    [
+        ("OSError: out of pty devices", "a new terminal"),
+        ("script: failed to create pseudo-terminal: Permission denied", "a new terminal"),
+        ("    sl = SemLock(…)\nPermissionError: [Errno 13] Permission denied", "shared semaphore"),
+    ],
+)
+def test_a_terminal_or_semaphore_that_was_refused_is_named(output: str, what: str) -> None:
+    failure = sandbox_failure(output, 1)
+    assert failure is not None
+    assert what in str(failure.said)

@@ -151,6 +151,29 @@ def test_secrets_are_hidden_by_mounts(home: Path, kind: SandboxKind) -> None:
         assert "password" not in result.text
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workspace", [".", "work", ".local"])
+def test_what_is_shown_in_a_hidden_folder_is_read_and_never_written(
+    home: Path, workspace: str, kind: SandboxKind
+) -> None:
+    data = home / ".local" / "share" / "own"
+    shown = data / "shown"
+    for folder in (shown, home / "work"):
+        folder.mkdir(parents=True)
+    (data / "key").write_text("private")
+    (shown / "page").write_text("public\n")
+    box = sandbox_round(kind, home / workspace, home)
+    own = str(data)
+    box = replace(box, hidden=(own,), closed=(own,), shown=(str(shown),))
+    for one in (box, box.reading()):
+        with open_executor(box.workspace, sandbox=one) as executor:
+            for _ in range(2):
+                result = executor.run(f"cat {shown}/page {data}/key; ln -s /etc {shown}/link")
+                assert "public" in result.text
+                assert "private" not in result.text
+                assert [file.name for file in shown.iterdir()] == ["page"]
+
+
 @pytest.mark.parametrize("kind", BUILT)
 def test_git_hooks_cannot_be_planted_under_mounts(home: Path, kind: SandboxKind) -> None:
     hooks = home / "work" / ".git" / "hooks"

@@ -173,17 +173,28 @@ def plant(path: Path, text: str, mode: int = 0o755) -> None:
 def test_a_cache_is_one_entry_and_what_changes_in_it_is_none(work: Path) -> None:
     box = Sandbox("none", str(work), str(work.parent))
     before = box.search().states
-    for name in (".venv/bin/x", ".mypy_cache/3.12/a.json", "node_modules/.bin/x", "build/Makefile"):
+    for name in (".venv/bin/x", ".tox/py/x", "node_modules/.bin/x", "build/Makefile"):
         plant(work / name, "x")
     after = box.search().states
     seen = [os.path.relpath(one.path, work) for one in planted(before, after)]
-    assert seen == ["node_modules", ".mypy_cache", ".venv"]
+    assert seen == ["node_modules", ".tox", ".venv"]
     plant(work / ".venv/bin/y", "y")
     assert planted(after, box.search().states) == ()
     (work / "sub").mkdir()
     (work / "sub" / "node_modules").symlink_to("/tmp")
     found = planted(after, box.search().states)
     assert [one.path for one in found] == [f"{work}/sub/node_modules"]
+
+
+def test_a_cache_of_data_only_is_no_entry(work: Path) -> None:
+    box = Sandbox("none", str(work), str(work.parent))
+    before = box.search().states
+    for name in (".pytest_cache/.gitignore", "src/.mypy_cache/3.12/a.json", ".ruff_cache/x"):
+        plant(work / name, "x")
+    assert planted(before, box.search().states) == ()
+    (work / ".hypothesis").symlink_to("/tmp")
+    found = planted(before, box.search().states)
+    assert [one.path for one in found] == [f"{work}/.hypothesis"]
 
 
 def test_only_the_short_list_is_refused(work: Path) -> None:

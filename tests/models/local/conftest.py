@@ -1,14 +1,11 @@
-"""A tiny catalogue entry, an HTTP server with faults, data packages, and the real weights."""
+"""A tiny catalogue entry, data packages, and the real weights."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -44,76 +41,6 @@ def entry() -> Weights:
         context_window=4096,
         memory=1,
     )
-
-
-class FileServer:
-    """A server of one file, with `Range`; tests set its faults."""
-
-    def __init__(self) -> None:
-        self.body = CONTENT
-        self.ranges = True
-        self.status: int | None = None
-        self.cut_after: list[int] = []
-        self.asked: list[str | None] = []
-        self.hold_after: int | None = None
-        self.let_go = threading.Event()
-        handler = type("Handler", (_Handler,), {"owner": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        """The address of the file."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/tiny.gguf"
-
-    def close(self) -> None:
-        """Stop serving."""
-        self.let_go.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    owner: FileServer
-
-    def do_GET(self) -> None:
-        owner = self.owner
-        asked = self.headers.get("Range")
-        owner.asked.append(asked)
-        if owner.status is not None:
-            self.send_error(owner.status)
-            return
-        start = 0
-        if asked and owner.ranges:
-            found = re.fullmatch(r"bytes=(\d+)-", asked)
-            assert found is not None
-            start = int(found.group(1))
-        body = owner.body[start:]
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if owner.cut_after:
-            self.wfile.write(body[: owner.cut_after.pop(0)])
-            return
-        if owner.hold_after is not None:
-            self.wfile.write(body[: owner.hold_after])
-            self.wfile.flush()
-            owner.let_go.wait()
-            return
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep the test's output clean."""
-
-
-@pytest.fixture
-def server() -> Iterator[FileServer]:
-    """Yield a running file server."""
-    running = FileServer()
-    yield running
-    running.close()
 
 
 def make_wheel(folder: Path, number: int, data: bytes) -> Path:

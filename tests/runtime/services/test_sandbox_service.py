@@ -16,7 +16,7 @@ from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import SandboxKind
 from kogniterm.runtime.services.sandbox_service import SandboxFindings, SandboxService
-from kogniterm.types import Decision
+from kogniterm.types import CommandResult, Decision
 from tests.support.executing import BUILT, KINDS, PATIENCE, outside_tmp, sandbox_round
 from tests.support.forge import until
 from tests.support.programs import require_sandbox
@@ -40,6 +40,44 @@ def run(service: SandboxService, executor: CommandExecutor, command: str) -> San
     service.temporary = executor.temporary_folder
     service.begin(box)
     return service.end(command, executor.run(command, timeout=PATIENCE), box, report)
+
+
+@pytest.mark.parametrize(
+    ("command", "twice"),
+    [
+        ("ps aux | grep x", True),
+        ("ps aux > found; grep x found", False),
+        ("ps aux | sed -i s/a/b/ notes", False),
+        ("pgrep server && echo up > up.txt", False),
+        ("ss -K dst 192.0.2.1", False),
+    ],
+)
+def test_only_what_reads_runs_among_the_machines_processes_too(command: str, twice: bool) -> None:
+    box = Sandbox("namespaces", "/w", "/h")
+    service, report = SandboxService(box), classify(command, cwd="/w", workspace="/w")
+    found = service.of_machine(box, Decision("approve", command, "policy"), report)
+    assert (found is not None) == twice
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "not_told"),
+    [
+        ("landlock", ("opens no sockets", "no new terminals (script", "no shared semaphores",
+                      "/tmp is closed"), ("loopback", "private /tmp")),
+        ("namespaces", ("a loopback of its own", "a private /tmp of this session",
+                        "this session's commands only"), ("no sockets", "no new terminals")),
+    ],
+)  # fmt: skip
+def test_what_a_kind_forbids_is_told_once_and_before_it_is_met(
+    kind: SandboxKind, told: tuple[str, ...], not_told: tuple[str, ...]
+) -> None:
+    box = Sandbox(kind, "/w", "/h")
+    service, result = SandboxService(box), CommandResult("true", "exited", 0, "", 0.1, "/w")
+    note = service.end("true", result, box.reading(), classify("true")).note
+    assert note.count("[sandbox: this and every other command") == 1
+    assert all(text in note for text in told)
+    assert not any(text in note for text in not_told)
+    assert service.end("true", result, box.reading(), classify("true")).note == ""
 
 
 def test_what_a_job_leaves_between_commands_is_told_with_the_next(box: Sandbox, work: Path) -> None:

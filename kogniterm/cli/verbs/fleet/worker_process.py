@@ -6,10 +6,7 @@ import argparse
 import asyncio
 import signal
 import sys
-import time
-from collections.abc import Mapping
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kogniterm import __version__
@@ -17,15 +14,11 @@ from kogniterm.cli.options import Argument, Example, Subparsers, add_verb, count
 from kogniterm.cli.verb_helpers import location_of, open_sessions, paths_in_use, user_name, visible
 from kogniterm.cli.verbs.fleet.task_files import queue_names
 from kogniterm.errors import EXIT_DONE, StorageError, UsageError
-from kogniterm.settings import environment
-from kogniterm.settings.telemetry_variables import telemetry_variables
 from kogniterm.ui.locale import _, duration, mark, translate
 
 if TYPE_CHECKING:
     from kogniterm.fleet.worker_loop import Worker
-    from kogniterm.runtime.telemetry.queue_metrics import QueueMetrics
-    from kogniterm.types import Phrase
-    from kogniterm.types.queue_values import QueuedTask, TaskEnd, TaskState
+    from kogniterm.types.queue_values import QueuedTask, TaskEnd
 
 _WIDEST = 100
 
@@ -59,20 +52,12 @@ def run(args: argparse.Namespace) -> int:
     from kogniterm.fleet.queue_opening import open_queue
     from kogniterm.fleet.task_workspaces import TaskWorkspaces
     from kogniterm.fleet.worker_loop import Worker, this_worker
-    from kogniterm.runtime.telemetry.queue_metrics import QueueMetrics
 
     paths = paths_in_use()
     (queues, shares), data = _served(args.queues), paths.data
-    location, user = location_of(args), user_name()
-
-    def counts() -> Mapping[TaskState, int]:
-        with closing(open_queue(location, user, data)) as other:
-            return other.counts().states
-
-    metrics = QueueMetrics(telemetry_variables(environment()), counts, _not_sent)
     with (
         open_sessions(args) as store,
-        closing(open_queue(location, user, data)) as queue,
+        closing(open_queue(location_of(args), user_name(), data)) as queue,
     ):
         info = this_worker(queues, args.slots, __version__)
         worker = Worker(
@@ -82,18 +67,14 @@ def run(args: argparse.Namespace) -> int:
             data / "queue",
             paths.queue_key,
             TaskWorkspaces(checkouts_beside(data, paths.cache), queue.patches),
-            partial(_report, metrics),
+            _report,
             _trouble,
             shares,
             until_empty=args.until_empty,
         )
         served = _("Worker {name} serves {queues}.")
         _say(served.format(name=info.name, queues=", ".join(queues)))
-        metrics.begin()
-        try:
-            asyncio.run(_work(worker))
-        finally:
-            metrics.end()
+        asyncio.run(_work(worker))
     return EXIT_DONE
 
 
@@ -136,14 +117,12 @@ async def _work(worker: Worker) -> None:
             loop.remove_signal_handler(number)
 
 
-def _report(metrics: QueueMetrics, task: QueuedTask, end: TaskEnd | None) -> None:
+def _report(task: QueuedTask, end: TaskEnd | None) -> None:
     if end is None:
-        metrics.started(task, time.time())
         _say(f"{task.id}  {_('started')}  {task.task.text}")
         return
     from kogniterm.ui.screen.task_table import reason_text, state_text
 
-    metrics.ended(task, end)
     reason = f"  {reason_text(end.reason)}" if end.reason and end.state != "done" else ""
     _say(f"{task.id}  {state_text(end.state)}  {duration(end.seconds)}{reason}")
 
@@ -154,10 +133,6 @@ def _trouble(error: StorageError | None) -> None:
         return
     _say(_("The database is away. Running tasks go on, and the worker keeps trying."))
     _say(translate(error.text))
-
-
-def _not_sent(why: Phrase) -> None:
-    _say(translate(why))
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,104 @@
+"""A task over several compactions ends as it does in a window that holds it whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from kogniterm.errors import ModelUnavailableError
+from kogniterm.sessions.records import Compacted
+from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, Reply, Usage
+from tests.flows.conftest import MakeFlow
+
+TASK = "Sum the numbers of all parts into total.txt. Never touch part3.txt."
+PARTS = 8
+
+
+@dataclass
+class Reader:
+    """A model that knows of the task only what the request tells it.
+
+    Its summary holds the numbers that it finds. With `fails` there is no summary.
+    """
+
+    info: ModelInfo
+    fails: bool = False
+    requests: list[str] = field(default_factory=list)
+    summaries: int = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        told = "\n".join(_words(request))
+        if request.purpose == "compact":
+            self.summaries += 1
+            if self.fails:
+                raise ModelUnavailableError("No summary today.")
+            yield Reply(AIMessage("\n".join(dict.fromkeys(_numbers(told)))), Usage(1, 1, 0, 1))
+            return
+        self.requests.append(told)
+        reply = AIMessage("Done.")
+        if call := self._next(told):
+            name, given = call
+            number = len(self.requests)
+            reply = AIMessage("", tool_calls=[{"name": name, "args": given, "id": f"c{number}"}])
+        yield Reply(reply, Usage(1, 1, 0, 1))
+
+    def _next(self, told: str) -> tuple[str, dict[str, Any]] | None:
+        assert TASK in told
+        if "export SCALE=3" not in told:
+            return _command("mkdir -p out && cd out && export SCALE=3; sleep 1000 &")
+        known = dict(re.findall(r"part(\d) has (\d+)", told))
+        for part in range(PARTS):
+            if str(part) not in known:
+                return _command(f"seq 2000 3200; echo part{part} has $(({part} * SCALE))")
+        if "total.txt (" not in told:
+            total = "\n".join(f"{part} {known[str(part)]}" for part in range(PARTS))
+            return "write_file", {"path": "total.txt", "content": total}
+        if "j1 ended" not in told:
+            assert re.search(r"job j1 still runs", told)
+            return "jobs", {"action": "stop", "id": "j1"}
+        return None
+
+
+def _command(line: str) -> tuple[str, dict[str, Any]]:
+    return "execute_command", {"command": line}
+
+
+def _words(request: ModelRequest) -> Sequence[str]:
+    texts = [message.text for message in request.messages]
+    calls = (m.tool_calls for m in request.messages if isinstance(m, AIMessage))
+    return [*texts, *(str(one["args"]) for group in calls for one in group)]
+
+
+def _numbers(told: str) -> list[str]:
+    return re.findall(r"part\d has \d+", told)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_small_window_ends_like_a_large_one(make_flow: MakeFlow, *, fails: bool) -> None:
+    ends, compactions = list[Any](), list[int]()
+    for window in (16_000, 1_000_000):
+        flow = make_flow(max_steps=60, memory="off")
+        total = flow.folder / "out" / "total.txt"
+        total.unlink(missing_ok=True)
+        session = flow.open()
+        info = replace(session.modes.model.info, context_window=window, max_output=window // 4)
+        session.modes.model = reader = Reader(info, fails)
+        answer = await flow.run(TASK)
+        left = [job.state for job in session.executor.jobs()]
+        ends.append((answer.text, total.read_text(), left))
+        compacted = [r for r in session.journal.records() if isinstance(r.body, Compacted)]
+        compactions.append(len(compacted))
+        assert reader.summaries == len(compacted)
+        for request in reader.requests:
+            assert request.count(TASK) == 1
+        await session.finish()
+        flow.close()
+    assert ends[0] == ends[1]
+    assert "7 21" in ends[0][1]
+    assert compactions[0] >= 3
+    assert compactions[1] == 0
