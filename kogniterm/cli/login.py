@@ -130,16 +130,9 @@ def _tell_result(args: argparse.Namespace, paths: Paths, provider: Provider | No
         return
     _write(Phrase("kogniterm now uses {name}.", {"name": name}))
     if provider is not None and name.partition(":")[0] != provider.name:
-        _write(
-            Phrase(
-                "For {provider}, start with: kogniterm --model {name}",
-                {"provider": Phrase(provider.label), "name": _model_of(provider)},
-            )
-        )
-
-
-def _model_of(provider: Provider) -> str:
-    return f"{provider.name}:{provider.default_model}".rstrip(":")
+        name = f"{provider.name}:{provider.default_model}".rstrip(":")
+        values = {"provider": Phrase(provider.label), "name": name}
+        _write(Phrase("For {provider}, start with: kogniterm --model {name}", values))
 
 
 def _write(text: Phrase) -> None:

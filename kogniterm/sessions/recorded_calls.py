@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.recording import THINKING, UNUSABLE, without_repeats
 from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, Record, TurnEnded
-from kogniterm.types import NodeUpdate, Phrase, Usage
+from kogniterm.types import NodeUpdate, Phrase
 from kogniterm.types.model_calls import RecordedCall
 from kogniterm.types.turn_values import RECIPE_NODE
 
@@ -44,7 +44,8 @@ class _Listening:
             if message.type != "ai":
                 self.heard[update.agent].append(message)
             last = message.type
-        yield from (*calls[:-1], *(_costing(call, update.usage) for call in calls[-1:]))
+        costing = [RecordedCall(c.asker, c.reply, update.usage, c.heard) for c in calls[-1:]]
+        yield from (*calls[:-1], *costing)
         if update.agent and update.failure is not None and not thinks:
             yield RecordedCall(update.agent, failure=update.failure)
 
@@ -85,7 +86,3 @@ def recorded_calls(records: Iterable[Record], *, judged: str) -> Iterator[Record
                 yield RecordedCall("", failure=FAILED)
             case _:
                 pass
-
-
-def _costing(call: RecordedCall, usage: Usage) -> RecordedCall:
-    return RecordedCall(call.asker, call.reply, usage, call.heard)

@@ -7,7 +7,7 @@ with the history of that moment, and the later records are no longer part of the
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -77,12 +77,9 @@ def points(state: SessionState, records: Iterable[Record]) -> list[Point]:
                 found[-1].actions.append(action)
             case Outcome(request_id=request, result=result) if found:
                 if result is not None and result.ended == "not_started":
-                    _drop(found[-1].actions, request)
+                    acts = found[-1].actions
+                    acts[:] = [action for action in acts if action.request_id != request]
     return found
-
-
-def _drop(actions: list[PastAction], request: str) -> None:
-    actions[:] = [action for action in actions if action.request_id != request]
 
 
 def point_at(found: Sequence[Point], moment: float) -> int:
@@ -94,12 +91,8 @@ def step_back(journal: Journal, point: Point) -> Rewound:
     """Return the record that takes the conversation back to `point`."""
     state, seq = journal.state, point.seq
     first = state.history_seq if state.history_seq < seq else 1
-    before = fold(_until(journal.records(first), seq))
+    before = fold(takewhile(lambda record: record.seq < seq, journal.records(first)))
     # With the same instructions, the next request begins with the bytes of earlier ones.
     same = max(state.instructions, state.history_seq) < seq
     instructions = state.fixed_instructions if same else state.instructions
     return Rewound(point.turn, seq, tuple(before.messages), before.plan, instructions)
-
-
-def _until(records: Iterable[Record], seq: int) -> Iterator[Record]:
-    return takewhile(lambda record: record.seq < seq, records)

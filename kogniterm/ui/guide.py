@@ -103,7 +103,7 @@ class Guide:
         self._repl = repl
         repl.display.say(TOUR_LABEL, "warning")
         if self._pace is not None:
-            repl.display.asked = self._answer_soon
+            repl.display.asked = lambda: self._play(self._answer())
         elif not repl.display.preferences.bare:
             self._say(_("Press Enter to send the task."))
         self._play(self._type(translate(TASK), enter=self.plays))
@@ -160,9 +160,6 @@ class Guide:
         if self._task is not None:
             self._task.cancel()
         self._task = asyncio.get_running_loop().create_task(keys)
-
-    def _answer_soon(self) -> None:
-        self._play(self._answer())
 
     async def _answer(self) -> None:
         """Approve what is asked, after the time to read it; again if the key came too early."""

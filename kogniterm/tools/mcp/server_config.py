@@ -238,7 +238,9 @@ class _Entry:
 
     def texts(self, name: str) -> Mapping[str, str]:
         value = self._entry.get(name, {})
-        if not isinstance(value, dict) or not all(_plain(one) for one in value.values()):
+        if not isinstance(value, dict) or not all(
+            isinstance(one, str | int | float) and "\0" not in str(one) for one in value.values()
+        ):
             raise UnusableValueError("{field} must be an object of texts", field=name)
         return {str(key): str(one) for key, one in value.items()}
 
@@ -265,10 +267,6 @@ class _Entry:
         return OAuthConfig(
             inner.text("clientId"), inner.text("clientSecret"), inner.words("scopes"), port
         )
-
-
-def _plain(value: object) -> bool:
-    return isinstance(value, str | int | float) and "\0" not in str(value)
 
 
 def _filled(text: str, environ: Mapping[str, str], missing: list[str]) -> str:

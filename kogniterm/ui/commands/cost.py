@@ -113,15 +113,16 @@ def cost(repl: Repl, argument: str) -> None:
     whole = Row(_("session"), by_model(uses), "accent")
     if argument:
         one_of(argument, (TURNS,))
-        rows = [Row(_turn_name(one), one.models) for one in uses]
+        names = (f"{u.turn}  {' '.join(u.said.split())}" if u.turn else "0" for u in uses)
+        rows = [Row(name, one.models) for name, one in zip(names, uses, strict=True)]
         repl.display.write(CostTable(_("turn"), [*rows, whole]))
     else:
         last = uses[-1] if uses and uses[-1].turn else TurnUse(0, "")
         name = _("last turn") if last.ended or not last.turn else _("this turn")
         rows = [Row(name, last.models, "accent"), whole]
         if len(whole.models) > 1:
-            rows += [Row(_short(model), {model: used}, indent="  ") for model, used in
-                     whole.models.items()]  # fmt: skip
+            named = whole.models.items()
+            rows += [Row(m.partition(":")[2] or m, {m: used}, indent="  ") for m, used in named]
         repl.display.write(CostTable("", rows))
     for text in (*_notes(whole), *_of_hooks(repl)):
         repl.display.say(text)
@@ -145,15 +146,6 @@ def choices(repl: Repl) -> Sequence[str]:
     """Return the words that may follow."""
     del repl
     return (TURNS,)
-
-
-def _turn_name(one: TurnUse) -> str:
-    return f"{one.turn}  {' '.join(one.said.split())}" if one.turn else "0"
-
-
-def _short(model: str) -> str:
-    """Return the model's name without its provider, which the columns need."""
-    return model.partition(":")[2] or model
 
 
 def _notes(whole: Row) -> Iterator[Phrase]:

@@ -107,9 +107,10 @@ def entry_lines(entry: ToolEntry, width: int) -> Iterator[Line]:
 
     yield [(one_line(entry.name, 64), "accent"), (f"  {_source(entry)}", "muted")]
     yield from _wrapped(clean(entry.spec.description), width, "")
+    told = [one for one in (entry.off, entry.note) if one is not None]
     facts = [
         (_("Effect"), effect_words(entry.effect)),
-        (_("State"), " · ".join([_state(entry), *_told(entry)])),
+        (_("State"), " · ".join([_state(entry), *map(translate, told[:1])])),
         *((_("Rule"), text) for text in map(_rule, entry.rules)),
         (_("Approval") if not entry.rules else _("Otherwise"), translate(_otherwise(entry))),
     ]
@@ -128,10 +129,6 @@ def entry_lines(entry: ToolEntry, width: int) -> Iterator[Line]:
         yield [(f"  {one_line(name, 64)}", "accent"), (f"  {one_line(kind, 200)}", "muted")]
         if text:
             yield from _wrapped(clean(text), width, "")
-
-
-def _told(entry: ToolEntry) -> list[str]:
-    return [translate(one) for one in (entry.off, entry.note) if one is not None][:1]
 
 
 def _wrapped(text: str, width: int, style: str) -> Iterator[Line]:

@@ -78,7 +78,7 @@ class RankedFiles:
     ) -> None:
         away = _distance(near)
         ranked = sorted(
-            (kind, _age(now - changed), away(path), len(path), path)
+            (kind, sum(now - changed > age for age in AGES), away(path), len(path), path)
             for path, changed in files
             if (kind := kind_of_file(path)) is not None
         )
@@ -115,10 +115,6 @@ class RankedFiles:
         hits = ((letters.search(path), at) for at, path in enumerate(self._lower))
         spans = ((hit.end() - hit.start(), at) for hit, at in hits if hit is not None)
         return [at for _, at in sorted(islice(spans, MOST_SCATTERED))]
-
-
-def _age(seconds: float) -> int:
-    return sum(seconds > limit for limit in AGES)
 
 
 def _distance(near: str) -> Callable[[str], int]:

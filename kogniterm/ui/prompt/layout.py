@@ -72,6 +72,7 @@ def prompt_layout(prompt: Prompt) -> Parts:
         dont_extend_height=True,
         always_hide_cursor=True,
     )
+
     menu = CompletionsMenu(max_height=MENU_ROWS, scroll_offset=1)
     root = HSplit(
         [
@@ -225,8 +226,9 @@ def _parts(facts: Facts) -> list[Part]:
         found.append(
             (0, _MODE_STYLES[facts.mode], mode_text(facts.mode, sandboxed=facts.sandboxed))
         )
-    if facts.plan_mode and facts.plan_mode != "auto":
-        found.append((3, "", _("plan: {mode}").format(mode=_plan_text(facts.plan_mode))))
+    plans = {"always": _("always"), "never": _("never")}.get(facts.plan_mode)
+    if plans:
+        found.append((3, "", _("plan: {mode}").format(mode=plans)))
     if facts.jobs:
         found.append((2, "warn", plural("{count} job", "{count} jobs", facts.jobs)))
     if facts.tokens:
@@ -281,10 +283,6 @@ def short_folder(folder: str, home: str, width: int = 30) -> str:
     pieces = folder.split("/")
     shortened = f"…/{'/'.join(pieces[-2:])}"
     return shortened if len(shortened) <= width else f"…{folder[-(width - 1) :]}"
-
-
-def _plan_text(mode: str) -> str:
-    return {"auto": _("auto"), "always": _("always"), "never": _("never")}.get(mode, mode)
 
 
 def _width(chosen: Sequence[Part]) -> int:

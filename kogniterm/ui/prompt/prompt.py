@@ -157,7 +157,9 @@ class Prompt:
         self.entry = Buffer(name="entry", multiline=False)
         self.questions = QuestionPanel(self)
         self.clipboard = ClipboardImages()
-        self.keys = AnswerKeys(_loop_time, self.preferences.key_times)
+        self.keys = AnswerKeys(
+            lambda: asyncio.get_running_loop().time(), self.preferences.key_times
+        )
         self._settling: asyncio.TimerHandle | None = None
         self._read, self._pressed = 0, False
 
@@ -417,8 +419,3 @@ class Prompt:
         if self.app.key_processor.key_buffer or self.app.key_processor.input_queue:
             return True
         return bool(select.select([self.app.input.fileno()], [], [], 0)[0])
-
-
-def _loop_time() -> float:
-    """Return the time by which the loop calls back."""
-    return asyncio.get_running_loop().time()

@@ -105,15 +105,12 @@ def row_text(row: SessionRow, columns: int, rows: Sequence[SessionRow]) -> Text:
     title = max(room - folder, LEAST_TITLE)
     line = Text(row.used.rjust(used), "muted")
     line.append(GAP)
-    line.append(_padded(cut_middle(row.folder, folder), folder), "muted")
+    place = cut_middle(row.folder, folder)
+    line.append(place + " " * (folder - cells(place)), "muted")
     words = Text(row.title)
     words.truncate(title, overflow="ellipsis", pad=True)
     line.append(GAP).append_text(words)
     return line.append(GAP).append(row.state, _STYLES[row.condition])
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - cells(text))
 
 
 @dataclass(frozen=True)

@@ -71,11 +71,6 @@ class AgentLines:
         self._asked.clear()
         self._begun = 0
 
-    @property
-    def at_work(self) -> bool:
-        """Return whether one has begun and not ended."""
-        return bool(self._open)
-
     def started(self, event: events.AgentStarted, painter: Painter) -> Text:
         """Return the line of a sub-agent that begins."""
         self._begun += 1
