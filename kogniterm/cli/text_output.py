@@ -14,7 +14,14 @@ from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events
 from kogniterm.ui.locale import _, translate
-from kogniterm.ui.tool_words import QUIET_TOOLS, shown_result, tool_label, tool_words
+from kogniterm.ui.tool_words import (
+    EDITS,
+    QUIET_TOOLS,
+    edit_words,
+    shown_result,
+    tool_label,
+    tool_words,
+)
 from kogniterm.ui.turn_words import again, end_reason, left_texts, limit_hint
 
 _MARKS = {"pending": "[ ]", "active": "[>]", "done": "[x]", "failed": "[!]", "skipped": "[-]"}
@@ -72,7 +79,7 @@ class TextSink:
     def __init__(self, out: TextIO | None, err: TextIO) -> None:
         self._out = out
         self._err = err
-        self._line_open = False
+        self._line_open, self._folder = False, ""
         self._commands: dict[str, _Shown] = {}  # the first is the one whose output is written
         self._changes: dict[str, str] = {}
         self._said = ""
@@ -81,7 +88,8 @@ class TextSink:
         self._left: tuple[LeftRunning, ...] = ()
 
     def begin(self, session_id: str, model: str, folder: str) -> None:
-        """Write nothing: the lines are about the task."""
+        """Write nothing: the lines are about the task. Paths are shown as seen from `folder`."""
+        self._folder = folder
 
     def __call__(self, event: events.Event) -> None:
         """Take one event."""
@@ -226,7 +234,10 @@ class TextSink:
             self._tool(event.tool, event.arguments)
         else:
             found = shown_result(event.observation, 300)
-            self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
+            if event.tool in EDITS and not event.failed:
+                self._line(f"· {edit_words(found, self._folder)}")
+            else:
+                self._line(f"· {tool_label(event.tool).removesuffix(':')}: {found}")
         changed = [] if event.failed else self._changes.pop(event.request_id, "").splitlines()[2:]
         for line in changed[:_CHANGED]:
             self._line(f"  {render(line.expandtabs(4))}")

@@ -66,7 +66,7 @@ def test_changes_and_sentences_between_calls_are_written() -> None:
     )  # fmt: skip
     assert text.splitlines() == [
         "I look first.[2J",
-        "· Edit: Wrote a (+20 -0 lines).",
+        "· Wrote a (+20 -0 lines)",
         *(f"  +line {number}" for number in range(12)),
         "[8 lines left out]",
     ]

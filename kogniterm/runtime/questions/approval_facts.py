@@ -131,6 +131,9 @@ class ActionFacts:
 
     def purpose(self, say: Say) -> str:
         """Return the purpose: in the model's words, or that it checks a step of the plan."""
+        job = re.fullmatch(r"(\S+) is: (.*)", self.request.purpose, re.DOTALL)
+        if job is not None and self.request.effect == "keystrokes":
+            return say(Phrase("{job} is: {command}", {"job": job[1], "command": job[2]}))
         checked = re.fullmatch(r"Check (\S+: .*)", self.request.purpose, re.DOTALL)
         if checked is None or self.request.tool != "complete_step":
             return self.request.purpose

@@ -173,7 +173,10 @@ class Subject:
             "command": _("Run this command?"),
             "edit": _("Make this change?"),
             "network": _("Use the network for this?"),
-            "keystrokes": _("Send these keys?"),
+            "keystrokes": {
+                "stop": _("Stop this job?"),
+                "keep": _("Keep this job running?"),
+            }.get(str(self.request.arguments.get("action")), _("Send these keys?")),
         }
         title = questions.get(self.request.effect, _("Allow this action?"))
         if self.on_hosts:

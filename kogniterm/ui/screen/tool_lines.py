@@ -46,8 +46,8 @@ def tool_line(
     line.append(f"{painter.symbol(sign)} ", "bad" if failed else "accent")
     if not failed and name in EDITS:
         return line.append(one_line(edit_words(observation, folder), 160), "muted")
-    line.append(tool_label(name))
     given = tool_words(name, arguments, strict=malformed) if arguments else ""
+    line.append(tool_label(name) if given else tool_label(name).removesuffix(":"))
     if given:
         line.append(f" {given}", "muted")
     if failed or not arguments:
