@@ -271,7 +271,7 @@ def _context(
     nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
     return ContextService(
         journal, modes, memory, system_message(journal), tools, nested, agents, hooks,
-        policy.sandbox.was_told,
+        policy.sandbox.was_told, resumed=journal.state.turn > 0,
     )  # fmt: skip
 
 
