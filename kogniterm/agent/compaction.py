@@ -25,6 +25,7 @@ from kogniterm import prompts
 from kogniterm.agent.messages import (
     FILES_RESTORED,
     JOBS,
+    RESTARTED,
     artifact_of,
     drop_old_images,
     image_tokens,
@@ -224,8 +225,10 @@ def what_was_done(
     for number, message in enumerate((*messages, *kept)):
         if isinstance(message, AIMessage):
             calls |= {str(one["id"]): one["args"] for one in message.tool_calls}
-        if artifact_of(message).get("command"):  # which tells of all jobs that run
-            done = {key: line for key, line in done.items() if key[0] != "jobs"}
+        anew = isinstance(message, HumanMessage) and prompts.occurs(RESTARTED, message.text)
+        if anew or artifact_of(message).get("command"):  # which tells of all jobs that run
+            gone = ("jobs", "sets") if anew else ("jobs",)
+            done = {key: line for key, line in done.items() if key[0] not in gone}
         for kind, subject, line in _shown_by(message, calls):
             if number < len(messages) or kind == "jobs":
                 done.pop((kind, subject), None)

@@ -171,6 +171,7 @@ PLAN_MODE = "create_plan.plan_mode"
 PLAN_MODE_OVER = "create_plan.plan_mode_over"
 GIVEN_PLAN = "create_plan.given_plan"
 FILES_RESTORED = "decide_action.files_restored"
+RESTARTED = "decide_action.restarted"
 """Names of prompts that are looked for in a history later."""
 
 NEVER_FILLED_IN = Phrase(

@@ -78,7 +78,7 @@ def flushed(status: int) -> int:
 def end_on_signals() -> None:
     """Let INT, TERM and HUP unwind the stack: commands are ended, the journal is closed."""
     _received.clear()
-    signal.signal(signal.SIGALRM, _again)
+    signal.signal(signal.SIGALRM, lambda _number, frame: _unwind(frame))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # nohup starts us with HUP ignored, and that is to stay; a shell's "&" with INT.
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -95,10 +95,6 @@ def _end(number: int, frame: FrameType | None) -> None:
     if "--debug" not in sys.argv:
         # What is only half made, such as an event loop, would complain when it is taken apart.
         sys.unraisablehook = lambda _failure: None
-    _unwind(frame)
-
-
-def _again(_number: int, frame: FrameType | None) -> None:
     _unwind(frame)
 
 

@@ -416,7 +416,8 @@ class _Export:
             "title": title, "folder": folder, "turns": self._turns,
             "decisions": dict(self._decisions), **self._parent,
         }  # fmt: skip
-        costs = [*self.root.costs, *(cost for one in self._all_agents() for cost in one.costs)]
+        agents = (*self._ended, *self._agents.values())
+        costs = [*self.root.costs, *(cost for one in agents for cost in one.costs)]
         document: Json = {
             "schema_version": VERSION,
             "session_id": self.root.id,
@@ -431,9 +432,6 @@ class _Export:
             document["subagent_trajectories"] = embedded
             self._with_all_tokens(document, embedded)
         return document
-
-    def _all_agents(self) -> Iterable[_Trajectory]:
-        return (*self._ended, *self._agents.values())
 
     def _with_all_tokens(self, document: Json, embedded: list[Json]) -> None:
         """Add the tokens with those of the sub-agents; the format's own sums are of its steps."""

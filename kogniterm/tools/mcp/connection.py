@@ -39,13 +39,7 @@ from kogniterm.tools.mcp.server_values import (
     ServerResource,
     ServerTool,
 )
-from kogniterm.tools.mcp.stdio_transport import (
-    IT_ENDED,
-    PipeProblem,
-    ServerPipes,
-    over_pipes,
-    shown,
-)
+from kogniterm.tools.mcp.stdio_transport import ENDED, PipeProblem, ServerPipes, over_pipes, shown
 from kogniterm.types import Observation, Phrase
 
 if TYPE_CHECKING:
@@ -342,7 +336,7 @@ class Connection:
 
     def _broken(self, *, called: bool = False) -> McpError:
         self._leave.set()
-        why = self._why_ended() or IT_ENDED
+        why = self._why_ended() or ENDED
         if called:
             return lost(self.config.name, why)
         return McpUnreachableError(

@@ -23,7 +23,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 """Bytes of one message; a longer one ends the connection."""
 MAX_NOISE = 200
 """Lines that are no messages (banners of `npx`, forgotten prints) before a server is given up."""
-IT_ENDED = Phrase("it ended")
+ENDED = Phrase("it ended")
 _COMPLAINT = 400
 
 
@@ -131,7 +131,7 @@ async def _lines(pipes: ServerPipes, problem: PipeProblem) -> AsyncGenerator[byt
             large = {"size": MAX_MESSAGE // 1024**2}
             problem.text = Phrase("it wrote a message of more than {size} MB", large)
             return
-    problem.text = problem.after(IT_ENDED)
+    problem.text = problem.after(ENDED)
 
 
 def shown(data: bytes) -> str:
