@@ -23,6 +23,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent.messages import (
+    FILES_KEPT,
     FILES_RESTORED,
     JOBS,
     RESTARTED,
@@ -59,7 +60,7 @@ SUMMARY_SHARE = 0.15
 
 SUMMARY = "kogniterm_summary"
 ADDED = "kogniterm_added"
-DONE = "kogniterm_done"
+DONE = "kogniterm_done_lines"
 """Keys of the summary, of what was added to the input, and of what was done, in its message."""
 
 DONE_SHARE = 0.08
@@ -242,7 +243,7 @@ def _shown_by(message: BaseMessage, calls: Mapping[str, Any]) -> Iterator[Sequen
     artifact, text, name = artifact_of(message), message.text, message.name
     if not isinstance(message, ToolMessage):
         yield from (carried := message.additional_kwargs.get(DONE, ()))
-        if not carried and prompts.occurs(FILES_RESTORED, text):
+        if not carried and any(prompts.occurs(one, text) for one in (FILES_RESTORED, FILES_KEPT)):
             yield "files", text, text
         return
     given = calls.get(message.tool_call_id) or {}
