@@ -70,7 +70,8 @@ class PlanQuestion(Question[PlanReview]):
     def text(self, painter: Painter, columns: int) -> Document:
         """Return the whole plan."""
         before = self.draft.previous if self.draft.plan.revision > 1 else None
-        drawn = Group(self._title(), plan_panel.full(self.draft.plan, painter, before))
+        plan = plan_panel.full(self.draft.plan, painter, before)
+        drawn = Group(self._title(), plan, *self._granted())
         return Document(painter.paint(drawn, columns).removesuffix("\n").split("\n"))
 
     def transcript(
@@ -95,16 +96,17 @@ class PlanQuestion(Question[PlanReview]):
             (f"{_('Reason for the change')}: ", "muted"), one_line(plan.reason, 400)
         )
         mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
-        if self.page == "checks":
-            why = _(
-                "These checks run in the sandbox without asking, until the plan ends or changes. "
-                "Press {key} again to start."
-            )
-            checks = [
-                Text(f"  $ {render(one)}", "command") for one in check_commands(self.draft.plan)
-            ]
-            mistakes += [Text(why.format(key=letter("plan_checks")), "warn"), *checks]
-        return [title, *([reason] if plan.reason else []), *mistakes]
+        return [title, *([reason] if plan.reason else []), *mistakes, *self._granted()]
+
+    def _granted(self) -> list[Text]:
+        """Return what is granted, where the key that grants it was pressed once."""
+        why = _(
+            "These checks run in the sandbox without asking, until the plan ends or changes. "
+            "Press {key} again to start."
+        )
+        checks = check_commands(self.draft.plan) if self.page == "checks" else ()
+        lines = [Text(f"  $ {render(one)}", "command") for one in checks]
+        return [Text(why.format(key=letter("plan_checks")), "warn"), *lines] if lines else []
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
         """Return every step in full if there is room, else only the selected one or a part."""

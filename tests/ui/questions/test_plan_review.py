@@ -366,6 +366,8 @@ def test_a_plan_is_started_with_a_grant_that_is_shown_in_full() -> None:
     question: Any = PlanQuestion(PlanDraft(replace(NESTED, steps=steps)), asks=True)
     shown = question.press("c")
     assert "".join("".join(shown.document(PLAIN, 60, 40).lines).split()).count("a_long_name") >= 20
+    written = question.typed("c").text(PLAIN, 60).lines[-10:]  # what a line answers
+    assert "".join("".join(written).split()).count("a_long_name") >= 20
     assert shown.press("c").value.grant == "checks"
     assert shown.press("y").value.grant == ""
     assert question.press("f").value.grant == "edits"
