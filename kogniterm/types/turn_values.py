@@ -127,7 +127,7 @@ class PlanReview:
 
 Grant = Literal["", "checks", "edits"]
 GRANTS: Mapping[str, Grant] = {"approve": "", "checks": "checks", "edits": "edits"}
-"""What each answer that starts a plan grants."""
+"""Grants by the answers that start a plan."""
 
 
 LEFT_OPEN = "left open"
