@@ -23,8 +23,10 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent.messages import (
+    FILES_KEPT,
     FILES_RESTORED,
     JOBS,
+    RESTARTED,
     artifact_of,
     drop_old_images,
     image_tokens,
@@ -58,7 +60,7 @@ SUMMARY_SHARE = 0.15
 
 SUMMARY = "kogniterm_summary"
 ADDED = "kogniterm_added"
-DONE = "kogniterm_done"
+DONE = "kogniterm_done_lines"
 """Keys of the summary, of what was added to the input, and of what was done, in its message."""
 
 DONE_SHARE = 0.08
@@ -224,8 +226,10 @@ def what_was_done(
     for number, message in enumerate((*messages, *kept)):
         if isinstance(message, AIMessage):
             calls |= {str(one["id"]): one["args"] for one in message.tool_calls}
-        if artifact_of(message).get("command"):  # which tells of all jobs that run
-            done = {key: line for key, line in done.items() if key[0] != "jobs"}
+        anew = isinstance(message, HumanMessage) and prompts.occurs(RESTARTED, message.text)
+        if anew or artifact_of(message).get("command"):  # which tells of all jobs that run
+            gone = ("jobs", "sets") if anew else ("jobs",)
+            done = {key: line for key, line in done.items() if key[0] not in gone}
         for kind, subject, line in _shown_by(message, calls):
             if number < len(messages) or kind == "jobs":
                 done.pop((kind, subject), None)
@@ -239,7 +243,7 @@ def _shown_by(message: BaseMessage, calls: Mapping[str, Any]) -> Iterator[Sequen
     artifact, text, name = artifact_of(message), message.text, message.name
     if not isinstance(message, ToolMessage):
         yield from (carried := message.additional_kwargs.get(DONE, ()))
-        if not carried and prompts.occurs(FILES_RESTORED, text):
+        if not carried and any(prompts.occurs(one, text) for one in (FILES_RESTORED, FILES_KEPT)):
             yield "files", text, text
         return
     given = calls.get(message.tool_call_id) or {}

@@ -134,8 +134,9 @@ class TextSink:
     def _model(
         self, event: events.ActionProposed | events.AnswerDelta | events.ModelAnswered
     ) -> None:
-        """Write what the model says between calls; the answer, alone or beside the call that ends
-        the turn, is written at the end.
+        """Write what the model says between calls.
+
+        The answer, alone or beside the call that ends the turn, is written at the end.
         """
         match event:
             case events.AnswerDelta():

@@ -194,8 +194,7 @@ def assemble(
         context=_context(written, modes, memory, tools, project, agents, hooks, policy),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
         executor=executor, policy=policy, undo=undo,
-        forgetting=forget, archive=archive,
-        asker=asker,
+        forgetting=forget, archive=archive, asker=asker,
         open_model=open_model,
         run_other=_run_other,
         beside=SideBySide(policy, modes, executor, settings.parallel_commands),
@@ -272,7 +271,7 @@ def _context(
     nested = NestedInstructions(str(resolved(Path(journal.state.folder))), project)
     return ContextService(
         journal, modes, memory, system_message(journal), tools, nested, agents, hooks,
-        policy.sandbox.was_told,
+        policy.sandbox.was_told, resumed=journal.state.turn > 0,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from kogniterm.agent.graph_state import ThinkContext
 from kogniterm.agent.messages import (
     PLAN_MODE,
     PLAN_MODE_OVER,
+    RESTARTED,
     WHO_ANSWERS,
     ImageBlock,
     drop_old_images,
@@ -110,6 +111,8 @@ class ContextService:
     hooks: Hooks = field(default_factory=Hooks)
     shortened: Callable[[Iterable[str]], object] = lambda texts: None
     """Told the texts of a history that has become another one."""
+    resumed: bool = False
+    """Set until the model was told that its shell is not that of the commands before."""
     blocked: bool = False
     """Set while hooks do not want the history of this turn compacted."""
     resources: Sequence[NamedResource] = ()
@@ -144,7 +147,7 @@ class ContextService:
             model,
         )
         of_servers = self._take_resources()
-        who = self._answers_news(answers, self.journal.state.messages)
+        who = self._news(answers, self.journal.state.messages)
         told = (found.text, of_servers.text, self.hooks.take_context(), who)
         files = Attached(
             "\n\n".join(filter(None, told)),
@@ -305,18 +308,21 @@ class ContextService:
     ) -> Sequence[BaseMessage]:
         """Return what the model has to know from now on: who approves, and instructions."""
         due = self._instructions_due(agent, messages)
-        if agent or not (news := self._answers_news(answers, messages)):
+        if agent or not (news := self._news(answers, messages)):
             return due
         told = note(news)
         told.additional_kwargs[NESTED] = answers  # a replay takes it as it was
         return (told, *due)
 
-    def _answers_news(self, answers: UserAnswers, messages: Sequence[BaseMessage]) -> str:
-        """Return the note on when a user approves and answers, unless the model knows."""
-        known = known_answers(messages)
-        if known == answers or self.modes.model.info.one_command:
+    def _news(self, answers: UserAnswers, messages: Sequence[BaseMessage]) -> str:
+        """Return when a user approves and answers, and of a new shell, unless the model knows."""
+        if self.modes.model.info.one_command:
             return ""
-        return prompts.text(WHO_ANSWERS[answers])
+        news = [prompts.text(WHO_ANSWERS[answers])] if known_answers(messages) != answers else []
+        resumed, self.resumed = self.resumed, False
+        if resumed and any(one[0] == "commands" for one in compaction.what_was_done(messages)):
+            news.append(prompts.text(RESTARTED, folder=self.journal.state.cwd))
+        return "\n\n".join(news)
 
     def _instructions_due(
         self, agent: str, messages: Sequence[BaseMessage]

@@ -303,7 +303,10 @@ def test_files_that_the_user_restored_stand_behind_their_edits() -> None:
         artifact={"request_id": "e"},
     )  # fmt: skip
     edit = called("edit_file", {"path": "a.py"}, answer)
-    shown = after(*edit, told.note(told.files_restored(["a.py"])))
+    shown = after(
+        *edit, told.note(told.files_restored(["a.py"])), told.note(told.files_kept(["b"]))
+    )
+    assert "Later changes of these files were kept: b" in shown
     assert shown.index("Wrote /w/a.py") < shown.index("The user restored these files")
     assert shown.count("The user said") == 1
 

@@ -102,3 +102,53 @@ async def test_a_small_window_ends_like_a_large_one(make_flow: MakeFlow, *, fail
     assert "7 21" in ends[0][1]
     assert compactions[0] >= 3
     assert compactions[1] == 0
+
+
+LEFT = """
+replies:
+  - run: 'mkdir -p sub; cd sub; export MODE=fast; sleep 1000 &'
+  - {when: {purpose: compact}, text: A job was started., repeat: forever}
+  - text: Started.
+"""
+LATER = """
+replies:
+  - {when: {purpose: compact}, text: A job was started., repeat: forever}
+  - text: Seen.
+  - text: Again.
+"""
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+async def test_a_resumed_session_tells_once_that_its_shell_is_new(
+    make_flow: MakeFlow, *, shortened: bool
+) -> None:
+    flow = make_flow(LEFT, memory="off")
+    await flow.run("Start it.")
+    assert flow.session is not None
+    if shortened:
+        await flow.session.context.compact_now(asked=True)
+    number = flow.session.id
+    await flow.session.finish()
+    flow.close()
+    flow = make_flow(LATER, memory="off")
+    session = flow.open(number)
+    assert (await flow.run("Go on.")).text == "Seen."
+    (told,) = [one for one in flow.shown if "background jobs are gone" in one]
+    assert f"new one in {flow.folder}/sub" in told
+    await flow.run("And on.")
+    await session.context.compact_now(asked=True)
+    shown = "\n".join(flow.shown)
+    assert "still runs" not in shown
+    assert "- export MODE=fast" not in shown
+
+
+async def test_the_sandbox_is_told_of_again_when_its_note_was_summarised(
+    make_flow: MakeFlow,
+) -> None:
+    flow = make_flow(LEFT, memory="off")
+    await flow.run("Start it.")
+    assert flow.session is not None
+    sandbox = flow.session.policy.sandbox
+    sandbox.told = True
+    await flow.session.context.compact_now(asked=True)
+    assert not sandbox.told

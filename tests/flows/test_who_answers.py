@@ -35,14 +35,16 @@ async def test_a_user_who_is_there_is_told_of_no_other(make_flow: MakeFlow) -> N
 async def test_nobody_is_invited_to_propose_what_will_be_refused(make_flow: MakeFlow) -> None:
     require_sandbox("auto")
     flow = make_flow(
-        "replies: [{run: 'echo x > ../outside'}, {text: Done.}]",
+        "replies: [{run: 'echo x > ../outside'}, {run: 'echo y > ../other'}, {text: Done.}]",
         approval_mode="auto",
         sandbox="auto",
     )
     await flow.run("one")
-    (result,) = [text for text in flow.shown if "[exit" in text]
+    result, later = [text for text in flow.shown if "[exit" in text]
     assert "Nothing runs outside the sandbox here" in result
     assert "propose" not in result.lower()
+    assert "Could not write ../other: the sandbox protects it." in later
+    assert "outside the sandbox" not in later  # told once
 
 
 async def test_what_has_secrets_promises_no_question(make_flow: MakeFlow) -> None:

@@ -156,8 +156,10 @@ class _Search:
                     continue
                 elif is_folder and name not in skipped:
                     below.append(path)
-                elif is_folder and name not in packages and (
-                    not name.startswith(".") or name in protected("only_data")
+                elif (
+                    is_folder
+                    and name not in packages
+                    and (not name.startswith(".") or name in protected("only_data"))
                 ):
                     continue
                 elif place is not None and (

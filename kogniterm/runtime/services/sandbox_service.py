@@ -157,7 +157,7 @@ class SandboxService:
                 f"{', '.join(map(str, named[:_MOST_NAMED]))}{more}. The user has been notified."
             )
         if not asks and (not self.told or command in self.stopped):
-            notes.append(self._outside())
+            notes += filter(None, [self._outside()])
         if not self.told:
             self.told = True
             notes.insert(0, _first_note(box))
@@ -201,10 +201,15 @@ class SandboxService:
             return ""
         if self.answers != "never" and job.exit_code:
             self.stopped[job.command] = failure
-        return f"{_MARK}{failure.said} {self._outside()}]"
+        return f"{_MARK}{' '.join(filter(None, (str(failure.said), self._outside())))}]"
 
     def _outside(self) -> str:
-        """Return what can be done about what the sandbox does not let a command do."""
+        """Return what can be done about what the sandbox does not let a command do, or "".
+
+        That nothing can be done, because nobody can approve, is told once.
+        """
+        if self.told and self.answers == "never":
+            return ""
         return prompts.text(f"sandbox.outside_{self.answers}")
 
     def _misled(self, command: str, box: Sandbox, report: RiskReport) -> list[str]:

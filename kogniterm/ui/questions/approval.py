@@ -606,8 +606,7 @@ class AskingApprover:
 
         context = self._session.context
         draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
-        session = self._session
-        asks = session.policy.sandboxed and session.modes.approval != "auto"
+        asks = self._session.grants_with_plans
         question = PlanQuestion(draft, editable=self._asker.can_edit, asks=asks)
         review = await self._asker.ask(question)
         if self._asker.stays:

@@ -58,8 +58,8 @@ async def ask_parked(asker: Asker, question: ParkedQuestion) -> tuple[AnswerChoi
         return await ask_what_to_do(asker, intent, question.output), ""
     if question.plan is not None:
         draft = PlanDraft(question.plan, question.previous)
-        review = await asker.ask(PlanQuestion(draft, editable=False))
-        return ("approve" if review.kind == "approve" else "reject"), review.reason
+        review = await asker.ask(PlanQuestion(draft, editable=False, asks=question.grants))
+        return (review.grant or "approve") if review.kind == "approve" else "reject", review.reason
     if question.request is None or question.report is None or question.verdict is None:
         words = "\n".join(translate(line) for line in question.lines)
         reply = await ask_user(asker, words, question.answers)

@@ -14,7 +14,7 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kogniterm.agent.plan.evaluate import check_command
+from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
@@ -100,13 +100,11 @@ class PlanQuestion(Question[PlanReview]):
                 "These checks run in the sandbox without asking, until the plan ends or changes. "
                 "Press {key} again to start."
             )
-            checks = [Text(f"  $ {render(one)}", "command") for one in self._checks()]
+            checks = [
+                Text(f"  $ {render(one)}", "command") for one in check_commands(self.draft.plan)
+            ]
             mistakes += [Text(why.format(key=letter("plan_checks")), "warn"), *checks]
         return [title, *([reason] if plan.reason else []), *mistakes]
-
-    def _checks(self) -> list[str]:
-        """Return the commands that check steps, each once."""
-        return list(dict.fromkeys(filter(None, map(check_command, self.draft.plan.walk()))))
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
         """Return every step in full if there is room, else only the selected one or a part."""
@@ -190,7 +188,7 @@ class PlanQuestion(Question[PlanReview]):
         ]
 
     def _grants(self) -> bool:
-        return self.asks and bool(self._checks())
+        return self.asks and bool(check_commands(self.draft.plan))
 
     def options(self) -> Collection[str]:
         """Return the keys that do something now."""

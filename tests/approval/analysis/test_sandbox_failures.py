@@ -94,7 +94,7 @@ def test_the_host_is_named_where_output_or_command_tell_it(
 @pytest.mark.parametrize(
     ("output", "host"),
     [
-        ("curl: (7) Failed to connect to ::1 port 80 after 0 ms: Couldn't connect to server", "::1"),
+        ("curl: (7) Failed to connect to ::1 port 80: Couldn't connect to server", "::1"),
         ("Error: connect ECONNREFUSED 127.0.0.1:5432", "127.0.0.1"),
         (
             "HTTPConnectionPool(host='localhost', port=8765): Max retries exceeded with url: / "
