@@ -32,6 +32,7 @@ from pydantic import ValidationError
 from kogniterm.acp.outbox import Outbox
 from kogniterm.acp.session_updates import safe
 from kogniterm.acp.update_parts import Content, diffs, first_line, tool_kind, whole_fenced
+from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.errors import KognitermError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import limit_text
@@ -42,7 +43,7 @@ from kogniterm.runtime.questions.client_questions import (
     asked_text,
     plan_text,
 )
-from kogniterm.text.visible import one_line, render, unrender
+from kogniterm.text.visible import one_line, render, render_line, unrender
 from kogniterm.types import (
     ActionRequest,
     Decision,
@@ -55,6 +56,7 @@ from kogniterm.types import (
     Verdict,
 )
 from kogniterm.types.events import BY_USER
+from kogniterm.types.turn_values import GRANTS
 
 if TYPE_CHECKING:
     from kogniterm.approval import Offer
@@ -210,11 +212,17 @@ class EditorQuestions:
         """Ask whether the plan may start."""
         del previous
         text = plan_text(plan, self._say)
-        start = Choice("approve", Phrase("Start the plan"))
-        choices = [start, _REJECT, *([_REASON] if self._forms else [])]
+        checks = {"checks": " ; ".join(map(render_line, check_commands(plan)))}
+        unasked = Phrase("Start, and run these checks in the sandbox unasked: {checks}", checks)
+        edits = Phrase("Start, and accept edits of files")
+        granting = [Choice("checks", unasked, "allow_always")] if checks["checks"] else []
+        granting.append(Choice("edits", edits, "allow_always"))
+        start = [Choice("approve", Phrase("Start the plan"))]
+        start += granting if self._session.grants_with_plans else []
+        choices = [*start, _REJECT, *([_REASON] if self._forms else [])]
         chosen = await self._ask("think", self._say(Phrase("Start this plan?")), text, choices)
-        if chosen == start.id:
-            return PlanReview("approve", plan, BY_USER)
+        if (grant := GRANTS.get(chosen or "")) is not None:
+            return PlanReview("approve", plan, BY_USER, grant=grant)
         reason = ""
         if chosen == "reject_reason":
             async with self._lock:

@@ -121,6 +121,7 @@ class EditorSession:
         """
         if self.running:
             raise UsageError("A turn is running in this session; cancel it first.")
+        mode = self.live.modes.approval
         self._turn = asyncio.ensure_future(self._work(blocks))
         # A client that is gone cancels this call, not the turn: closing the session ends that.
         await asyncio.wait({self._turn})
@@ -131,6 +132,8 @@ class EditorSession:
         finally:
             self.updates.title()
             self.send_commands()
+            if self.live.modes.approval != mode:  # a plan was started
+                self.send_options()
             await self.outbox.flush()
         if answer.stop == "model_failed" and answer.reason is not None:
             if "safety filter" in answer.reason.template:

@@ -23,6 +23,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from kogniterm import prompts
 from kogniterm.agent.messages import (
+    FILES_KEPT,
     FILES_RESTORED,
     JOBS,
     RESTARTED,
@@ -59,7 +60,7 @@ SUMMARY_SHARE = 0.15
 
 SUMMARY = "kogniterm_summary"
 ADDED = "kogniterm_added"
-DONE = "kogniterm_done"
+DONE = "kogniterm_done_lines"
 """Keys of the summary, of what was added to the input, and of what was done, in its message."""
 
 DONE_SHARE = 0.08
@@ -74,8 +75,8 @@ LABELS = {
     "commands": "Last commands, with the last end of each",
 }
 _SETS = re.compile(
-    r"(?:^|[;&|\n({]) *((?:export|declare|typeset|readonly|unset|alias|source|\.) [^;&|\n]+"
-    r"|[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s;&|'\"]*) *(?=$|[;&|\n]))"
+    r"(?:^|[;&|\n({]) *((?:export|declare|typeset|readonly|unset|alias|source|set|\.) [^;&|\n]+"
+    r"|[A-Za-z_]\w*=(?:'[^']*'|\"[^\"]*\"|[^\s;&|'\"]*) *(?=$|[;&|\n])|\w+ *\(\))"
 )
 _WROTE = re.compile(r"Wrote (.+) \([^()\n]+\)\.")
 _OWN_LINES = re.compile(r"(?m)^\[(?:sandbox: |job j|\d+ bytes left out).*")
@@ -186,9 +187,9 @@ def compacted(
     parts = [prompts.text("compact.summary_follows")]
     parts.extend(f"The user said:\n{words}" for words in said)
     room = int(limit * SAID_SHARE) - sum(map(len, said))
-    added = clip(_added(older), max(room, OLD_RESULT_CHARS))
+    added = "" if any(map(is_input, kept)) else clip(_added(older), max(room, OLD_RESULT_CHARS))
     if added:
-        parts.append(f"Beside the last input, KogniTerm told:\n{added}")
+        parts.append(f"Beside the last of these came:\n{added}")
     summary = clip(summary, int(limit * SUMMARY_SHARE))
     parts.append(f"What happened:\n{summary}")
     done = what_was_done(older, kept)
@@ -242,7 +243,7 @@ def _shown_by(message: BaseMessage, calls: Mapping[str, Any]) -> Iterator[Sequen
     artifact, text, name = artifact_of(message), message.text, message.name
     if not isinstance(message, ToolMessage):
         yield from (carried := message.additional_kwargs.get(DONE, ()))
-        if not carried and prompts.occurs(FILES_RESTORED, text):
+        if not carried and any(prompts.occurs(one, text) for one in (FILES_RESTORED, FILES_KEPT)):
             yield "files", text, text
         return
     given = calls.get(message.tool_call_id) or {}
@@ -324,7 +325,7 @@ def what_was_said(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def _added(messages: Sequence[BaseMessage]) -> str:
-    """Return what KogniTerm told beside the newest input: memories, files, who can approve."""
+    """Return what came beside the newest input: piped data, files, memories, who can approve."""
     for message in reversed(messages):
         if SUMMARY in message.additional_kwargs:
             return str(message.additional_kwargs[ADDED])

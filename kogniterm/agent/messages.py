@@ -171,6 +171,7 @@ PLAN_MODE = "create_plan.plan_mode"
 PLAN_MODE_OVER = "create_plan.plan_mode_over"
 GIVEN_PLAN = "create_plan.given_plan"
 FILES_RESTORED = "decide_action.files_restored"
+FILES_KEPT = "decide_action.files_kept"
 RESTARTED = "decide_action.restarted"
 """Names of prompts that are looked for in a history later."""
 
@@ -199,7 +200,7 @@ def files_restored(names: Sequence[str]) -> str:
 
 def files_kept(names: Sequence[str]) -> str:
     """Return what the model is told of changes whose turns the user took back."""
-    return prompts.text("decide_action.files_kept", files=_listed(names))
+    return prompts.text(FILES_KEPT, files=_listed(names))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -615,6 +615,7 @@ class CommandExecutor:
         if functions:
             files.write("functions", functions)
         command = emulation.expand_last_background(command, state.background)
+        command = emulation.with_terminal(command)
         argv = [self._shell, "--norc", "--noprofile", "-c", "--", command]
         if len(encode(command)) > _LONGEST_ARGUMENT:
             argv[3:] = ["--", files.write("command", encode(command))]

@@ -1,27 +1,26 @@
 """Keep LangSmith's client out of this process: nothing of a run is reported to anybody.
 
-langchain-core and langgraph import that client in order to report runs, which takes a fifth of a
-start (measured with `python -X importtime`, langchain-core 1.7.2, langgraph 1.2.22). The stand-in
-answers the three questions that are asked in every run ("is tracing on?", "what is traced here?",
-"trace this") as LangSmith itself does with tracing off. Whoever needs anything else of LangSmith
-gets the real package, with tracing off. A test compares both.
+langchain-core and langgraph import that client to report runs, which takes a fifth of a start. The
+stand-in answers what they ask in every run ("is tracing on?", "what is traced here?", "trace this")
+as LangSmith does with tracing off. Whoever needs more gets the real package, with tracing off.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+from _thread import RLock
 from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 _TRACING = "langsmith"
-CONTEXT = (
+_CONTEXT = (  # the fields of LangSmith's tracing context
     *("parent", "project_name", "address", "tags", "metadata", "enabled", "client"),
     *("replicas", "distributed_parent_id"),
 )
-"""The fields of LangSmith's tracing context."""
+_SWAP = RLock()
 
 
 def keep_out() -> None:
@@ -55,9 +54,10 @@ class _RealPath(list[str]):
 
 def load_tracing() -> ModuleType:
     """Load the real LangSmith instead of its stand-in, and switch its tracing off."""
-    for name, module in list(sys.modules.items()):
-        if isinstance(module, _StandIn):
-            del sys.modules[name]
+    with _SWAP:  # never held for an import, which may wait for a thread that waits here
+        for name in _STAND_INS:
+            if isinstance(sys.modules.get(name), _StandIn):
+                del sys.modules[name]
     real = importlib.import_module(_TRACING)
     real.configure(enabled=False)
     return real
@@ -75,7 +75,7 @@ def _deferred_class(module: str, name: str) -> type:
 
 def _nothing_traced() -> dict[str, Any]:
     """Return the tracing context as LangSmith gives it once tracing was switched off."""
-    return {**dict.fromkeys(CONTEXT), "enabled": False}
+    return {**dict.fromkeys(_CONTEXT), "enabled": False}
 
 
 def _ignored(*_values: Any, **_named: Any) -> None:

@@ -112,7 +112,7 @@ class ContextService:
     shortened: Callable[[Iterable[str]], object] = lambda texts: None
     """Told the texts of a history that has become another one."""
     resumed: bool = False
-    """Set until the model was told that its shell is not that of the commands before."""
+    """Set until the model was told what the shell of an earlier process took with it."""
     blocked: bool = False
     """Set while hooks do not want the history of this turn compacted."""
     resources: Sequence[NamedResource] = ()
@@ -320,7 +320,8 @@ class ContextService:
             return ""
         news = [prompts.text(WHO_ANSWERS[answers])] if known_answers(messages) != answers else []
         resumed, self.resumed = self.resumed, False
-        if resumed and any(one[0] == "commands" for one in compaction.what_was_done(messages)):
+        done = compaction.what_was_done(messages) if resumed else ()
+        if any(kind in ("jobs", "sets") for kind, _, _ in done):
             news.append(prompts.text(RESTARTED, folder=self.journal.state.cwd))
         return "\n\n".join(news)
 

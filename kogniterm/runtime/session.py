@@ -17,7 +17,7 @@ from kogniterm.models import OpenModels, preload
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.models.model_registry import no_such_effort
 from kogniterm.prompts import PromptFile
-from kogniterm.protocols import Approver, Clock, EventSink, Terminal
+from kogniterm.protocols import Approver, EventSink, Terminal
 from kogniterm.runtime.budgets import Budget, unknown_price
 from kogniterm.runtime.context import ContextService
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
@@ -120,8 +120,9 @@ class LiveSession:
         return self.modes.model.info
 
     @property
-    def clock(self) -> Clock:
-        return self.journal.clock
+    def grants_with_plans(self) -> bool:
+        """Return whether a user who starts a plan may grant more: it asks, and has a sandbox."""
+        return self.policy.sandboxed and self.modes.approval != "auto"
 
     async def run(
         self,

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 
 from kogniterm import prompts
 from kogniterm.agent import messages
-from kogniterm.agent.plan.evaluate import check_command
+from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.agent.plan.plan_parse import parse_plan, tool_problems
 from kogniterm.agent.plan.plan_steps import open_work
 from kogniterm.agent.plan.plan_tools import PLAN_TOOLS, accepted, where_we_are
@@ -82,12 +82,16 @@ async def review_plan(
         io.sink(events.PlanChanged(outcome.plan, previous))
         if modes.in_plan_mode:
             _start_working(journal, modes, review, io, count)
-        if review.grant == "edits":
-            use_mode(journal, modes, "accept-edits")
         if review.by != events.BY_KOGNITERM:  # it has changed, and what was granted ends
-            granted = review.plan.walk() if review.grant == "checks" else ()
-            modes.checks = frozenset(filter(None, map(check_command, granted)))
+            use_grant(journal, modes, review)
     return review.kind == "approve"
+
+
+def use_grant(journal: TurnJournal, modes: SessionModes, review: PlanReview) -> None:
+    """Give the session what the review of its plan grants, and nothing else."""
+    if review.grant == "edits" and modes.approval != "auto":
+        use_mode(journal, modes, "accept-edits")
+    modes.checks = frozenset(check_commands(review.plan) if review.grant == "checks" else ())
 
 
 def use_mode(journal: TurnJournal, modes: SessionModes, mode: ApprovalMode) -> None:

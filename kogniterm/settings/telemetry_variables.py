@@ -33,8 +33,9 @@ class TelemetryVariables:
 
     `exporters` holds, for each signal that is sent, the name of its exporter in the SDK's registry.
     `content` is whether texts, commands and results are sent too. `hosts` are those of the
-    collectors, with the port if the address has one and nothing else of it. `context` is that of
-    the program that started this one, in the names of W3C. `secrets` are values of headers.
+    collectors, with the port if the address has one and nothing else of it, or the names of other
+    exporters. `context` is that of the program that started this one, in the names of W3C.
+    `secrets` are values of headers.
     """
 
     exporters: Mapping[Signal, str] = field(default_factory=dict)
@@ -66,6 +67,8 @@ def telemetry_variables(
             protocol = _of_signal(given, signal, "PROTOCOL") or "http/protobuf"
             exporter = f"otlp_proto_{protocol.removesuffix('/protobuf')}"
             hosts.append(_host(endpoint) or "localhost")
+        elif exporter.lower() != "none":
+            hosts.append(exporter)
         if exporter.lower() != "none":
             exporters[signal] = exporter
     return TelemetryVariables(

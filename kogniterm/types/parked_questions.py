@@ -14,12 +14,15 @@ from kogniterm.types.turn_values import Plan
 QuestionKind = Literal["action", "plan", "question", "unknown"]
 """A question about an action, a plan, of the model, or about a command of unknown outcome."""
 
-AnswerChoice = Literal["approve", "reject", "edit", "words", "check", "again", "skip"]
-"""`words` answer the model; the last three are about a command of unknown outcome."""
+AnswerChoice = Literal[
+    "approve", "reject", "edit", "checks", "edits", "words", "check", "again", "skip"
+]
+"""`checks` and `edits` start a plan and grant that; `words` answer the model; the last three are
+about a command of unknown outcome."""
 
 CHOICES: Mapping[QuestionKind, tuple[AnswerChoice, ...]] = {
     "action": ("approve", "reject", "edit"),
-    "plan": ("approve", "reject"),
+    "plan": ("approve", "checks", "edits", "reject"),
     "question": ("words",),
     "unknown": ("check", "again", "skip"),
 }
@@ -34,7 +37,8 @@ class ParkedQuestion:
     model or the command in one line, `host` the machine where it came up. `preview` tells effects
     as they were found on that machine's disk. For a command of unknown outcome, `output` is what it
     wrote so far. `about` is what else an answer is for: request, use, states of files. `ignored` is
-    why a stored answer does not count.
+    why a stored answer does not count. `grants` is whether an answer that starts a plan may grant
+    more with it.
     """
 
     digest: str
@@ -53,6 +57,7 @@ class ParkedQuestion:
     output: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
     ignored: Phrase | None = None
+    grants: bool = False
 
 
 @dataclass(frozen=True, slots=True)

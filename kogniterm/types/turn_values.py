@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -122,7 +122,12 @@ class PlanReview:
     plan: Plan
     by: str
     reason: str = ""
-    grant: Literal["", "checks", "edits"] = ""
+    grant: Grant = ""
+
+
+Grant = Literal["", "checks", "edits"]
+GRANTS: Mapping[str, Grant] = {"approve": "", "checks": "checks", "edits": "edits"}
+"""Grants by the answers that start a plan."""
 
 
 LEFT_OPEN = "left open"

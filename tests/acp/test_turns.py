@@ -13,6 +13,7 @@ from acp.schema import ImageContentBlock, ResourceContentBlock
 from tests.acp.conftest import MakeEditor
 from tests.support.acp_editor import CANCELLED, editing, refused, until_seen
 from tests.support.images import png
+from tests.support.programs import require_sandbox
 from tests.support.typing_user import nap, running
 
 WRITES = """
@@ -213,6 +214,35 @@ async def test_a_plan_is_reviewed_and_followed(make_editor: MakeEditor) -> None:
     plans = [[entry["status"] for entry in one["entries"]] for one in user.kinds("plan")]
     assert plans[0] == ["in_progress", "pending"] or plans[0] == ["pending", "pending"]
     assert plans[-1] == ["completed", "completed"]
+
+
+CHECKED = """
+  - when: {last_contains: "check it"}
+    plan:
+      goal: Have it looked at
+      steps:
+        - {id: s1, what: Look at it, check: {kind: command, value: python3 -c 1}}
+        - {id: s2, what: Test it, check: {kind: command, value: python3 -c 2}}
+  - calls: [{tool: complete_step, arguments: {step: s1}}]
+  - calls: [{tool: complete_step, arguments: {step: s2}}]
+"""
+
+
+async def test_a_plan_is_started_with_grants_that_are_shown_in_full(
+    make_editor: MakeEditor,
+) -> None:
+    require_sandbox("auto")
+    editor = make_editor(CHECKED)
+    editor.answers = ["checks"]
+    async with editing(editor) as user:
+        session = await user.open()
+        assert await user.say(session, "check it") == "end_turn"
+        assert len(user.asked) == 1
+        assert user.asked[0].options["checks"].endswith(": python3 -c 1 ; python3 -c 2")
+        user.answers = ["edits"]
+        session = await user.open()
+        assert await user.say(session, "check it") == "end_turn"
+    assert user.kinds("current_mode_update")[-1]["currentModeId"] == "accept-edits"
 
 
 async def test_a_cancelled_turn_ends_the_whole_tree_of_its_command(

@@ -260,7 +260,7 @@ def test_the_users_words_stand_apart_from_what_was_added_to_them() -> None:
     added = "<memory>\nm1: uses tabs\n</memory>" + "x" * 9_000
     shown = after(told.human_message(UserInput(words.strip()), "auto", added))
     assert f"The user said:\n{words.strip()}\n\n" in shown
-    assert "KogniTerm told:\n<memory>\nm1: uses tabs" in shown
+    assert "Beside the last of these came:\n<memory>\nm1: uses tabs" in shown
     assert len(shown) < 10_000
 
 
@@ -303,7 +303,10 @@ def test_files_that_the_user_restored_stand_behind_their_edits() -> None:
         artifact={"request_id": "e"},
     )  # fmt: skip
     edit = called("edit_file", {"path": "a.py"}, answer)
-    shown = after(*edit, told.note(told.files_restored(["a.py"])))
+    shown = after(
+        *edit, told.note(told.files_restored(["a.py"])), told.note(told.files_kept(["b"]))
+    )
+    assert "Later changes of these files were kept: b" in shown
     assert shown.index("Wrote /w/a.py") < shown.index("The user restored these files")
     assert shown.count("The user said") == 1
 
@@ -328,9 +331,11 @@ def test_refused_actions_survive_with_the_reason() -> None:
 
 
 def test_parts_of_commands_that_set_variables_survive_whole() -> None:
-    line = f"cd app && export PORT=8080 && {'echo long; ' * 60}declare -x MODE='a b'\nLEVEL=3"
+    line = (
+        f"cd app; export PORT=8080; {'echo long; ' * 60}declare -x MODE='a b'\nLEVEL=3; f() (true)"
+    )
     shown = after(*command(1, line), *[one for n in range(2, 60) for one in command(n, f"x {n}")])
-    for part in ("export PORT=8080", "declare -x MODE='a b'", "LEVEL=3"):
+    for part in ("export PORT=8080", "declare -x MODE='a b'", "LEVEL=3", "f()"):
         assert f"- {part}" in shown
 
 

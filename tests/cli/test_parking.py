@@ -28,6 +28,7 @@ from kogniterm.sessions.store import SessionStore
 from kogniterm.text.redact import redact
 from kogniterm.types.parked_questions import ParkedQuestion
 from tests.cli.conftest import Shell
+from tests.support.programs import require_sandbox
 
 PARK = ("--park", "--no-sandbox", "--plan", "never", "--output", "json")
 KEYLESS = Path("/nonexistent")
@@ -58,8 +59,12 @@ def answer(shell: Shell, choice: Any, text: str = "", digest: str | None = None)
 
 
 def go(shell: Shell, script: str, *options: str, session: str = "s") -> dict[str, Any]:
+    return park(shell, script, *PARK, *options, session=session)
+
+
+def park(shell: Shell, script: str, *options: str, session: str = "s") -> dict[str, Any]:
     model = shell.script(script)
-    result = shell.run("run", "--session", session, "go", "--model", model, *PARK, *options)
+    result = shell.run("run", "--session", session, "go", "--model", model, *options)
     assert result.stdout, result.stderr
     final: dict[str, Any] = json.loads(result.stdout)
     assert final["exit_code"] == result.returncode
@@ -286,3 +291,34 @@ def test_nothing_of_an_imported_session_was_approved(shell: Shell, tmp_path: Pat
     assert json.loads(shell.run("queue", "inbox", "--json").stdout) == []
     go(shell, "replies: [{text: Done.}]")
     assert made(shell) == ""
+
+
+def test_a_grant_with_a_plan_holds_over_later_questions_for_its_checks_alone(shell: Shell) -> None:
+    require_sandbox("auto")
+    options = ("--park", "--plan", "always", "--output", "json")
+    plan = (
+        "{plan: {goal: Make it, steps: ["
+        "{id: s1, what: Make it, check: {kind: command, value: python3 -c 1}},"
+        "{id: s2, what: Test it, check: {kind: command, value: python3 -c 2}}]}}"
+    )
+    close = "{{calls: [{{tool: complete_step, arguments: {{step: {}}}}}]}}"
+    assert park(shell, f"replies: [{plan}]", *options)["stop"] == "parked"
+    assert question_of(shell).grants
+    answer(shell, "checks")
+    park(shell, f"replies: [{WRITE}]", *options)
+    answer(shell, "approve")
+    park(shell, f"replies: [{close.format('s1')}, {{run: python3 -c 2}}]", *options)
+    asked = question_of(shell)
+    assert asked.request is not None
+    assert (asked.request.tool, asked.title) == ("execute_command", "python3 -c 2")
+    assert made(shell) == "x\n"
+    # Whoever can write the database makes no other check of it.
+    (forged,) = (one for one in notes_of(shell, PARKED) if one.get("plan"))
+    forged["plan"]["steps"][1]["check"]["value"] = "echo x >>made"
+    note(shell, PARKED, forged)
+    note(shell, PARKED, notes_of(shell, PARKED)[-2])
+    answer(shell, "reject", "no")
+    park(shell, f"replies: [{close.format('s2')}]", *options)
+    asked = question_of(shell)
+    assert asked.request is not None
+    assert (asked.request.tool, asked.title) == ("complete_step", "python3 -c 2")

@@ -166,7 +166,8 @@ async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: M
     session = flow.open()
     assert session.memory is not None
     memory = session.memory.context.memory
-    memory.add("the build needs Node 20: not 22", category="fact", created=session.clock.now())
+    now = session.journal.clock.now()
+    memory.add("the build needs Node 20: not 22", category="fact", created=now)
     memory.preferences.set("verbosity", "short")
     await flow.run("first")
     session_id = session.id
@@ -180,7 +181,7 @@ async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: M
         assert "<memory>" not in flow.shown[-2]
     assert session.memory is not None
     session.memory.context.memory.add(
-        "the build needs pnpm", category="fact", created=session.clock.now()
+        "the build needs pnpm", category="fact", created=session.journal.clock.now()
     )
     await session.finish()
     flow.close()

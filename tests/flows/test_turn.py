@@ -463,7 +463,7 @@ async def test_the_wait_for_the_user_is_not_the_turns_time(make_flow: MakeFlow) 
     flow = make_flow("replies: [{run: 'true'}, {text: Done.}]", [yes])
     session = flow.open()
     assert flow.user is not None
-    decide, clock = flow.user.decide, session.clock
+    decide, clock = flow.user.decide, session.journal.clock
     late = 0.0
 
     class Later:

@@ -114,3 +114,33 @@ assert langsmith.Client is Client and not utils.tracing_is_enabled()
 print(traceable(lambda: "called")())
 """
     assert python(KEEP_OUT + code) == "called\n"
+
+
+THREADS = """
+import sys, threading
+from kogniterm.host.langsmith_stand_in import keep_out
+sys.setswitchinterval(1e-6)
+def use():
+    begin.wait()
+    try:
+        found.append(langsmith.traceable)
+    except KeyError as error:
+        found.append(error)
+for _ in range(200):
+    sys.modules.pop("langsmith", None)
+    keep_out()
+    import langsmith
+    begin, found = threading.Barrier(8), []
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert len(set(found)) == 1, found
+"""
+
+
+def test_threads_that_need_the_real_package_at_once_get_the_same(tmp_path: Path) -> None:
+    # A small package in its place, so that it can be loaded 200 times.
+    (tmp_path / "langsmith.py").write_text(
+        "def configure(**_): pass\ndef traceable(call): return call\n"
+    )
+    python(THREADS, PYTHONPATH=str(tmp_path))

@@ -54,7 +54,7 @@ def test_a_signal_may_have_its_own() -> None:
     }
     found = read(given)
     assert found.exporters == {"traces": "otlp_proto_grpc", "metrics": "console"}
-    assert found.hosts == ("t",)
+    assert found.hosts == ("t", "console")
     assert set(found.secrets) == {
         "general-value", "Bearer%20abcdefgh", "Bearer abcdefgh", "abcdefgh",
     }  # fmt: skip

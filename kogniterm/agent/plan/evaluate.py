@@ -60,6 +60,11 @@ def check_command(step: PlanStep) -> str | None:
     return None
 
 
+def check_commands(plan: Plan) -> tuple[str, ...]:
+    """Return the commands that check steps, each once."""
+    return tuple(dict.fromkeys(filter(None, map(check_command, plan.walk()))))
+
+
 async def complete(
     plan: Plan | None,
     arguments: Mapping[str, Any],

@@ -15,6 +15,9 @@ Some builtins are stood in for by functions, and only in commands where it matte
 
 `$!` cannot be set in a shell that has not started the process itself. After a command that left
 one it is replaced by `${!:-PID}`, in the next command's text and in carried functions and traps.
+
+A shell without job control gives a program in the background an empty input. One that is a whole
+command, without redirections, gets the terminal that becomes its job's.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ def known_jobs(previous: tuple[EarlierJob, ...], listed: bytes) -> tuple[Earlier
     highest = max((job.number for job in previous), default=0)
     jobs = [replace(job, runs=_runs(job.pids)) for job in previous]
     for match in _LISTED.finditer(listed):
-        text = b" ".join(_LISTED_TEXT.findall(match[0]))
+        text = b" ".join(_LISTED_TEXT.findall(match[0])).replace(_INPUT.encode(), b" &")
         pids = tuple(int(pid) for pid in _LISTED_PID.findall(match[0]))
         jobs.append(EarlierJob(highest + int(match[1]), pids, text, _runs(pids)))
     if not any(job.runs for job in (*previous, *jobs)):
@@ -184,6 +187,18 @@ _PIECE = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _LAST = re.compile(r"(\\.)|\$!|\$\{!\}", re.DOTALL)
+
+
+_INPUT = " 0<&0 &"
+_ALONE = re.compile(
+    r"""\s*(?!nohup\b|setsid\b)(?=\S)((?:[\w@%+=:,./~$ \t-]|'[^']*'|"[^"`$\\]*")+)&\s*"""
+)
+
+
+def with_terminal(command: str) -> str:
+    """Return `command` with the terminal as its input, if it is a program in the background."""
+    alone = _ALONE.fullmatch(command)
+    return f"{alone[1].rstrip()}{_INPUT}" if alone else command
 
 
 def expand_last_background(command: str, pid: int | None) -> str:

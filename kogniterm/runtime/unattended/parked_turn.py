@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Never
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.runtime.session_plans import use_grant
 from kogniterm.runtime.turn_end import failed
 from kogniterm.runtime.unattended import stored_answers
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
@@ -37,7 +39,7 @@ from kogniterm.types import (
 )
 from kogniterm.types.events import BY_USER
 from kogniterm.types.parked_questions import ParkedQuestion, QuestionKind, StoredAnswer
-from kogniterm.types.turn_values import LEFT_OPEN
+from kogniterm.types.turn_values import GRANTS, LEFT_OPEN
 
 if TYPE_CHECKING:
     from kogniterm.runtime.session import LiveSession
@@ -65,6 +67,18 @@ class Parking:
     question: ParkedQuestion | None = None
     failure: ModelError | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        """Grant a resumed turn again what the signed answer about the plan in force granted."""
+        with suppress(*stored_answers.UNREADABLE):
+            notes = (codec.from_fields(ParkedQuestion, one.data) for one in self._notes(PARKED))
+            asked = next((one for one in reversed(list(notes)) if one.plan is not None), None)
+            now = self.session.state.plan
+            if asked and asked.plan and now and now.revision == asked.plan.revision:
+                digest = stored_answers.question_digest(self.session.id, asked)
+                if (found := self._stored(replace(asked, digest=digest))) is not None:
+                    review = _review(asked.plan, found)
+                    use_grant(self.session.journal, self.session.modes, review)
 
     @property
     def answer(self) -> Answer | None:
@@ -120,10 +134,9 @@ class Parking:
         waiting = (one for one in self.session.state.waiting if one.tool == MAKE_PLAN.name)
         request = next((one.id for one in waiting), "")
         about = {"request": request}
-        question = self._new("plan", plan.goal, about, plan=plan, previous=previous)
-        found = self._stored(question) or await self._park(question)
-        kind = "approve" if found.choice == "approve" else "reject"
-        return PlanReview(kind, plan, BY_USER, found.text)  # type: ignore[arg-type]  # one of two
+        question = self._new("plan", plan.goal, about, plan=plan, previous=previous,
+                             grants=self.session.grants_with_plans)  # fmt: skip
+        return _review(plan, self._stored(question) or await self._park(question))
 
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:
         """Return the stored choice for a command of unknown outcome, or park."""
@@ -180,3 +193,10 @@ class Parking:
                 self.question = replace(question, ignored=ignored)
         # As if the terminal went away at the question: `run_turn` leaves the turn open.
         raise asyncio.CancelledError(LEFT_OPEN)
+
+
+def _review(plan: Plan, found: StoredAnswer) -> PlanReview:
+    grant = GRANTS.get(found.choice)
+    return PlanReview(
+        "reject" if grant is None else "approve", plan, BY_USER, found.text, grant or ""
+    )

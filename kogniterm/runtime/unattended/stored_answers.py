@@ -40,7 +40,7 @@ USED = "answer_used"
 
 
 _NOTE = codec.kind_of(Noted(""))
-_UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
+UNREADABLE = (TypeError, ValueError, KeyError, AttributeError)
 UNSIGNED = Phrase(
     "A stored answer is not signed with your key of this machine, so it does not count. If it is "
     "yours, of another machine, bring that key here: kogniterm queue key --help"
@@ -51,7 +51,7 @@ def question_digest(session_id: str, question: ParkedQuestion) -> str:
     """Return what stands for a question: all of it that is the same on any machine and start."""
     folder = question.folder if question.kind == "action" else ""
     same = replace(question, digest="", host="", folder=folder, verdict=None, preview=(),
-                   previous=None, output="", ignored=None)  # fmt: skip
+                   previous=None, output="", ignored=None, grants=False)  # fmt: skip
     return hashlib.sha256(codec.dumps([session_id, codec.to_plain(same)]).encode()).hexdigest()
 
 
@@ -62,7 +62,7 @@ def _signature(answer: StoredAnswer, key: Path) -> str:
 
 def signed_answer(note: Mapping[str, object], key: Path) -> StoredAnswer | None:
     """Return the answer in a note, or None for one that is not signed with the key in `key`."""
-    with suppress(*_UNREADABLE, StorageError):
+    with suppress(*UNREADABLE, StorageError):
         answer = codec.from_fields(StoredAnswer, note)
         if hmac.compare_digest(answer.signature.encode(), _signature(answer, key).encode()):
             return answer
@@ -104,7 +104,7 @@ def open_question(store: SessionStore, session_id: str, key: Path) -> ParkedQues
     for record in state.conversation(records):
         body = record.body
         if isinstance(body, Noted) and body.kind == PARKED:
-            with suppress(*_UNREADABLE):
+            with suppress(*UNREADABLE):
                 found = codec.from_fields(ParkedQuestion, body.data)
                 question = found if found.kind in CHOICES else None
         elif isinstance(body, Noted) and body.kind == ANSWERED:

@@ -345,7 +345,7 @@ def _telemetry() -> Iterator[Finding]:
         text = Phrase("telemetry: not sent, because its packages are not installed")
         yield Finding("bad", text, _verbatim(install_command(*missing)))
         return
-    where = ", ".join(found.hosts) or "console"
+    where = ", ".join(found.hosts)
     content = Phrase("telemetry: sent to {host}, with texts", {"host": where})
     yield Finding(
         "ok", content if found.content else Phrase("telemetry: sent to {host}", {"host": where})

@@ -66,7 +66,7 @@ def scan_project(session: LiveSession) -> ProjectProfile:
     """Scan the workspace because the user asks for it; blocks, for a thread."""
     if session.memory is not None:
         return session.memory.project.scan_now()
-    return scan(Path(session.folder), session.clock)
+    return scan(Path(session.folder), session.journal.clock)
 
 
 def _look(session: LiveSession) -> None:

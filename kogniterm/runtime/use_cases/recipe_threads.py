@@ -103,7 +103,7 @@ class Threads:
         session_id = _id(store.database.user, session.folder, name)
         known = store.info(session_id) is not None
         opened = store.open_or_create(session_id, folder=session.folder, model=model)
-        journal = TurnJournal(opened, session.journal.secrets, session.clock)
+        journal = TurnJournal(opened, session.journal.secrets, session.journal.clock)
         if not known:
             journal.record(Note.TITLE.record(journal.redact(f"thread {name}")))
         cancel_open(journal, "a recipe continued the session")

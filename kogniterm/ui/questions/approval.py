@@ -635,8 +635,9 @@ class AskingApprover:
     def judged_again(self, question: Question[Any]) -> Question[Any]:
         """Return the open question as the approval mode in use now judges it."""
         if isinstance(question, PlanQuestion):
-            mode, confined = self._session.modes.approval, self._session.policy.sandboxed
-            return question.in_mode(mode, confined=confined)
+            checks = ["plan_checks"] if self._session.grants_with_plans else []
+            asks = self._session.modes.approval in ("manual", "plan")
+            return question.offering([*checks, *(["plan_files"] if asks else [])])
         if not isinstance(question, ApprovalQuestion):
             return question
         subject = question.subject

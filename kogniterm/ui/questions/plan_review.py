@@ -14,13 +14,13 @@ from typing import Literal
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kogniterm.agent.plan.evaluate import check_command
+from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
-from kogniterm.types import ApprovalMode, Phrase, Plan, PlanReview
+from kogniterm.types import Phrase, Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter, paging
 from kogniterm.ui.questions.question import (
@@ -47,7 +47,7 @@ _STEPS: dict[str, Callable[[PlanDraft], None]] = {
     "right": lambda draft: draft.shift(1),
 }
 """The changes that the arrows make to a draft."""
-_GRANTS = {
+GRANTS = {
     "plan_checks": Phrase("start with checks unasked"),
     "plan_files": Phrase("start and accept edits"),
 }
@@ -78,7 +78,9 @@ class PlanQuestion(Question[PlanReview]):
         """Return the whole plan, or all checks that would run unasked."""
         if self.page == "checks":
             why = _("Run these checks in the sandbox unasked, until the plan ends or changes:")
-            checks = [command_lines(one, painter, columns) for one in self._checks()]
+            checks = [
+                command_lines(one, painter, columns) for one in check_commands(self.draft.plan)
+            ]
             lines = [*painter.lines(Text(why, "warn"), columns), *chain.from_iterable(checks)]
             return Document(lines, must_see=len(lines))
         before = self.draft.previous if self.draft.plan.revision > 1 else None
@@ -108,10 +110,6 @@ class PlanQuestion(Question[PlanReview]):
         )
         mistakes = [Text(f"  {mistake}", "bad") for mistake in self.mistakes]
         return [title, *([reason] if plan.reason else []), *mistakes]
-
-    def _checks(self) -> list[str]:
-        """Return the commands that check steps, each once."""
-        return list(dict.fromkeys(filter(None, map(check_command, self.draft.plan.walk()))))
 
     def _body(self, painter: Painter, columns: int, room: int) -> list[str]:
         """Return every step in full if there is room, else only the selected one or a part."""
@@ -182,7 +180,7 @@ class PlanQuestion(Question[PlanReview]):
             return [edit, Shown("Esc", translate(DISCARD))]
         if self.page == "checks":
             key = _("{key}, Enter").format(key=letter("plan_checks"))
-            return [Shown(key, translate(_GRANTS["plan_checks"])), Shown("Esc", _("back"))]
+            return [Shown(key, translate(GRANTS["plan_checks"])), Shown("Esc", _("back"))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),
@@ -196,16 +194,15 @@ class PlanQuestion(Question[PlanReview]):
             Shown(letter("plan_stop"), _("stop turn")),
         ]
 
-    def in_mode(self, mode: ApprovalMode, *, confined: bool) -> PlanQuestion:
-        """Return the question in a mode, and where a sandbox confines commands or none does."""
-        grants = ["plan_checks"] if confined and mode != "auto" else []
-        grants += ["plan_files"] if mode in ("manual", "plan") else []
+    def offering(self, grants: Collection[str]) -> PlanQuestion:
+        """Return the question with other grants; those that were shown are shown again."""
         return replace(self, grants=grants, page="choose" if self.page == "checks" else self.page)
 
     def _granting(self) -> list[tuple[str, Phrase]]:
         """Return the actions that start it with a grant, with their words."""
-        usable = {*self.grants} if self._checks() else {*self.grants} - {"plan_checks"}
-        return [(action, words) for action, words in _GRANTS.items() if action in usable]
+        checks = check_commands(self.draft.plan)
+        usable = {*self.grants} if checks else {*self.grants} - {"plan_checks"}
+        return [(action, words) for action, words in GRANTS.items() if action in usable]
 
     @property
     def confirms(self) -> bool:  # type: ignore[override]  # it depends on the page
@@ -223,7 +220,7 @@ class PlanQuestion(Question[PlanReview]):
             return [letter("plan_edit")]
         if self.page == "checks":
             return [letter("plan_checks"), *self.reading]
-        hidden = _GRANTS.keys() - dict(self._granting())
+        hidden = GRANTS.keys() - dict(self._granting())
         return [key for key, action in actions("plan").items() if action not in hidden]
 
     def press(self, key: str, *, seen: bool = True) -> Step[PlanReview]:

@@ -100,6 +100,23 @@ def test_state_exit_codes_and_the_terminal_work_inside(shell: CommandExecutor) -
     assert result.text.split() == ["1", "f", ".git", "40", "120", "tty"]
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "none"])
+def test_a_program_alone_in_the_background_keeps_the_terminal(home: Path, kind: str) -> None:
+    asks = 'for n in one two; do read -p "$n? " x; echo "got $x"; done'
+    (home / "wizard.sh").write_text(asks)
+    box = sandbox_round(kind, home, home) if kind != "none" else None
+    with open_executor(home, sandbox=box) as executor:
+        result = executor.run("WHAT=x bash 'wizard.sh' &")
+        assert (result.exit_code, [job.state for job in result.jobs]) == (0, ["running"])
+        # What runs meanwhile has a terminal of its own.
+        assert "own" in executor.run("read x; echo $x", keystrokes=["own\n"]).text
+        executor.wait_job("j1", 60, or_asks=True)
+        assert executor.job_asks("j1") == "terminal"
+        assert executor.send_keys("j1", "ann\n").splitlines() == ["ann", "got ann", "two? "]
+        executor.send_keys("j1", "bob\n")
+        assert executor.wait_job("j1", 60).exit_code == 0
+
+
 def running() -> list[str]:
     """Return the command lines of all processes."""
     found = []

@@ -8,7 +8,7 @@ import pytest
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution import open_executor
-from kogniterm.execution.shell.emulation import expand_last_background
+from kogniterm.execution.shell.emulation import expand_last_background, with_terminal
 from tests.support.executing import PATIENCE, run_each
 from tests.support.programs import installed
 
@@ -186,3 +186,27 @@ def test_half_a_character_is_refused_and_harms_nothing(tmp_path: Path) -> None:
         with pytest.raises(ExecutionError, match="an unpaired surrogate"):
             executor.run("echo \ud800")
         assert executor.run("echo ok").text.strip() == "ok"
+
+
+@pytest.mark.parametrize(
+    ("command", "run"),
+    [
+        ("python3 -i &", "python3 -i 0<&0 &"),
+        (" A=1 ./wizard.sh 'a & b' \"x;y\"& \n", "A=1 ./wizard.sh 'a & b' \"x;y\" 0<&0 &"),
+        ("echo 2&", "echo 2 0<&0 &"),
+    ],
+)
+def test_a_program_alone_in_the_background_gets_the_terminal(command: str, run: str) -> None:
+    assert with_terminal(command) == run
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "&", " \n&", "cat", "echo '&", "echo '&'", "echo \\&", "echo # x &", "cat </dev/null &",
+        "cat > log &", "yes | head &", "cd x && cat &", "(cat) &", "cat & cat &", "cat & echo",
+        "cat &&", "nohup cat &", " setsid cat &", 'echo "$(cat)" &', "cat\ncat &", "cat; cat &",
+    ],
+)  # fmt: skip
+def test_every_other_text_is_passed_on_as_it_is(command: str) -> None:
+    assert with_terminal(command) == command

@@ -421,6 +421,7 @@ def test_a_plan_is_started_with_a_grant_that_is_shown_in_full() -> None:
     shown = question.press("c")
     lines = [line[4:] for line in shown.document(PLAIN, 60, 40).lines]
     assert long.rstrip() in "".join(lines)
+    assert question.typed("c").text(PLAIN, 60) == shown.document(PLAIN, 60, 40)
     assert shown.press("c").value.grant == "checks"
     assert shown.confirms
     assert shown.press("y") is shown

@@ -446,7 +446,8 @@ ACTIONS = (
     Action("answer", "Answer the question of a session", _answer, (
         SESSION_NAME,
         Argument("answer", "approve, reject, edit, words, check, again or skip, and its text; "
-                 "without it, you are asked", "ANSWER", nargs="*"),
+                 "checks or edits start a plan and let these go unasked; without it, you are asked",
+                 "ANSWER", nargs="*"),
         Argument("--digest", "Digest of the question that you read", "DIGEST"),
         JSON),
         ("kogniterm queue answer report-7",
