@@ -168,8 +168,6 @@ async def test_a_session_is_told_each_thing_once_over_processes_too(make_flow: M
     memory = session.memory.context.memory
     now = session.journal.clock.now()
     memory.add("the build needs Node 20: not 22", category="fact", created=now)
-        "the build needs Node 20: not 22", category="fact", created=session.journal.clock.now()
-    )
     memory.preferences.set("verbosity", "short")
     await flow.run("first")
     session_id = session.id
