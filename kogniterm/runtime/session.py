@@ -120,11 +120,6 @@ class LiveSession:
         return self.modes.model.info
 
     @property
-    def grants_with_plans(self) -> bool:
-        """Return whether a user who starts a plan may grant more: it asks, and has a sandbox."""
-        return self.policy.sandboxed and self.modes.approval != "auto"
-
-    @property
     def clock(self) -> Clock:
         return self.journal.clock
 

@@ -127,7 +127,7 @@ class PlanReview:
 
 Grant = Literal["", "checks", "edits"]
 GRANTS: Mapping[str, Grant] = {"approve": "", "checks": "checks", "edits": "edits"}
-"""What each answer that starts a plan grants."""
+"""Answers that start a plan, with what each grants."""
 
 
 LEFT_OPEN = "left open"
