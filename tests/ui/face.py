@@ -205,7 +205,6 @@ class PlayedSession:
     telemetry: None = None
     hooks: Hooks = field(default_factory=Hooks)
     granted: list[tuple[str, bool]] = field(default_factory=list)
-    grants_with_plans: bool = False
     refuses_to_save: bool = False
     modes: PlayedModes = field(default_factory=PlayedModes)
     runner: PlayedRunner = field(default_factory=PlayedRunner)

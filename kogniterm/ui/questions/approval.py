@@ -602,11 +602,11 @@ class AskingApprover:
 
     async def review_plan(self, plan: Plan, previous: Plan | None) -> PlanReview:
         """Ask about a plan. Raises `TurnInterruptedError` when asked to stop."""
-        from kogniterm.runtime.session_plans import plannable_tools
+        from kogniterm.runtime.session_plans import may_grant, plannable_tools
 
         context = self._session.context
         draft = PlanDraft(plan, previous, plannable_tools(context), context.agents.tools)
-        asks = self._session.grants_with_plans
+        asks = may_grant(self._session.modes, sandboxed=self._session.policy.sandboxed)
         question = PlanQuestion(draft, editable=self._asker.can_edit, asks=asks)
         review = await self._asker.ask(question)
         if self._asker.stays:

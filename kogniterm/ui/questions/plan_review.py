@@ -178,8 +178,7 @@ class PlanQuestion(Question[PlanReview]):
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),
-            *([Shown(letter("plan_checks"), _("start, checks unasked"))] if self._grants() else []),
-            *([Shown(letter("plan_files"), _("start, accept edits"))] if self.asks else []),
+            *(Shown(letter(one), words) for one, words in self._granting().items()),
             Shown(letter("plan_reject"), _("reject")),
             Shown(letter("plan_edit"), _("edit")),
             Shown(up_down, _("select")),
@@ -189,15 +188,18 @@ class PlanQuestion(Question[PlanReview]):
             Shown(letter("plan_stop"), _("stop turn")),
         ]
 
-    def _grants(self) -> bool:
-        return self.asks and bool(check_commands(self.draft.plan))
+    def _granting(self) -> dict[str, str]:
+        """Return the actions that start the plan and grant something, with their words."""
+        files = {"plan_files": _("start, accept edits")} if self.asks else {}
+        checks = self.asks and check_commands(self.draft.plan)
+        return {"plan_checks": _("start, checks unasked"), **files} if checks else files
 
     def options(self) -> Collection[str]:
         """Return the keys that do something now."""
         if self.draft.rejected:
             return [letter("plan_edit")]
-        hidden = {"plan_checks": self._grants(), "plan_files": self.asks}
-        return [key for key, action in actions("plan").items() if hidden.get(action, True)]
+        hidden = {"plan_checks", "plan_files"}.difference(self._granting())
+        return [key for key, action in actions("plan").items() if action not in hidden]
 
     def press(self, key: str, *, seen: bool = True) -> Step[PlanReview]:
         """Change the plan or decide with a single key; an unknown one does nothing."""
@@ -268,12 +270,7 @@ class PlanQuestion(Question[PlanReview]):
         """Return the answers with their letters."""
         return [
             f"{letter('plan_approve')} = {_('start')}",
-            *(
-                [f"{letter('plan_checks')} = {_('start, checks unasked')}"]
-                if self._grants()
-                else []
-            ),
-            *([f"{letter('plan_files')} = {_('start, accept edits')}"] if self.asks else []),
+            *(f"{letter(one)} = {words}" for one, words in self._granting().items()),
             f"{letter('plan_reject')} = {_('reject')}",
             _("{key} N = drop step N").format(key=letter("plan_drop")),
             _("{key} N PLACE = move step N").format(key=MOVE),
@@ -293,9 +290,7 @@ class PlanQuestion(Question[PlanReview]):
             return self._rewritten(lambda plan: add(plan, rest))
         if word.lower() == MOVE:
             return self._rewritten(lambda plan: _moved(plan, rest))
-        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit"}
-        known |= {"plan_files"} if self.asks else set()
-        known |= {"plan_checks"} if self._grants() else set()
+        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit", *self._granting()}
         if rest or action not in known or (action == "plan_edit" and not self.editable):
             return None
         return replace(self, note="")._act(action)
