@@ -229,6 +229,9 @@ class Answer:
 NOTE = "kogniterm_note"
 """Marks a human message that the user did not write: a hint, a repair, a command they ran."""
 
+SAID = "kogniterm_said"
+"""Key of the user's own words in a message that holds more, or holds what several messages said."""
+
 RECIPE_NODE = "recipe"
 """The node of what a recipe adds; with an `agent` it is the exchange of one of its model nodes."""
 
