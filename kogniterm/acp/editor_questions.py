@@ -43,6 +43,7 @@ from kogniterm.runtime.questions.client_questions import (
     asked_text,
     plan_text,
 )
+from kogniterm.runtime.session_plans import may_grant
 from kogniterm.text.visible import one_line, render, render_line, unrender
 from kogniterm.types import (
     ActionRequest,
@@ -218,7 +219,8 @@ class EditorQuestions:
         granting = [Choice("checks", unasked, "allow_always")] if checks["checks"] else []
         granting.append(Choice("edits", edits, "allow_always"))
         start = [Choice("approve", Phrase("Start the plan"))]
-        start += granting if self._session.grants_with_plans else []
+        modes, policy = self._session.modes, self._session.policy
+        start += granting if may_grant(modes, sandboxed=policy.sandboxed) else []
         choices = [*start, _REJECT, *([_REASON] if self._forms else [])]
         chosen = await self._ask("think", self._say(Phrase("Start this plan?")), text, choices)
         if (grant := GRANTS.get(chosen or "")) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ from kogniterm.runtime.extensions.session_agents import SessionAgents, session_a
 from kogniterm.runtime.extensions.skills.skill_service import SkillService
 from kogniterm.runtime.extensions.skills.skill_sources import SkillSources
 from kogniterm.runtime.gate import Gate
-from kogniterm.runtime.runner import Keep, Runner
+from kogniterm.runtime.runner import Runner
 from kogniterm.runtime.services.archive import FirstWalk, SessionArchive
 from kogniterm.runtime.services.forget_service import ForgetService
 from kogniterm.runtime.services.host_commands import (
@@ -161,9 +161,8 @@ def assemble(
     settings, paths, state = given.settings, given.paths, journal.state
     clock, workspace, key = SystemClock(), Path(state.folder), _user_key(paths)
     modes = _modes(settings, state, model or open_model(state.model))
-    seen = walk(workspace)
+    seen, secrets = walk(workspace), _redactor(given, journal)
     project, told = trusted_files(TrustStore(paths.trust_file), workspace, seen)
-    secrets = _redactor(given, journal)
     written = TurnJournal(journal, secrets, clock, key, _user_secrets(given))
     texts, of_prompts = prompts_of_session(written, given.prompts, paths.prompts)
     prompts.use(texts)
@@ -189,7 +188,7 @@ def assemble(
             written, policy, modes, executor, tools.runnable, budget, hooks,
             keep_preimages=undo.keep, note_left=undo.note_left, answered_from=_answers(given),
             command_timeout=settings.command_timeout or None, env_hash=environment,
-            of_skill=skills.runs_from, hosts=hosts, keep=_kept_outputs(written, policy, secrets),
+            of_skill=skills.runs_from, hosts=hosts, keep=_kept(written, policy, secrets).run,
         ),
         context=_context(written, modes, memory, tools, project, agents, hooks, policy),
         hooks=hooks, hook_service=hook_service, modes=modes, budget=budget,
@@ -534,15 +533,14 @@ def _executor(given: SessionInputs, written: TurnJournal, policy: PolicyService)
     return executor
 
 
-def _kept_outputs(written: TurnJournal, policy: PolicyService, secrets: Redactor) -> Keep:
+def _kept(written: TurnJournal, policy: PolicyService, secrets: Redactor) -> KeptOutputs:
     """Return what copies whole outputs to where the sandbox of this session shows them."""
     assert written.outputs is not None
-    kept, box = KeptOutputs(written.outputs / "readable", secrets), policy.sandbox.box
+    folder, box = written.outputs / "readable", policy.sandbox.box
     if box is not None:
-        with suppress(OSError):  # without the folder there are no copies either
-            private_folder(kept.folder)
-        policy.sandbox.box = replace(box, shown=(*box.shown, str(kept.folder)))
-    return kept.run
+        private_folder(folder)  # only one that exists is shown
+        policy.sandbox.box = replace(box, shown=(*box.shown, str(folder)))
+    return KeptOutputs(folder, secrets)
 
 
 def _memory(

@@ -74,10 +74,6 @@ MAX_WAITING_BYTES = 256 * 1024
 """Output that may wait for the loop at once. What exceeds it is only in the output file."""
 
 
-Keep = Callable[[Callable[[], CommandResult]], CommandResult]
-"""Calls what runs a command, and keeps a copy of a long output."""
-
-
 @dataclass(frozen=True, slots=True)
 class Approved:
     """An approved request, with its decision and the facts about it."""
@@ -129,7 +125,7 @@ class Runner:
     """A check of a command and its folder: whether it runs something of a skill."""
     answered_from: Path | None = None
     """The file that answers commands, where none runs."""
-    keep: Keep = lambda call: call()
+    keep: Callable[[Callable[[], CommandResult]], CommandResult] = lambda call: call()
     stopping: CommandStop = field(init=False)
 
     def __post_init__(self) -> None:

@@ -119,11 +119,6 @@ class LiveSession:
         """Return the model in use."""
         return self.modes.model.info
 
-    @property
-    def grants_with_plans(self) -> bool:
-        """Return whether a user who starts a plan may grant more: it asks, and has a sandbox."""
-        return self.policy.sandboxed and self.modes.approval != "auto"
-
     async def run(
         self,
         user_input: UserInput | None,

@@ -87,6 +87,11 @@ async def review_plan(
     return review.kind == "approve"
 
 
+def may_grant(modes: SessionModes, *, sandboxed: bool) -> bool:
+    """Return whether a user who starts a plan may grant more with it."""
+    return sandboxed and modes.approval != "auto"
+
+
 def use_grant(journal: TurnJournal, modes: SessionModes, review: PlanReview) -> None:
     """Give the session what the review of its plan grants, and nothing else."""
     if review.grant == "edits" and modes.approval != "auto":

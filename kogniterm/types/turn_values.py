@@ -127,7 +127,7 @@ class PlanReview:
 
 Grant = Literal["", "checks", "edits"]
 GRANTS: Mapping[str, Grant] = {"approve": "", "checks": "checks", "edits": "edits"}
-"""Grants by the answers that start a plan."""
+"""Answers that start a plan, with what each grants."""
 
 
 LEFT_OPEN = "left open"

@@ -216,10 +216,6 @@ class PlayedSession:
     budget: PlayedBudget = field(default_factory=PlayedBudget)
 
     @property
-    def grants_with_plans(self) -> bool:
-        return self.policy.sandboxed and self.modes.approval != "auto"
-
-    @property
     def command_stopped(self) -> asyncio.Event:
         return self.runner.stopping.requested
 

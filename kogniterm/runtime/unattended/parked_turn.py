@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
 from kogniterm.lazy_dataclasses import dataclass
-from kogniterm.runtime.session_plans import use_grant
+from kogniterm.runtime.session_plans import may_grant, use_grant
 from kogniterm.runtime.turn_end import failed
 from kogniterm.runtime.unattended import stored_answers
 from kogniterm.runtime.unattended.stored_answers import ANSWERED, PARKED, USED
@@ -134,8 +134,8 @@ class Parking:
         waiting = (one for one in self.session.state.waiting if one.tool == MAKE_PLAN.name)
         request = next((one.id for one in waiting), "")
         about = {"request": request}
-        question = self._new("plan", plan.goal, about, plan=plan, previous=previous,
-                             grants=self.session.grants_with_plans)  # fmt: skip
+        grants = may_grant(self.session.modes, sandboxed=self.session.policy.sandboxed)
+        question = self._new("plan", plan.goal, about, plan=plan, previous=previous, grants=grants)
         return _review(plan, self._stored(question) or await self._park(question))
 
     async def recover(self, intent: Intent, output: str) -> RecoveryChoice:

@@ -634,10 +634,11 @@ class AskingApprover:
 
     def judged_again(self, question: Question[Any]) -> Question[Any]:
         """Return the open question as the approval mode in use now judges it."""
+        from kogniterm.runtime.session_plans import may_grant
+
         if isinstance(question, PlanQuestion):
-            checks = ["plan_checks"] if self._session.grants_with_plans else []
-            asks = self._session.modes.approval in ("manual", "plan")
-            return question.offering([*checks, *(["plan_files"] if asks else [])])
+            asks = may_grant(self._session.modes, sandboxed=self._session.policy.sandboxed)
+            return question.in_mode(asks=asks)
         if not isinstance(question, ApprovalQuestion):
             return question
         subject = question.subject

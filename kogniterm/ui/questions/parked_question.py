@@ -24,7 +24,7 @@ from kogniterm.ui.locale import _, age, translate
 from kogniterm.ui.questions.approval import Approval, ApprovalQuestion, Subject
 from kogniterm.ui.questions.approval_words import effect_text
 from kogniterm.ui.questions.model_question import ask_user
-from kogniterm.ui.questions.plan_review import GRANTS, PlanQuestion
+from kogniterm.ui.questions.plan_review import PlanQuestion
 from kogniterm.ui.questions.question import Asker, ask_what_to_do
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ async def ask_parked(asker: Asker, question: ParkedQuestion) -> tuple[AnswerChoi
         return await ask_what_to_do(asker, intent, question.output), ""
     if question.plan is not None:
         draft = PlanDraft(question.plan, question.previous)
-        grants = tuple(GRANTS) if question.grants else ()
-        review = await asker.ask(PlanQuestion(draft, editable=False, grants=grants))
+        review = await asker.ask(PlanQuestion(draft, editable=False, asks=question.grants))
         return (review.grant or "approve") if review.kind == "approve" else "reject", review.reason
     if question.request is None or question.report is None or question.verdict is None:
         words = "\n".join(translate(line) for line in question.lines)

@@ -20,7 +20,7 @@ from kogniterm.errors import UsageError
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
-from kogniterm.types import Phrase, Plan, PlanReview
+from kogniterm.types import Plan, PlanReview
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.prompt.key_table import DISCARD, FIX, action_of, actions, letter, paging
 from kogniterm.ui.questions.question import (
@@ -47,23 +47,19 @@ _STEPS: dict[str, Callable[[PlanDraft], None]] = {
     "right": lambda draft: draft.shift(1),
 }
 """The changes that the arrows make to a draft."""
-GRANTS = {
-    "plan_checks": Phrase("start with checks unasked"),
-    "plan_files": Phrase("start and accept edits"),
-}
 
 
 @dataclass(frozen=True)
 class PlanQuestion(Question[PlanReview]):
     """Asks about `draft`, which every change replaces; `editable` where there is an editor.
 
-    `grants` are the actions that start it with a grant, in the mode in use.
+    With `asks` the session asks before edits, and before commands that its sandbox confines.
     """
 
     draft: PlanDraft
     page: Literal["choose", "reason", "add", "checks"] = "choose"
     editable: bool = True
-    grants: Collection[str] = ()
+    asks: bool = False
 
     reasons = True
 
@@ -180,11 +176,11 @@ class PlanQuestion(Question[PlanReview]):
             return [edit, Shown("Esc", translate(DISCARD))]
         if self.page == "checks":
             key = _("{key}, Enter").format(key=letter("plan_checks"))
-            return [Shown(key, translate(GRANTS["plan_checks"])), Shown("Esc", _("back"))]
+            return [Shown(key, _("start with checks unasked")), Shown("Esc", _("back"))]
         up_down, sideways = ("↑↓", "←→") if painter.unicode else ("up/down", "left/right")
         return [
             Shown(letter("plan_approve"), _("start")),
-            *(Shown(letter(action), translate(words)) for action, words in self._granting()),
+            *(Shown(letter(one), words) for one, words in self._granting().items()),
             Shown(letter("plan_reject"), _("reject")),
             Shown(letter("plan_edit"), _("edit")),
             Shown(up_down, _("select")),
@@ -193,16 +189,6 @@ class PlanQuestion(Question[PlanReview]):
             Shown(letter("plan_add"), _("add")),
             Shown(letter("plan_stop"), _("stop turn")),
         ]
-
-    def offering(self, grants: Collection[str]) -> PlanQuestion:
-        """Return the question with other grants; those that were shown are shown again."""
-        return replace(self, grants=grants, page="choose" if self.page == "checks" else self.page)
-
-    def _granting(self) -> list[tuple[str, Phrase]]:
-        """Return the actions that start it with a grant, with their words."""
-        checks = check_commands(self.draft.plan)
-        usable = {*self.grants} if checks else {*self.grants} - {"plan_checks"}
-        return [(action, words) for action, words in GRANTS.items() if action in usable]
 
     @property
     def confirms(self) -> bool:  # type: ignore[override]  # it depends on the page
@@ -214,13 +200,23 @@ class PlanQuestion(Question[PlanReview]):
         """The keys that scroll, where the checks are read."""
         return paging() if self.page == "checks" else ()
 
+    def in_mode(self, *, asks: bool) -> PlanQuestion:
+        """Return the question in a mode that was chosen meanwhile."""
+        return replace(self, asks=asks, page="choose" if self.page == "checks" else self.page)
+
+    def _granting(self) -> dict[str, str]:
+        """Return the actions that start the plan and grant something, with their words."""
+        files = {"plan_files": _("start and accept edits")} if self.asks else {}
+        checks = self.asks and check_commands(self.draft.plan)
+        return {"plan_checks": _("start with checks unasked"), **files} if checks else files
+
     def options(self) -> Collection[str]:
         """Return the keys that do something now."""
         if self.draft.rejected:
             return [letter("plan_edit")]
         if self.page == "checks":
             return [letter("plan_checks"), *self.reading]
-        hidden = GRANTS.keys() - dict(self._granting())
+        hidden = {"plan_checks", "plan_files"}.difference(self._granting())
         return [key for key, action in actions("plan").items() if action not in hidden]
 
     def press(self, key: str, *, seen: bool = True) -> Step[PlanReview]:
@@ -294,7 +290,7 @@ class PlanQuestion(Question[PlanReview]):
         """Return the answers with their letters."""
         return [
             f"{letter('plan_approve')} = {_('start')}",
-            *(f"{letter(action)} = {translate(words)}" for action, words in self._granting()),
+            *(f"{letter(one)} = {words}" for one, words in self._granting().items()),
             f"{letter('plan_reject')} = {_('reject')}",
             _("{key} N = drop step N").format(key=letter("plan_drop")),
             _("{key} N PLACE = move step N").format(key=MOVE),
@@ -314,7 +310,7 @@ class PlanQuestion(Question[PlanReview]):
             return self._rewritten(lambda plan: add(plan, rest))
         if word.lower() == MOVE:
             return self._rewritten(lambda plan: _moved(plan, rest))
-        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit", *dict(self._granting())}
+        known = {"plan_approve", "plan_reject", "plan_stop", "plan_edit", *self._granting()}
         if rest or action not in known or (action == "plan_edit" and not self.editable):
             return None
         return replace(self, note="")._act(action)

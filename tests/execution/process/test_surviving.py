@@ -233,7 +233,7 @@ def test_nothing_of_a_sandbox_stays_however_it_was_started(tmp_path: Path, mark:
         command = f"nohup {mark} >/dev/null 2>&1 & {mark} &"
         executor.run(command)
         assert [job.fate for job in executor.jobs()] == ["sandbox"]
-        with pytest.raises(ExecutionError, match="j1 runs in the sandbox and ends with KogniTerm"):
+        with pytest.raises(ExecutionError, match="j1 cannot be kept: it runs in the sandbox"):
             executor.keep_job("j1")
         executor.close()
     assert not running(mark)
