@@ -82,7 +82,7 @@ async def test_a_program_by_its_target_runs_in_a_sandbox_only(
     await flow.run()
     # It ran unasked, in the sandbox, which refused the file outside; only for that it asks.
     assert asked(flow) == ["make test", "make -s test"]
-    assert "The sandbox refused it" in " ".join(map(str, flow.user.asked[1][2].reasons))
+    assert "the sandbox protects it" in " ".join(map(str, flow.user.asked[1][2].reasons))
     assert outside.read_text().count("x") == 1  # what the user approved by itself ran outside
     assert (flow.folder / "ran").read_text().count("ran") == 2
 

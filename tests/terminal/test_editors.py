@@ -83,6 +83,6 @@ def test_it_says_how_it_is_started_and_logs_in(open_terminal: OpenTerminal, user
     assert status == 2
     assert "kogniterm acp is started by an editor" in shown
     terminal.start("kogniterm acp login")
-    terminal.until("Your decision [1-5]:")
-    terminal.send("5\r")
+    terminal.until("Your decision [1-7]:")
+    terminal.send("7\r")
     assert terminal.status() == 1

@@ -89,9 +89,11 @@ def test_a_command_that_the_sandbox_stops_is_asked_about_at_once(
     assert "It has already run in part; running it again may repeat its effects." in shown
     assert not (terminal.home / "outside").exists()
     terminal.send("a")
-    terminal.until("[y] outside the sandbox: exactly this command")
+    terminal.until("outside the sandbox: exactly this command")
     terminal.look()
-    terminal.send("y")
+    terminal.send("1")
+    terminal.pause(0.2)
+    terminal.send("\r")
     terminal.until("Done.")
     assert (terminal.home / "outside").exists()
     assert (terminal.folder / "inside").read_text() == "begun\n" * 3
