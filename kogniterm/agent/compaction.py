@@ -37,6 +37,7 @@ from kogniterm.agent.messages import (
 )
 from kogniterm.errors import ContextOverflowError
 from kogniterm.lazy_dataclasses import dataclass
+from kogniterm.text.visible import left_out
 from kogniterm.types import USE_SKILL, ModelInfo, Plan, ToolSpec
 from kogniterm.types.turn_values import NOTE, SAID
 
@@ -161,8 +162,7 @@ def clip(text: str, limit: int = OLD_RESULT_CHARS) -> str:
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[-tail:]}"
+    return f"{text[:head]}\n{left_out(len(text) - head - tail)}\n{text[-tail:]}"
 
 
 def one_line(text: str, limit: int) -> str:
@@ -542,8 +542,8 @@ def _newest_rounds(messages: Sequence[BaseMessage], limit: int) -> list[BaseMess
     starts = [i for i, m in enumerate(messages) if not isinstance(m, ToolMessage)]
     for start in starts[1:]:
         summary = clip(plain_summary(messages[:start]), 600)
-        left_out = note(prompts.text("compact.earlier_rounds", summary=summary))
-        kept = [left_out, *messages[start:]]
+        earlier = note(prompts.text("compact.earlier_rounds", summary=summary))
+        kept = [earlier, *messages[start:]]
         if estimate_tokens(kept) <= limit:
             return kept
     return list(messages[starts[-1] :]) if starts else []

@@ -34,6 +34,7 @@ from kogniterm.types import (
     StepStatus,
 )
 from kogniterm.types.events import BY_USER
+from kogniterm.types.turn_values import Grant
 
 MAX_BYTES = 200_000
 _PLAN_KEYS = ("goal", "reason", "steps")
@@ -375,7 +376,7 @@ class PlanDraft:
         """Return whether the user changed the plan."""
         return self.plan.steps != self.proposed.steps or self.plan.goal != self.proposed.goal
 
-    def approve(self, grant: Literal["", "checks", "edits"] = "") -> PlanReview:
+    def approve(self, grant: Grant = "") -> PlanReview:
         """Return the review that approves the plan as it is by now, and what it grants."""
         kind: Literal["edit", "approve"] = "edit" if self.changed else "approve"
         return PlanReview(kind, self.plan, BY_USER, grant=grant)

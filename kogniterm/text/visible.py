@@ -237,6 +237,11 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def left_out(count: int) -> str:
+    """Return the mark of `count` characters left out of a text for the model; "" for none."""
+    return f"[… {count} characters left out …]" if count > 0 else ""
+
+
 def without_style(text: str) -> str:
     """Return `text` without colour sequences."""
     return _SGR.sub("", text)

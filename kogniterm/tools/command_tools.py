@@ -176,24 +176,27 @@ def job_tool(
     """Return the one tool for background jobs; `explained` adds to an ended job why it failed."""
 
     def settle(arguments: JobArguments) -> JobArguments:
-        fates = {job.id: job.fate for job in jobs.jobs()}
-        inside = fates.get(arguments.id) == "sandbox"
+        job = _found(jobs, arguments.id)
+        inside = job is not None and job.fate == "sandbox"
         return arguments.model_copy(update={"sandboxed": inside})
+
+    def act(arguments: JobArguments) -> str:
+        text, job = _act(jobs, arguments), _found(jobs, arguments.id)
+        if job is None or job.state != "ended":
+            return text
+        why = explained(job, jobs.read_job(job.id))
+        return f"{text}\n{why}" if why else text
 
     async def run(arguments: JobArguments) -> str:
         try:
-            text = await asyncio.to_thread(_act, jobs, arguments)
-            ended = (one for one in jobs.jobs() if one.id == arguments.id and one.state == "ended")
-            why = "".join(explained(one, jobs.read_job(one.id)) for one in ended)
-            return f"{text}\n{why}" if why else text
+            return await asyncio.to_thread(act, arguments)
         except ExecutionError as error:
             raise ToolError(error.text.template, **error.text.values) from error
 
     def command_of(name: str) -> str:
-        for job in jobs.jobs():
-            if job.id == name:
-                return job.command
-        raise ToolError("Job {job} not found.", job=name)  # before anybody is asked
+        if (job := _found(jobs, name)) is None:
+            raise ToolError("Job {job} not found.", job=name)  # before anybody is asked
+        return job.command
 
     def describe(arguments: JobArguments) -> tuple[str, str]:
         if arguments.action == "send":
@@ -219,6 +222,10 @@ def job_tool(
     )
 
 
+def _found(jobs: JobsPort, name: str) -> Job | None:
+    return next((job for job in jobs.jobs() if job.id == name), None)
+
+
 def _act(jobs: JobsPort, arguments: JobArguments) -> str:
     match arguments.action:
         case "list":
@@ -233,9 +240,9 @@ def _act(jobs: JobsPort, arguments: JobArguments) -> str:
             jobs.keep_job(arguments.id)
             return f"[{arguments.id} keeps running when KogniTerm ends]"
         case "send":
-            reaction = jobs.send_keys(arguments.id, arguments.keys)
-            now = next(job for job in jobs.jobs() if job.id == arguments.id)
-            return f"{reaction}\n[{_line(jobs, now)}]".lstrip("\n")
+            reaction, job = jobs.send_keys(arguments.id, arguments.keys), _found(jobs, arguments.id)
+            assert job is not None
+            return f"{reaction}\n[{_line(jobs, job)}]".lstrip("\n")
 
 
 def _effect(arguments: JobArguments) -> EffectClass:

@@ -37,7 +37,7 @@ from kogniterm.text.file_text import (
     unified,
     with_ends,
 )
-from kogniterm.text.visible import cut
+from kogniterm.text.visible import cut, left_out
 from kogniterm.tools.base import SchemaTool
 from kogniterm.tools.workspace_paths import (
     PathArguments,
@@ -136,8 +136,7 @@ def _output(outputs: Outputs, path: Path, arguments: ReadArguments, room: int) -
         if len(kept) == arguments.lines or (kept and len(line) > left):
             kept.append(f"{MORE_FROM}{number}]")
             break
-        cut = f"[… {len(line) - left} characters left out …]" if len(line) > left else ""
-        kept.append(line[:left] + cut)
+        kept.append(line[:left] + left_out(len(line) - left))
         left -= len(line) + 1
     return "\n".join(kept) or "[no such line]"
 
@@ -205,7 +204,7 @@ def _size(file: BinaryIO) -> int:
 def _numbered(file: BinaryIO, kind: FileText, start: int, count: int, room: int) -> str:
     shown: list[str] = []
     longest = min(LONGEST_LINE, room // 2)
-    size, line, cut, foreign = 0, "", False, bool(FOREIGN.search(kind.text))
+    size, line, long, foreign = 0, "", False, bool(FOREIGN.search(kind.text))
     errors = "surrogateescape" if kind.codec == "utf-8" else "replace"
     lines = io.TextIOWrapper(file, encoding=kind.codec, errors=errors, newline="\n")
     try:
@@ -222,9 +221,8 @@ def _numbered(file: BinaryIO, kind: FileText, start: int, count: int, room: int)
             text = text.removeprefix("\ufeff") if number == 1 and kind.mark else text
             foreign = foreign or bool(FOREIGN.search(text))
             text = show_foreign(text) if foreign else text
-            if len(text) > longest:
-                cut = True
-                text = f"{text[:longest]}[… {len(text) - longest} characters left out …]"
+            long = long or len(text) > longest
+            text = text[:longest] + left_out(len(text) - longest)
             shown.append(f"{number}: {text}")
             size += len(shown[-1]) + 1
     finally:
@@ -237,7 +235,7 @@ def _numbered(file: BinaryIO, kind: FileText, start: int, count: int, room: int)
         (kind.ends == "\r\n", "CRLF line ends"),
         (not kind.ends, "some lines end in CRLF, some in LF"),
         (not line.endswith("\n"), "no newline at the end"),
-        (cut, f"see what is left out of a line with a command such as cut -c{longest + 1}-"),
+        (long, f"see what is left out of a line with a command such as cut -c{longest + 1}-"),
     ]
     told = "; ".join(note for holds, note in notes if holds)
     return "\n".join([*shown, *([f"[{told}]"] if told else [])])

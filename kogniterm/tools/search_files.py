@@ -30,6 +30,7 @@ from kogniterm.host.safe_files import listable, open_file, working_folder
 from kogniterm.host.safe_git import GitTooSlowError, files_known_to_git
 from kogniterm.storage.folders import regular, seen_from
 from kogniterm.text.bounded_regex import Pattern
+from kogniterm.text.visible import left_out
 from kogniterm.tools.base import Arguments, SchemaTool
 from kogniterm.tools.file_tools import MAX_CHARS, NOTE_ROOM, Outputs
 from kogniterm.tools.workspace_paths import mode_of, real_path, refuse_other_folder, unreadable
@@ -215,9 +216,7 @@ def _part(line: str, hit: tuple[int, int] | None) -> str:
         return line
     start = max(0, min((hit or (0, 0))[0] - MAX_LINE // 4, len(line) - MAX_LINE))
     end = start + MAX_LINE
-    before = f"[… {start} characters left out …]" if start else ""
-    after = f"[… {len(line) - end} characters left out …]" if end < len(line) else ""
-    return f"{before}{line[start:end]}{after}"
+    return left_out(start) + line[start:end] + left_out(len(line) - end)
 
 
 def find_files(

@@ -114,7 +114,8 @@ def test_prompts_shows_which_texts_of_a_file_are_shipped(shell: Shell) -> None:
     result = shell.run("config", "prompts", "show", "compact")
     assert result.stdout == "## summarise\nSum up.\n"
     assert result.stderr == (
-        "Not in your file, so as shipped: length, summary_follows, done, earlier_rounds.\n"
+        "Not in your file, so as shipped: "
+        "length, summary_follows, done, folder, secrets, earlier_rounds.\n"
     )
 
 

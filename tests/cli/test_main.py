@@ -20,7 +20,7 @@ from kogniterm.errors import UsageError
 from kogniterm.host.checkout import running_version
 from tests.cli.conftest import KOGNITERM, Shell
 
-LOADED = (
+LOADED = (  # LangSmith is its stand-in: the real one loads many others
     "import sys, runpy, contextlib, io\n"
     "sys.argv = ['kogniterm', *sys.argv[1:]]\n"
     "before = set(sys.modules)\n"
@@ -28,7 +28,7 @@ LOADED = (
     "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
     "    main()\n"
     "new = {m.partition('.')[0] for m in set(sys.modules) - before}\n"
-    "print(sorted(new - set(sys.stdlib_module_names) - {'kogniterm'}))\n"
+    "print(sorted(new - set(sys.stdlib_module_names) - {'kogniterm', 'langsmith'}))\n"
 )
 
 VERSION = f"kogniterm {running_version()}\n"

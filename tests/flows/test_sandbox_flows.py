@@ -215,6 +215,7 @@ async def test_the_key_of_stored_answers_cannot_be_read_inside(
 
 
 async def test_a_list_of_processes_shows_both_worlds_with_labels(make_flow: MakeFlow) -> None:
+    require("ps", "ss", "lsof")
     require_sandbox("namespaces")
     require_sandbox("landlock")
     started = "python3 -m http.server 8129 --bind 127.0.0.1 &\nsleep 1"
