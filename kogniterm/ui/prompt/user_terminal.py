@@ -22,6 +22,7 @@ from kogniterm.host.terminal_owner import run_in_job
 from kogniterm.text.visible import render
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
+from kogniterm.ui.screen.surface import cells
 
 _FALLBACK = (24, 80)
 Value = TypeVar("Value")
@@ -215,6 +216,8 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*|O)?\Z")
 _STOP = re.compile("[\x1b\x03]")
 _RECEIVED = b"***"
+_SHORTEST_ROOM = 30
+"""Cells behind a question; where fewer are left, the answer is typed below it."""
 _ESCAPE_SECONDS = 0.1
 """Seconds after which an Esc was the key, and not the beginning of a sequence."""
 
@@ -224,12 +227,17 @@ async def hidden_line(
 ) -> str | None:
     """Return a line, echoed if `shown`, without the white space around it; None to go back.
 
-    Esc, Ctrl-C and Ctrl-D go back. A paste is taken whole, with its line breaks removed.
+    Esc, Ctrl-C and Ctrl-D go back. A paste is taken whole, with its line breaks removed. Of a
+    line that is longer than its row, the end is shown.
     """
     with _silent(input_fd):
+        columns = UserTerminal(input_fd, output_fd).size()[1]
+        room = columns - 1 - cells(prompt)
+        if shown and room < _SHORTEST_ROOM:
+            prompt, room = f"{prompt}\r\n", columns - 1
         try:
-            os.write(output_fd, f"{prompt}\x1b[?2004h".encode())
-            return await _typed_hidden(input_fd, output_fd, shown)
+            os.write(output_fd, f"{prompt}\x1b7\x1b[?2004h".encode())
+            return await _typed_hidden(input_fd, output_fd, room if shown else 0)
         finally:
             os.write(output_fd, b"\x1b[?2004l\r\n")
 
@@ -308,8 +316,8 @@ def _silent(fd: int) -> Iterator[None]:
         termios.tcsetattr(fd, termios.TCSAFLUSH, before)
 
 
-async def _typed_hidden(fd: int, output_fd: int, shown: bool) -> str | None:
-    """Read a line; unless it is `shown`, three stars say that something was received."""
+async def _typed_hidden(fd: int, output_fd: int, room: int) -> str | None:
+    """Read a line, shown in `room` cells; without any, three stars say that it was received."""
     keys = ""
     while True:
         begun = _UNFINISHED.search(keys) is not None
@@ -323,8 +331,8 @@ async def _typed_hidden(fd: int, output_fd: int, shown: bool) -> str | None:
         line, done = _edited_line(keys)
         if done:
             return line
-        echo = render(line[-60:]).encode() if line and shown else _RECEIVED
-        os.write(output_fd, b"\x1b7\x1b[K" + (echo if line else b"") + b"\x1b8")
+        echo = render(line)[-room:].encode() if room else _RECEIVED
+        os.write(output_fd, b"\x1b8\x1b[K" + (echo if line else b""))
 
 
 def _edited_line(keys: str) -> tuple[str | None, bool]:

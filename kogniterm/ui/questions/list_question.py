@@ -12,13 +12,18 @@ from rich.text import Text
 from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step
+from kogniterm.ui.screen.surface import cells
 
 if TYPE_CHECKING:
     from kogniterm.ui.screen.paint import Painter
 
 
+_NARROW = 28
+"""Cells beside the labels; where what is said needs more and has fewer, it stands below them."""
+
+
 class Item(NamedTuple):
-    """An answer: its value, its label, and what is said about it beside the label."""
+    """An answer: its value, its label, and what is said about it beside or below the label."""
 
     value: str
     label: str
@@ -51,15 +56,16 @@ class ListQuestion(Question[str]):
         table = Table.grid(padding=(0, 1))
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True)
-        table.add_column()
+        beside = columns - 6 - max(cells(item.label) for item in self.items)
+        below = beside < min(_NARROW, max(cells(item.about) for item in self.items))
+        table.add_column(no_wrap=not below)
         for index, item in enumerate(self.items):
             style = "accent" if index == picked else ""
+            label, about = Text(f"{item.label} ", style), Text(item.about, "muted")
             table.add_row(
                 Text(painter.symbol("active") if index == picked else " ", "accent"),
                 Text(f"{index + 1}", "accent"),
-                Text(f"{item.label} ", style),
-                Text(item.about, "muted"),
+                *([Text("\n").join([label, about])] if below else [label, about]),
             )
         rows = (line for line in painter.lines(table, columns) if line.strip())
         return [*painter.lines(Text(self.title, "heading"), columns), *rows]

@@ -103,8 +103,19 @@ async def test_something_received_is_shown_and_its_length_is_not(ends: tuple[int
     line = asyncio.ensure_future(hidden_line(slave, slave, "Key: "))
     await _shown(master, b"\x1b[?2004h")
     os.write(master, b"\x1b[200~a long secret\x1b[201~")
-    assert b"secret" not in await _shown(master, b"***\x1b8")
+    assert b"secret" not in await _shown(master, b"***")
     os.write(master, b"\x15")
-    assert b"***" not in await _shown(master, b"\x1b8")
+    assert (await _shown(master, b"\x1b[K")).endswith(b"\x1b8\x1b[K")
     os.write(master, b"x\r")
     assert await line == "x"
+
+
+async def test_a_shown_line_never_leaves_its_row(ends: tuple[int, int]) -> None:
+    master, slave = ends
+    termios.tcsetwinsize(slave, (24, 40))
+    line = asyncio.ensure_future(hidden_line(slave, slave, "An address: ", shown=True))
+    assert b"An address: \r" in await _shown(master, b"\x1b[?2004h")
+    os.write(master, b"x" * 50 + b"y")
+    assert (await _shown(master, b"y")).endswith(b"\x1b[K" + b"x" * 38 + b"y")
+    os.write(master, b"\r")
+    assert await line == "x" * 50 + "y"
