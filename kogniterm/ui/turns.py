@@ -38,11 +38,11 @@ class Drafts:
             self._task.cancel()
 
     def leave(self) -> None:
-        """Keep the line as it stands: another session is about to be opened.
+        """Keep no line: another session is about to be opened, and what is typed belongs to that.
 
-        What is typed until then belongs to that.
+        Kept for this one too, it would come back when this one is resumed.
         """
-        self.keep()
+        self.keep("")
         self._left = True
 
     def found(self, text: str) -> None:

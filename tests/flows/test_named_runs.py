@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kogniterm.types import ActionRequest, Decision
 from tests.flows.conftest import Flow, MakeFlow, no, yes
-from tests.support.programs import require, require_sandbox
+from tests.support.programs import require_sandbox
 
 
 def script(*commands: str) -> str:
@@ -71,7 +71,6 @@ async def test_a_file_that_the_user_changed_is_theirs(make_flow: MakeFlow) -> No
 async def test_a_program_by_its_target_runs_in_a_sandbox_only(
     make_flow: MakeFlow, tmp_path: Path
 ) -> None:
-    require("make")
     require_sandbox("auto")
     outside = tmp_path / "outside"
     flow = make_flow(script("make test", "make -s test"), [], sandbox="auto")

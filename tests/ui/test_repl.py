@@ -589,8 +589,9 @@ async def test_a_line_that_was_sent_is_no_draft_of_the_session_that_is_left(
     assert await live.leave() == 0
 
 
+@pytest.mark.parametrize("early", [True, False])
 async def test_what_is_typed_while_another_session_is_opened_belongs_to_that(
-    keys: PipeInput, monkeypatch: pytest.MonkeyPatch
+    keys: PipeInput, monkeypatch: pytest.MonkeyPatch, early: bool
 ) -> None:
     live, session = live_repl(keys, say_hello)
     await live.until("· ask ·")
@@ -602,9 +603,9 @@ async def test_what_is_typed_while_another_session_is_opened_belongs_to_that(
         return ()
 
     monkeypatch.setattr(session, "end_jobs", end_jobs)
-    live.press("/new\r")
+    live.press("/new\rfor the " if early else "/new\r")
     await live.until(ending.is_set)
-    live.press("for the new one")
+    live.press("new one" if early else "for the new one")
     await live.until("› for the new one")
     live.repl._drafts.keep()
     assert session.state.draft == ""
