@@ -331,7 +331,7 @@ async def _typed_hidden(fd: int, output_fd: int, room: int) -> str | None:
         line, done = _edited_line(keys)
         if done:
             return line
-        echo = render(line)[-room:].encode() if room else _RECEIVED
+        echo = render(line or "")[-room:].encode() if room else _RECEIVED
         os.write(output_fd, b"\x1b8\x1b[K" + (echo if line else b""))
 
 
