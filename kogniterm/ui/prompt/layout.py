@@ -119,7 +119,7 @@ def _room(prompt: Prompt) -> int:
 def _live_lines(prompt: Prompt) -> list[str]:
     """Return what is in progress; nothing while a question is open."""
     rows, live = _room(prompt), prompt.surface.live
-    if live is None or prompt.questions.open or rows < 1:
+    if live is None or prompt.surface.hides_live() or rows < 1:
         return []
     return live(_columns() - 1, rows)
 

@@ -40,7 +40,10 @@ UNREAD_SECONDS = 0.02
 
 
 class PromptSurface:
-    """Implements `Surface` above the prompt; `note` stands in the toolbar's place."""
+    """Implements `Surface` above the prompt; `note` stands in the toolbar's place.
+
+    Nothing moves while `hides_live`: an open question takes the place of the live region.
+    """
 
     app: Application[int]
 
@@ -49,6 +52,7 @@ class PromptSurface:
         self.note: Callable[[], str] = str
         self.after_blank = False
         self.live: LiveRegion | None = None
+        self.hides_live: Callable[[], bool] = bool
         self._pending: list[str] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._redraw: asyncio.TimerHandle | None = None
@@ -74,7 +78,7 @@ class PromptSurface:
             self._redraw = self.app.loop.call_later(wait, self._draw)
 
     def animate(self, on: bool) -> None:
-        """Redraw by the clock while `on`."""
+        """Redraw by the clock while `on` and something that moves is shown."""
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
@@ -128,7 +132,8 @@ class PromptSurface:
 
     def _tick(self) -> None:
         self._ticker = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
-        self.refresh()
+        if not self.hides_live():
+            self.refresh()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,7 @@ class Prompt:
         self.line.buffer.on_text_changed += self._line_changed
         self.entry = Buffer(name="entry", multiline=False)
         self.questions = QuestionPanel(self)
+        self.surface.hides_live = lambda: self.questions.open
         self.clipboard = ClipboardImages()
         self.keys = AnswerKeys(
             lambda: asyncio.get_running_loop().time(), self.preferences.key_times
