@@ -4,10 +4,8 @@
 `select`, `links`), the rest is the page in UTF-8. It answers with one JSON object: `text`, or
 `error` with the name of what is wrong. It imports nothing of KogniTerm, so that it starts fast.
 
-Without `select` the main content of the page is kept: what only helps to find one's way on a site
-(navigation, footers, banners, forms) is left out, and the part of the page that holds most of its
-prose is chosen. The choice follows the idea of Arc90's Readability: paragraphs give points to what
-they stand in, and links take them away.
+Without `select` the main content of the page is kept: navigation, footers, banners and forms are
+left out, and of the rest the page's own `main` or `article`, if that holds its prose.
 """
 
 from __future__ import annotations
@@ -70,7 +68,6 @@ BLOCKS = frozenset({
     "ol", "body", "center", "hgroup", "caption", "legend",
 })  # fmt: skip
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
-PROSE = "p, pre, blockquote, dd, li, td"
 
 
 class _Text:
@@ -287,31 +284,13 @@ def main_content(page: LexborHTMLParser) -> LexborNode | None:
         found = [node for node in body.css(selector) if _prose(node) >= least]
         if found and (selector != "article" or len(found) == 1):
             return found[0]
-    best = _most_points(body)
-    return best if best is not None and _prose(best) >= least else body
+    return body
 
 
 def _is_around(node: LexborNode) -> bool:
     classes = (node.attributes.get("class") or "").lower()
     named = f"{classes} {node.attributes.get('id') or ''}"
     return not CLASSES_AROUND.isdisjoint(classes.split()) or bool(BANNER.search(named))
-
-
-def _most_points(body: LexborNode) -> LexborNode | None:
-    points: dict[int, tuple[float, LexborNode]] = {}
-    for node in body.css(PROSE):
-        length = _prose(node)
-        if length < 25:
-            continue
-        worth = 1 + min(length / 100, 3)
-        near = node.parent
-        for share in (1.0, 0.5):
-            if near is None:
-                break
-            had, _ = points.get(near.mem_id, (0.0, near))
-            points[near.mem_id] = (had + worth * share, near)
-            near = near.parent
-    return max(points.values(), key=lambda one: one[0], default=(0.0, None))[1]
 
 
 def _prose(node: LexborNode) -> int:

@@ -206,13 +206,14 @@ def test_the_page_reader_loads_nothing_of_kogniterm() -> None:
     assert not list(filter(is_own, names))
 
 
-def test_the_part_with_the_prose_is_the_content() -> None:
+def test_no_part_of_the_content_is_dropped_for_having_less_prose() -> None:
     from kogniterm.tools.page_reader import read  # it loads a parser of HTML
 
-    prose = "".join(
-        f"<p>Paragraph {one} of the article tells something of its own.</p>" for one in "abc"
+    parts = {"short": 2, "long": 6, "last": 3}
+    sections = "".join(
+        f"<div>{f'<p>Section {name} says a thing that nobody else says.</p>' * count}</div>"
+        for name, count in parts.items()
     )
-    aside = "<div><p>Subscribe to our letter, with the best of each week.</p></div>"
-    found = read(f"<body>{aside}<div><div>{prose}</div></div></body>", "http://a.example/")
-    assert "Paragraph c of the article" in found["text"]
-    assert "Subscribe" not in found["text"]
+    found = read(f"<body><nav>Home</nav>{sections}</body>", "http://a.example/")
+    assert {name: found["text"].count(f"Section {name}") for name in parts} == parts
+    assert "Home" not in found["text"]
