@@ -8,11 +8,11 @@ environment; `named` asks for the homes that a `~` stands for, `private_folder` 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from kogniterm.errors import SettingsError
-from kogniterm.lazy_dataclasses import dataclass
 
 OVERRIDES = {
     "config": "KOGNITERM_CONFIG_DIR",

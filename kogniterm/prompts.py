@@ -15,13 +15,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import SettingsError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import read_file
 from kogniterm.text.spelling import meant
 from kogniterm.types import ToolSpec

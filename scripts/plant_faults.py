@@ -23,11 +23,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass  # noqa: TID251  # a script starts once
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT_OUT = ("ui/locale", "_version", "tour_scripts", "/attempts.py", "lazy_dataclasses")
+LEFT_OUT = ("ui/locale", "_version", "tour_scripts", "/attempts.py")
 ADD_ONS = (
     "kogniterm/acp", "kogniterm/fleet", "/hosts", "host_", "recipe", "foreign", "import_settings",
     "models/local", "minilm", "wordpiece", "mcp_serve", "mcp/serving", "telemetry", "cli/warm",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredComm
 from kogniterm.acp.editor_questions import EditorQuestions
 from kogniterm.acp.session_updates import SessionUpdates, safe
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.custom_commands import custom_commands_of
 from kogniterm.runtime.questions.approval_facts import Say
 from kogniterm.text.visible import one_line

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from acp import RequestError
@@ -34,7 +35,6 @@ from kogniterm.acp.session_updates import safe
 from kogniterm.acp.update_parts import Content, diffs, first_line, tool_kind, whole_fenced
 from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.errors import KognitermError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import limit_text
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say, effect_line
 from kogniterm.runtime.questions.client_questions import (

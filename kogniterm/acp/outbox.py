@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from acp.schema import (
@@ -21,8 +21,6 @@ from acp.schema import (
     UsageUpdate,
     UserMessageChunk,
 )
-
-from kogniterm.lazy_dataclasses import dataclass
 
 Update: TypeAlias = (
     UserMessageChunk

@@ -6,7 +6,7 @@ import base64
 import binascii
 import tempfile
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -22,7 +22,6 @@ from acp.schema import (
 
 from kogniterm.errors import UsageError
 from kogniterm.host.named_files import mentions
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean, one_line, whole
 from kogniterm.types import UserInput
 from kogniterm.types.images import IMAGE_BYTES, read_header

@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from acp.schema import (
@@ -36,7 +36,6 @@ from kogniterm.acp.update_parts import (
     tool_kind,
 )
 from kogniterm.agent.subagent import DELEGATE
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.questions.approval_facts import Say, effect_line
 from kogniterm.runtime.replay.recorded_events import Item, Replied
 from kogniterm.text.redact import redact

@@ -17,6 +17,7 @@ import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -36,7 +37,6 @@ from kogniterm.agent.messages import (
     without_images,
 )
 from kogniterm.errors import ContextOverflowError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import left_out
 from kogniterm.types import USE_SKILL, ModelInfo, Plan, ToolSpec
 from kogniterm.types.turn_values import NOTE, SAID

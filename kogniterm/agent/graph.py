@@ -8,7 +8,7 @@ again with the observations in the state.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -51,7 +51,6 @@ from kogniterm.agent.tool_dispatch import (
     run_group,
 )
 from kogniterm.errors import ContextOverflowError, LoopError, ModelReplyError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import whole
 from kogniterm.types import (
     ActionRequest,

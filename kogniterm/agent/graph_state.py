@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict, cast
 
 from langchain_core.messages import (
@@ -15,7 +15,6 @@ from langchain_core.messages import (
 
 from kogniterm.agent.compaction import Window
 from kogniterm.agent.plan.plan_parse import CheckProblem
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     ActionRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -23,7 +23,6 @@ from kogniterm.agent.replies import (
     sent_back,
 )
 from kogniterm.errors import KognitermError, ToolError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import Phrase, Reply, ToolSpec, Usage
 

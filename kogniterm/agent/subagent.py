@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -25,7 +25,6 @@ from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
 from kogniterm.agent.messages import ImageBlock, artifact_of, last_ai
 from kogniterm.agent.plan.plan_steps import ACTING, EDITING, READING, RUNNING, TOOL_SETS
 from kogniterm.errors import KognitermError, ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Model, Tool
 from kogniterm.types import (
     CALL_TOOL,

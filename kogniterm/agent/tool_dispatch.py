@@ -11,7 +11,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -61,7 +61,6 @@ from kogniterm.agent.plan.plan_tools import (
 from kogniterm.agent.replies import MAX_UNUSABLE
 from kogniterm.agent.subagent import DELEGATE, Result, acts, delegate_spec, run_sub_agent
 from kogniterm.errors import ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import with_texts
 from kogniterm.types import ActionRequest, Observation, Plan, PlanStep, ToolRan, ToolSpec, Usage

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, mark

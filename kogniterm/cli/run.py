@@ -14,6 +14,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, get_args
 
@@ -31,7 +32,6 @@ from kogniterm.cli.options import (
 from kogniterm.errors import EXIT_INTERRUPTED, UsageError, why
 from kogniterm.host.named_files import mentions
 from kogniterm.host.terminal_owner import open_terminal
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.called_input import called
 from kogniterm.storage.folders import named
 from kogniterm.types import Answer, Plan, PlanMode, UserInput

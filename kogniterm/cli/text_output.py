@@ -6,10 +6,9 @@ A pipe gets the answer, and a log file of standard error reads well. Needs no dr
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TextIO
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.sanitize import Sanitizer
 from kogniterm.text.visible import clean, render, without_style
 from kogniterm.types import ENDINGS, RUN_ON_HOSTS, Answer, LeftRunning, Phrase, Plan, events

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 from kogniterm import __version__
 from kogniterm.cli.options import settings_of
 from kogniterm.errors import EXIT_DONE, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import translate

@@ -11,12 +11,12 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from kogniterm.errors import ToolError
 from kogniterm.execution.screen import Screen, render
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink
 
 HEAD_BYTES = 128 << 10

@@ -11,13 +11,12 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from kogniterm.execution.undo import settled, walk
 from kogniterm.host.safe_git import GitTooSlowError, host_git
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 from kogniterm.types import CHANGING_KINDS, Effect, EffectKind, Phrase, RiskReport
 

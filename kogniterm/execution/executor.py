@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,7 +48,6 @@ from kogniterm.execution.shell.shell_state import (
     only_inside,
 )
 from kogniterm.host.safe_files import umask
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import (

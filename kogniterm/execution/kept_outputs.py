@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.execution.command_output import plain_text
 from kogniterm.host.safe_files import write_regular
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.redact import Redactor, find_secrets, replace_secrets, replace_values
 from kogniterm.types import CommandResult
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,6 @@ from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.kinds import GIVES, SandboxKind
 from kogniterm.host.programs import find_program
 from kogniterm.host.safe_files import listable
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder
 from kogniterm.types import Phrase
 

@@ -21,7 +21,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -37,7 +37,6 @@ from kogniterm.host.safe_files import (
     status_in,
     write_regular,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 from kogniterm.text.file_text import changed, unified
 from kogniterm.types import Phrase

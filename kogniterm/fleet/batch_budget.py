@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kogniterm.errors import EXIT_BUDGET, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import cost_of
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.store import SessionStore

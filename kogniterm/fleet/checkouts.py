@@ -17,11 +17,11 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.programs import find_program, host_environment
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.settings import environment
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.session_ids import SessionId

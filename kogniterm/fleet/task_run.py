@@ -13,7 +13,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +21,6 @@ from kogniterm import prompts
 from kogniterm.errors import EXIT_INTERRUPTED, KognitermError, why
 from kogniterm.fleet.task_workspaces import TaskWorkspaces, Workspace
 from kogniterm.host.installation import own_command
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder
 from kogniterm.text.session_ids import SessionId
 from kogniterm.types import Phrase

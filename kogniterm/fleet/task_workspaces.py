@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm import prompts
@@ -21,7 +21,6 @@ from kogniterm.fleet.checkouts import (
     Repository,
     repository_of,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import TaskChanges
 from kogniterm.storage.database import Database
 from kogniterm.text.redact import redact

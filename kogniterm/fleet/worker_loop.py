@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kogniterm.errors import StorageCorruptError, StorageError
@@ -22,7 +22,6 @@ from kogniterm.fleet.orphans import stop_child
 from kogniterm.fleet.task_database import HEARTBEAT, SILENCE
 from kogniterm.fleet.task_run import GRACE, TaskRun, next_words
 from kogniterm.fleet.task_workspaces import TaskWorkspaces
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import WorkerQueue
 from kogniterm.runtime.unattended.stored_answers import open_question
 from kogniterm.sessions.journal.journal import load_state

@@ -10,12 +10,12 @@ import os
 import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 
 import kogniterm
 from kogniterm.host.programs import find_user_program
-from kogniterm.lazy_dataclasses import dataclass
 
 _LOADED_BY_EVERY_RUN = (
     ("kogniterm", "runtime/session.py"),

@@ -22,12 +22,12 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.host.git_settings import fetches_when_read, is_of_git, runs_program
 from kogniterm.host.programs import LOOK_SECONDS, find_program, host_environment, waits_for_writer
 from kogniterm.host.safe_files import working_folder
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named
 
 SECONDS = 10.0

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from kogniterm.errors import ToolError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records, recall
 from kogniterm.memory.extraction import preference_statements, statements
 from kogniterm.memory.extraction.extract import LONGEST_WAIT, Extraction, Extractor, Pause

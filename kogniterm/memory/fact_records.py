@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.redact import find_secrets, holds_mark
 from kogniterm.text.sensitive_topics import personal_kind
 from kogniterm.types import Phrase

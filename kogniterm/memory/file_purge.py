@@ -12,10 +12,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage import drivers
 from kogniterm.text.matching import FARTHEST, Matcher, decoded, encoded, without_letters
 from kogniterm.types import Phrase

@@ -12,11 +12,10 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.errors import StorageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.database import Database, Row, database_file
 from kogniterm.storage.drivers import Migration, Schema, is_postgres, own_rows
 from kogniterm.storage.head_file import Heads, Note, steady

@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import Fact, Lesson, Origin, Preference
 from kogniterm.memory.learnings import EXPORTED
 from kogniterm.memory.memory_database import NUMBERED, TABLES, MemoryDatabase

@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kogniterm import prompts
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import Preference, Source
 from kogniterm.memory.memory_database import MemoryDatabase
 from kogniterm.protocols import Clock

@@ -14,11 +14,10 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kogniterm import prompts
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records, preferences, short_term
 from kogniterm.memory.fact_records import Category, Fact, Lesson
 from kogniterm.memory.memory_database import APPLY, APPLY_ORDER

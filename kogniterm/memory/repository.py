@@ -11,9 +11,8 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import AuditEntry, Fact, Origin, Status
 from kogniterm.memory.memory_database import SCOPE, SCOPE_OF_IDS, MemoryDatabase
 from kogniterm.memory.search import stored_words

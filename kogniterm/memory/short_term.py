@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import why_not_kept
 from kogniterm.memory.memory_database import MemoryDatabase
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
 from kogniterm.errors import UnusableValueError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import Category, Change, Fact, Origin, Source
 from kogniterm.memory.repository import FactRepository, Tombstones

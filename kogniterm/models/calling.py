@@ -16,11 +16,10 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import ModelError, ModelReplyError, ModelTimeoutError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.rate_limits import Pacing, Turn
 from kogniterm.protocols import Model
 from kogniterm.types import ModelEvent, ModelInfo, ModelRequest, ModelRetried, Reply

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,6 @@ from kogniterm.errors import (
     ModelUnavailableError,
     SettingsError,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.calling import ModelOptions
 from kogniterm.models.catalog import (
     BY_NAME,

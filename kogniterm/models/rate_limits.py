@@ -12,8 +12,8 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.database import Database
 from kogniterm.storage.drivers import Migration, Schema, user_table
 from kogniterm.types import ModelRequest, Phrase, Usage

@@ -20,11 +20,10 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.calling import ModelOptions, WrappedModel
 from kogniterm.protocols import Model
 from kogniterm.storage.drivers import storage_errors

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from kogniterm import prompts
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.calling import WrappedModel
 from kogniterm.types import (
     AnswerDelta,

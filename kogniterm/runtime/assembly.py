@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_bytes
@@ -25,7 +25,6 @@ from kogniterm.execution.hosts.ansible_hosts import AnsibleHosts
 from kogniterm.execution.kept_outputs import KeptOutputs
 from kogniterm.execution.undo import PreimageStore
 from kogniterm.host.safe_files import resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import open_memory
 from kogniterm.memory.contexts import SessionContext
 from kogniterm.memory.project.project_profile import project_root

@@ -7,11 +7,10 @@ import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.money import money
 from kogniterm.types import Answer, CommandResult, LimitReached, Phrase, Plan, Usage
 

@@ -16,7 +16,7 @@ import os
 import platform
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -51,7 +51,6 @@ from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ModelError, UsageError, why
 from kogniterm.host.safe_files import listable, look, open_file, resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, Model, Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks

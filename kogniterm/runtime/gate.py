@@ -10,12 +10,11 @@ of the user's can allow what an allow rule of theirs could.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from kogniterm.agent import messages
 from kogniterm.approval import render
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Executor
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated

@@ -8,7 +8,7 @@ Steps that have ended stay in place; only open steps are dropped and moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,6 @@ from kogniterm.agent.plan.plan_steps import (
 from kogniterm.agent.plan.plan_tools import Lookup, nothing_known, where_we_are
 from kogniterm.approval.analysis.exit_status import check_problem
 from kogniterm.errors import ToolError, UsageError, why, yaml_fault
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     Phrase,
     Plan,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ from kogniterm.errors import (
 from kogniterm.execution.executor import CommandExecutor
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.shell.shell_state import PROPOSED
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, Executor, Terminal, Tool
 from kogniterm.runtime.budgets import Budget, TurnCount
 from kogniterm.runtime.crash_recovery import ended_note, runs_settled, tool_ended_note

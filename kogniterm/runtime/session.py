@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kogniterm import prompts
@@ -12,7 +12,6 @@ from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.permission_file import Permission
 from kogniterm.errors import EXIT_REFUSED, UsageError
 from kogniterm.execution.executor import CommandExecutor
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models import OpenModels, preload
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.models.model_registry import no_such_effort

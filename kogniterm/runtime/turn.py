@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
@@ -28,7 +29,6 @@ from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.policy.verdict import only_plans
 from kogniterm.errors import KognitermError, OutcomeNotWrittenError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import OF_ACTIONS, Budget, TurnCount
 from kogniterm.runtime.crash_recovery import recover
 from kogniterm.runtime.gate import Gate

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -18,7 +18,6 @@ from kogniterm import approval, prompts
 from kogniterm.agent.compaction import estimate_tokens
 from kogniterm.agent.plan.plan_tools import COMPLETE_STEP, MAKE_PLAN
 from kogniterm.errors import OutcomeNotWrittenError, ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Clock, EventSink
 from kogniterm.runtime.services.user_secrets import UserSecrets
 from kogniterm.sessions.fold import Note, SessionState

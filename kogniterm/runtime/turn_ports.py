@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import Window
 from kogniterm.approval import Unattended
 from kogniterm.errors import ModelError, ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import PRICES_DATE
 from kogniterm.protocols import Approver, EventSink, Model, Terminal, Tool
 from kogniterm.runtime.budgets import TurnCount, unknown_price

@@ -15,10 +15,10 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.head_file import HeadFile, Heads, Known, Mark, Note
 from kogniterm.types import Phrase
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import StorageCorruptError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.fold import Note, usage_of_note
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, stored_records

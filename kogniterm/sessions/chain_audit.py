@@ -12,10 +12,9 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.anchor import end_missing, fault_of, missing, trouble
 from kogniterm.sessions.fold import SessionState, Transcript, advance
 from kogniterm.sessions.journal import codec

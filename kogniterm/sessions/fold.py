@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from kogniterm import prompts
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (
     Compacted,

@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.chain_audit import FORGOTTEN
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.codec import StoredRecord, stored_records

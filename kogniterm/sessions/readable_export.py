@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal.codec import readable_records, stored_records
 from kogniterm.sessions.records import (
     Compacted,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.recording import THINKING, UNUSABLE, without_repeats
 from kogniterm.sessions.records import Compacted, InputReceived, NodeRan, Outcome, Record, TurnEnded
 from kogniterm.types import NodeUpdate, Phrase

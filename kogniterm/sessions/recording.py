@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.records import (

@@ -7,10 +7,9 @@ record is detected. Order is by `seq`, never by `time`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     ActionRequest,
     AgentState,

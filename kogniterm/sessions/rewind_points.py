@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.fold import SessionState, fold
 from kogniterm.sessions.records import (
     InputReceived,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal.codec import COLUMNS, StoredRecord
 from kogniterm.sessions.journal.journal import Fault, no_fault, refresh_row
 from kogniterm.sessions.session_search import add_missing

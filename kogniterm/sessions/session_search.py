@@ -10,10 +10,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal.codec import stored_records
 from kogniterm.sessions.records import (
     Compacted,

@@ -15,13 +15,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions import session_search
 from kogniterm.sessions.fold import Note, SessionState, UnknownRun, unsettled_note
 from kogniterm.sessions.journal import codec

@@ -6,13 +6,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions import session_search
 from kogniterm.sessions.anchor import Anchor, note_removal
 from kogniterm.sessions.fold import Note, SessionState

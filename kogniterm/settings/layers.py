@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import SettingsError, StorageError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import read_file, write_private
 from kogniterm.types import Phrase
 

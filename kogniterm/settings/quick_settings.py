@@ -6,10 +6,10 @@ A wrong value reads as the default here; the full load, which runs behind the pr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.paths import Paths, resolve
 from kogniterm.settings.layers import PREFIX
 from kogniterm.storage.folders import read_file

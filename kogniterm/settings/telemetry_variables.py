@@ -8,11 +8,9 @@ the process (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environm
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import unquote, urlsplit
-
-from kogniterm.lazy_dataclasses import dataclass
 
 Signal = Literal["traces", "metrics"]
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -29,7 +30,6 @@ from kogniterm.errors import (
     StorageLostError,
     why,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder
 
 SqliteConnection = sqlite3.Connection

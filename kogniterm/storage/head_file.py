@@ -22,11 +22,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.drivers import storage_errors, without_password
 from kogniterm.storage.folders import private_folder, sync_folder, write_all
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kogniterm.errors import UsageError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.spelling import meant
 from kogniterm.types import Phrase
 

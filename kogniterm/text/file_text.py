@@ -15,8 +15,8 @@ import difflib
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render_line
 
 MORE_FROM = "[more from line "

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-
-from kogniterm.lazy_dataclasses import dataclass
+from dataclasses import dataclass
 
 HOME = "/home/user"
 LOGIN = "user"

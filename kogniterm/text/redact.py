@@ -12,10 +12,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.identity_numbers import identity_numbers
 from kogniterm.text.secret_patterns import (
     CONTEXTS,

@@ -12,13 +12,13 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from kogniterm import __version__
 from kogniterm.errors import ToolError
-from kogniterm.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import httpx

@@ -11,14 +11,13 @@ import asyncio
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import create_model
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
 from kogniterm.host.installation import install_command
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.base import Arguments, SchemaTool

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool, WebSearcher
 from kogniterm.tools.command_tools import (
     HostsPort,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.images import Image
 from kogniterm.types.localized import Phrase
 from kogniterm.types.token_usage import Usage

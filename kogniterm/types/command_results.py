@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.localized import Phrase
 
 Ended = Literal["exited", "signaled", "timeout", "stopped", "detached", "not_started"]

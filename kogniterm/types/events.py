@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.actions import ActionRequest, Decision, RiskReport, Verdict
 from kogniterm.types.actions import ToolRan as ToolRan
 from kogniterm.types.command_results import CommandResult, LeftRunning, Waiting

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.localized import Phrase
 
 HostState = Literal["answered", "failed", "unreachable", "unknown", "running", "not_started"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kogniterm.lazy_dataclasses import dataclass
+from dataclasses import dataclass
 
 HEADER_BYTES = 256 * 1024
 """Read to tell an image; a JPEG's size stands behind its thumbnail and colour profile."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.actions import ActionRequest, RiskReport, Verdict
 from kogniterm.types.localized import Phrase
 from kogniterm.types.turn_values import Plan

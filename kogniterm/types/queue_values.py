@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.localized import Phrase
 
 TaskState = Literal["queued", "running", "parked", "unknown", "done", "failed", "cancelled"]

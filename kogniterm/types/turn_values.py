@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.actions import ActionRequest
 from kogniterm.types.localized import Phrase
 from kogniterm.types.token_usage import Usage

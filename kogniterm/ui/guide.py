@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kogniterm.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_DONE
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     ActionRequest,
     Answer,

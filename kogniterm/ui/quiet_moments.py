@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 from kogniterm.ui.front import Front
 from kogniterm.ui.turns import Turns

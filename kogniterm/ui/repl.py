@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,6 @@ from kogniterm.errors import (
     of_system,
 )
 from kogniterm.host.named_files import mentions
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.called_input import split_line
 from kogniterm.types import Answer, ApprovalMode, Phrase, UserInput
 from kogniterm.types.turn_values import LEFT_OPEN

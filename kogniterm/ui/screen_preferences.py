@@ -13,11 +13,11 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from kogniterm.host.programs import find_user_program
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.questions.answer_keys import KEY_TIMES, KeyTimes
 
 if TYPE_CHECKING:

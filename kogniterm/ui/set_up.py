@@ -11,11 +11,11 @@ import importlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kogniterm.errors import KognitermError, TurnInterruptedError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.user_terminal import (

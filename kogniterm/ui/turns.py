@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import StorageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import UserInput
 
 if TYPE_CHECKING:

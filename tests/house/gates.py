@@ -41,7 +41,6 @@ LAYERS = (
     GROUND,
     ("protocols",),
     ("types", "errors"),
-    ("lazy_dataclasses",),
     ("",),
 )
 """From left to right; imports point right. The last is `kogniterm/__init__` itself."""
@@ -59,7 +58,6 @@ PURE = (
     "kogniterm.text",
     "kogniterm.types",
     "kogniterm.errors",
-    "kogniterm.lazy_dataclasses",
 )
 IMPURE = (
     "os",

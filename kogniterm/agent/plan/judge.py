@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -26,7 +26,6 @@ from kogniterm.agent.messages import artifact_of
 from kogniterm.agent.model_asking import ask
 from kogniterm.agent.plan.plan_tools import fresh_outputs, is_about
 from kogniterm.errors import ModelError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import whole
 from kogniterm.types import ModelLoading, ModelRequest, ModelRetried, Plan, PlanStep, Reply, Usage
 

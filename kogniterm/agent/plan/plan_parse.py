@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from kogniterm.agent.plan.plan_steps import TOOL_SETS, activate_next, open_steps
 from kogniterm.errors import ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.bounded_regex import Pattern
 from kogniterm.types import Check, CheckKind, DelegateKind, Phrase, Plan, PlanStep
 

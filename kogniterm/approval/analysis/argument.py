@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.paths_and_variables import HOLE
-from kogniterm.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from kogniterm.approval.parser.tree import Substitution

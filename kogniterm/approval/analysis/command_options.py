@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.paths_and_variables import HOLE, names, table_lines
-from kogniterm.lazy_dataclasses import dataclass
 
 HARMLESS = frozenset({"value", "text", "pattern", "read", "recursive", "warn", "folder", "plain"})
 """Actions that can only read or shape the output."""

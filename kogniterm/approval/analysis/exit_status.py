@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, takewhile
 
 from kogniterm.approval.analysis.argument import Argument
@@ -17,7 +17,6 @@ from kogniterm.approval.analysis.paths_and_variables import HOLE, names
 from kogniterm.approval.parser import tree
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Node, Word
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CommandResult, Phrase, PipeStatus
 from kogniterm.types.command_results import ALWAYS_SUCCEEDS
 

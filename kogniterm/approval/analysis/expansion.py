@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from kogniterm.approval.analysis.argument import NUMBER, TAINTED, Argument
 from kogniterm.approval.analysis.paths_and_variables import (
@@ -35,7 +35,6 @@ from kogniterm.approval.parser.tree import (
     parts_of,
     simple_commands,
 )
-from kogniterm.lazy_dataclasses import dataclass
 
 MAX_BRACES = 64
 _LONGEST = 500

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
 
 from kogniterm.approval.analysis.shared_findings import BUILTINS_WITH_STATE, UNREAD
 from kogniterm.approval.parser.parse import parse
@@ -22,7 +23,6 @@ from kogniterm.approval.parser.tree import (
     Word,
     simple_commands,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CHANGING_KINDS, ActionRequest, RiskReport
 
 NETWORK_TOOLS = frozenset({"web_fetch", "web_search", "github"})

@@ -10,9 +10,8 @@ import fnmatch
 import functools
 import posixpath
 import re
+from dataclasses import dataclass
 from pathlib import Path
-
-from kogniterm.lazy_dataclasses import dataclass
 
 _TABLES = Path(__file__).parents[1] / "tables"
 

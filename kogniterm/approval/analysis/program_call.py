@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kogniterm.approval.analysis.argument import Argument
 from kogniterm.approval.analysis.command_options import NO_RULES, Parsed, Rules, parse_options
@@ -40,7 +40,6 @@ from kogniterm.approval.analysis.shared_findings import (
     WRITES_FILE,
     WRITES_OUTSIDE,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
 from kogniterm.types import (
     RISK_LABELS,

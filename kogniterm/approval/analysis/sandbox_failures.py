@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import cut, render_line
 from kogniterm.types import Phrase
 

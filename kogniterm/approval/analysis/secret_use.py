@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from kogniterm.approval.analysis.paths_and_variables import names
 from kogniterm.approval.parser.parse import parse
 from kogniterm.approval.parser.tree import Assignment, Literal, Loop, Opaque, Simple, Unknown, Word
 from kogniterm.approval.policy.rules import called
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import RiskReport
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

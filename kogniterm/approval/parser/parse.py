@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.parser.lexer import PLAIN, WordLexer, arithmetic
@@ -35,7 +35,6 @@ from kogniterm.approval.parser.tree import (
     Test,
     Word,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 

@@ -15,7 +15,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from kogniterm.approval.analysis.argument import Argument
@@ -30,7 +30,6 @@ from kogniterm.approval.analysis.paths_and_variables import (
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, NAMES_A_FILE
 from kogniterm.approval.policy.rules import MOVES, called, only_reads, paired, uncovered
 from kogniterm.approval.policy.run_forms import run_form
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import render
 from kogniterm.types import (
     CHANGING_KINDS,

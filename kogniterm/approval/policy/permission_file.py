@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, cast, get_args
 
 from kogniterm.approval.policy.leases import LEASE_KINDS, Lease, LeaseKind, grant
 from kogniterm.approval.policy.rules import TableError, read_tables
 from kogniterm.errors import SettingsError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import one_line
 from kogniterm.types import Effect, EffectKind, Phrase, RiskReport
 

@@ -22,6 +22,7 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from kogniterm.approval.analysis.paths_and_variables import SYSTEM_FOLDERS, within
@@ -33,7 +34,6 @@ from kogniterm.approval.analysis.shared_findings import (
     UNREAD,
 )
 from kogniterm.errors import SettingsError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     CHANGING_KINDS,
     EXECUTE_COMMAND,

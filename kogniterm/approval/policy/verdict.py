@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from kogniterm.approval.analysis.shared_findings import ALWAYS_DENIED, DENIED_FOR_ROOTS
 from kogniterm.approval.policy.leases import Lease
 from kogniterm.approval.policy.rules import Choice, RuleSet
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     EXECUTE_COMMAND,
     ActionRequest,

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, cast
 
 from kogniterm.approval.analysis.program_call import Call
 from kogniterm.approval.analysis.shared_findings import ENDS_ALL_PROCESSES
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import EffectKind
 
 

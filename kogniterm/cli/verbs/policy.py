@@ -8,6 +8,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from kogniterm.cli.verb_helpers import (
     write_report,
 )
 from kogniterm.errors import EXIT_DONE, EXIT_NOT_DONE
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.language import fold_case
 from kogniterm.types import MODE_NAMES, Phrase, approval_mode
 from kogniterm.ui.locale import _, translate

@@ -21,6 +21,7 @@ import select
 import signal
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,7 +30,6 @@ from kogniterm.cli.warm.peer_state import same_state
 from kogniterm.cli.warm.process_name import show_without_room
 from kogniterm.cli.warm.warm_place import address, is_private, process_text, start_key
 from kogniterm.host.langsmith_stand_in import keep_out
-from kogniterm.lazy_dataclasses import dataclass
 
 IDLE_SECONDS = 20 * 60
 """Seconds without a client after which the server ends."""
@@ -155,8 +155,7 @@ def _load() -> tuple[str, str]:
 
 
 def _prepare() -> None:
-    """Do once what each session would do again: schemas of tools, patterns, methods of values."""
-    from kogniterm.lazy_dataclasses import compile_all
+    """Do once what each session would do again: schemas of tools and patterns."""
     from kogniterm.memory.extraction import preference_statements, statements
     from kogniterm.memory.forgetter import forget_request
     from kogniterm.text.redact import find_secrets
@@ -169,7 +168,6 @@ def _prepare() -> None:
     forget_request(_SAMPLE)
     find_secrets(_SAMPLE)
     personal_kind(_SAMPLE)
-    compile_all()
 
 
 def _release_unwritten() -> None:

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from kogniterm.cli.warm import warm_messages as messages
@@ -30,7 +31,6 @@ from kogniterm.cli.warm.process_name import show_as
 from kogniterm.cli.warm.warm_place import open_descriptors
 from kogniterm.errors import KognitermError
 from kogniterm.host.terminal_owner import use_client
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.settings import environment, quick
 
 _PR_SET_PDEATHSIG = 1

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.cli.warm.process_name import ROOM
 from kogniterm.cli.warm.warm_client import may_be_warm
 from kogniterm.cli.warm.warm_place import address, is_private, socket_folder, start_key
 from kogniterm.errors import KognitermError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.settings import environment, quick
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LC_CTYPE")

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +31,6 @@ from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.screen import render
 from kogniterm.host.installation import install_command
 from kogniterm.host.programs import host_environment
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import HostRunner
 from kogniterm.settings import environment
 from kogniterm.storage.folders import write_private

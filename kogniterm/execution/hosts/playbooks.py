@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types.hosts import HostRequest
 
 OUTPUT_BYTES = 256 << 10

@@ -8,7 +8,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from kogniterm.errors import ExecutionError
 from kogniterm.execution.command_output import OutputKeeper, OutputLimits
 from kogniterm.execution.process.processes import descendants, end_tree, outliving
 from kogniterm.execution.process.running_command import RunningCommand, exit_code
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Job, JobFate, LeftRunning
 
 _MOST_ENDED = 50

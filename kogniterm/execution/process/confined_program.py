@@ -14,14 +14,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import ExecutionError, why
 from kogniterm.execution.process.program_guard import NOT_STARTED
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.lazy_dataclasses import dataclass
 
 _GUARD = Path(__file__).resolve().with_name("program_guard.py")
 _ROOT = _GUARD.parents[3]

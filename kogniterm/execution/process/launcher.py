@@ -14,7 +14,7 @@ import sys
 import termios
 import threading
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from kogniterm.execution.process import pty
 from kogniterm.execution.process.descriptors import Descriptors
 from kogniterm.execution.process.processes import end_tree, signal_processes
 from kogniterm.execution.process.pty import ALL_ENDED, SHELL_ENDED
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 _BOOT = (

@@ -10,7 +10,7 @@ import termios
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kogniterm.execution.command_output import LiveFeed, OutputKeeper
@@ -33,7 +33,6 @@ from kogniterm.execution.process.processes import (
 )
 from kogniterm.execution.process.pty import line_modes
 from kogniterm.execution.process.wait_diagnosis import QUIET, Watch
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink, Terminal
 from kogniterm.types import CommandResult, Ended, Job, Waiting
 

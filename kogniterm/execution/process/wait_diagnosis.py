@@ -13,10 +13,10 @@ import os
 import platform
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kogniterm.execution.process.processes import ProcessState, descendants, terminal_number
 from kogniterm.execution.process.pty import line_modes
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import OutputSink
 from kogniterm.types import Waiting, WaitKind
 

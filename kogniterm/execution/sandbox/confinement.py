@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from kogniterm.execution.sandbox import kernel_rules, planted
 from kogniterm.execution.sandbox.kinds import GIVES, Gives, SandboxKind
 from kogniterm.execution.sandbox.namespaces import MOST_PROCESSES
 from kogniterm.execution.sandbox.reach import folders_between, real, within, writable_parts
-from kogniterm.lazy_dataclasses import dataclass
 
 _KERNEL_FILES = (
     "/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi",

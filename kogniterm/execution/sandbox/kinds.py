@@ -7,10 +7,8 @@ refuses every attempt (`probe`).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
-
-from kogniterm.lazy_dataclasses import dataclass
 
 SandboxKind = Literal["namespaces", "bubblewrap", "container", "landlock", "none"]
 

@@ -17,7 +17,7 @@ import tomllib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from itertools import islice
@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Literal
 
 from kogniterm.execution.sandbox.reach import folders_between, within
-from kogniterm.lazy_dataclasses import dataclass
 
 _NAMES = Path(__file__).with_name("protected_names.toml")
 MOST_ENTRIES = 50_000

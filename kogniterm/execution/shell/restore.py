@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kogniterm.execution.shell import emulation
 from kogniterm.execution.shell.shell_state import (
@@ -29,7 +29,6 @@ from kogniterm.execution.shell.shell_state import (
     encode,
     quoted,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import ShellChange
 
 _LETTERS = {

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.settings.telemetry_variables import HEADER_NAMES
 
 SECRET_NAMES = (

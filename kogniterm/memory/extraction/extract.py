@@ -10,7 +10,7 @@ replies the messages are skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Literal
 
 from kogniterm import prompts
 from kogniterm.errors import ModelError, UnusableValueError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.extraction.statements import Proposal, Rejection, Statement
 from kogniterm.memory.fact_records import Change, Fact, Message, Origin

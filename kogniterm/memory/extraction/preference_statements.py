@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction import statements
 from kogniterm.memory.preferences import KNOWN
 from kogniterm.text.language import fold_case

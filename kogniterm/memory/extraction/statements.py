@@ -15,12 +15,12 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import UnusableValueError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory import fact_records
 from kogniterm.memory.fact_records import CATEGORIES, Category, Message, Origin, Source
 from kogniterm.memory.update import Candidate, Relation

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.memory_database import MemoryDatabase
 
 _MOST_SHOWN = 12

@@ -14,6 +14,7 @@ import os
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 from kogniterm.errors import UsageError
 from kogniterm.host.installation import install_command
-from kogniterm.lazy_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,10 +15,10 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.language import (
     Language,
     Token,

@@ -17,10 +17,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 from kogniterm.text.language import LANGUAGES, Language, language_of, plain, without_ending
 from kogniterm.text.ranking import BM25Index

@@ -13,12 +13,12 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
 from kogniterm.errors import ContextOverflowError, ModelReplyError, ModelUnavailableError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.local.bank import Example
 from kogniterm.models.local.commands import CommandWriter, Completion
 from kogniterm.models.local.conversation import (

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kogniterm import prompts
 from kogniterm.errors import ModelReplyError
 from kogniterm.host.programs import find_user_program
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.local.bank import Bank, Example, examples
 from kogniterm.models.local.conversation import asks_how, asks_to_look, wording
 from kogniterm.models.local.runtime import Chat, Prompt, chat_text

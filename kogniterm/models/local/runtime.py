@@ -12,7 +12,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +24,6 @@ from kogniterm.errors import (
     why,
 )
 from kogniterm.host.installation import install_command
-from kogniterm.lazy_dataclasses import dataclass
 
 WORKER = Path(__file__).with_name("worker.py")
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm import prompts
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.local.conversation import goes_on, say, sentences, wants_output, wording
 from kogniterm.text.language import LANGUAGES, Language, fold_case, language_of
 from kogniterm.types import EXECUTE_COMMAND

@@ -17,6 +17,7 @@ import os
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
@@ -27,7 +28,6 @@ from kogniterm.errors import (
     UsageError,
     why,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 

@@ -22,13 +22,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import GEMINI_API
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Usage

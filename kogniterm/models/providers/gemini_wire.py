@@ -22,7 +22,7 @@ import json
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import is_
 from typing import Any
 
@@ -35,7 +35,6 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.providers.gemini_cache import PrefixCache, Stored
 from kogniterm.models.providers.provider_model import hooks
 

@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from urllib.error import URLError
@@ -29,7 +30,6 @@ from kogniterm.errors import (
     ModelQuotaError,
     ModelUnavailableError,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.calling import Caller, ModelOptions
 from kogniterm.models.catalog import BY_NAME, always_thinks, thinking_tokens
 from kogniterm.models.providers.provider_model import (

@@ -9,12 +9,12 @@ and a field that would loosen that is ignored with a notice.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kogniterm.agent.plan.plan_parse import AGENT_NAME
 from kogniterm.agent.plan.plan_steps import TOOL_SETS
 from kogniterm.agent.subagent import DELEGATE, MAX_TOKENS
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.front_matter import Document, read_document, texts_of_folder
 from kogniterm.runtime.extensions.tool_names import own_tools, parse_pattern
 from kogniterm.text.visible import one_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from kogniterm.agent.graph_state import Item, NamedAgent, ThinkContext
 from kogniterm.agent.messages import ImageBlock
 from kogniterm.agent.subagent import DELEGATE, Result, SubAgent, parse_task
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, KognitermError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import attached
 from kogniterm.runtime.turn import TurnServices, journal_agent, run_turn, settle

@@ -7,10 +7,10 @@ be a permission of this session is offered to the user; the rest asks as usual.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from kogniterm.approval import Lease, Offer
 from kogniterm.approval.policy.leases import edit_offers, words_offer
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.tool_names import parse_pattern
 from kogniterm.types import EXECUTE_COMMAND, Phrase, RiskReport
 

@@ -10,7 +10,7 @@ command, so a turn that was interrupted goes on with the first command that has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from kogniterm.agent.messages import ONLY_A_PLAN
 from kogniterm.errors import EXIT_BUDGET, EXIT_NOT_DONE, EXIT_REFUSED, ModelError, UsageError
 from kogniterm.host.safe_files import resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.extensions.allowed_tools import (
     DECLINE,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 
 Format = Literal["markdown", "gemini"]
 

@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
 from kogniterm.host.named_files import mentions
 from kogniterm.host.safe_files import resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.command_template import Template
 from kogniterm.runtime.extensions.front_matter import read_document, texts_of_folder
 from kogniterm.storage.folders import named

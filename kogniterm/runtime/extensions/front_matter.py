@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import clean
 

@@ -6,13 +6,12 @@ They are noted in the journal, so that a replay has them too.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kogniterm.agent.graph_state import NamedAgent
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Model
 from kogniterm.runtime.extensions.agent_files import (
     MOST_AGENTS,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.spelling import meant
 
 SHARED_NAMES = {

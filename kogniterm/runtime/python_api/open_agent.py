@@ -12,7 +12,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from kogniterm import settings as settings_room
 from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.paths import OVERRIDES
 from kogniterm.protocols import Approver, EventSink
 from kogniterm.runtime.build import open_session

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kogniterm.approval.analysis.shared_findings import DELETES_FILE, REPEATS_EFFECT, USES_NETWORK
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import cut, one_line, render_line
 from kogniterm.types import (
     APPROVAL_MODES,

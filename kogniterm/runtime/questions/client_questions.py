@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.execution.hosts.answer_groups import host_groups
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.questions.approval_facts import (
     ActionFacts,
     Say,

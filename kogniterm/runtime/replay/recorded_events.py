@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from kogniterm.agent.messages import artifact_of
@@ -16,7 +16,6 @@ from kogniterm.agent.plan.plan_parse import parse_plan
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.errors import ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.crash_recovery import outcome_unknown
 from kogniterm.runtime.gate import withdrawn
 from kogniterm.sessions.recording import CHANGED, STOPPED, without_repeats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -37,7 +37,6 @@ from kogniterm.errors import (
 )
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.scripted_executor import ScriptedExecutor, no_result
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.replay_model import recorded_model
 from kogniterm.protocols import EventSink, Executor, Tool
 from kogniterm.runtime.budgets import TurnCount

@@ -12,7 +12,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -22,7 +22,6 @@ from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import UsageError
 from kogniterm.execution import open_executor
 from kogniterm.execution.command_output import OutputStore
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Executor, Tool
 from kogniterm.runtime.budgets import Budget
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks

@@ -13,14 +13,13 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.execution.undo import PreimageStore
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.file_purge import FilePurge, Forgettable, Purged, scan
 from kogniterm.models.reply_cache import ReplyCache
 from kogniterm.runtime.extensions.skills.skill_sources import SHARED

@@ -21,10 +21,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.learnings import error_line
 from kogniterm.sessions.records import (
     InputReceived,

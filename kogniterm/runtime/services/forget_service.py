@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import (
@@ -16,7 +17,6 @@ from kogniterm.errors import (
     ToolError,
     UsageError,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.fact_records import Lesson, Preference
 from kogniterm.memory.forgetter import ForgetRequest, forget_request
 from kogniterm.protocols import EventSink

@@ -14,14 +14,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ExecutionError, KognitermError, ToolError, UsageError
 from kogniterm.execution.hosts.answer_groups import grouped, host_groups, stops
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, HostRunner
 from kogniterm.runtime.trust.trust_store import TrustStore
 from kogniterm.runtime.turn_journal import TurnJournal

@@ -7,11 +7,10 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm.errors import KognitermError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.extraction.extract import MOST_TURNS, Pause
 from kogniterm.memory.extraction.preference_statements import without_preferences
 from kogniterm.memory.extraction.statements import hide

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from kogniterm.approval import Lease
 from kogniterm.approval.policy.permission_file import Permission, load_permissions, without
 from kogniterm.errors import KognitermError, UsageError, why
 from kogniterm.host.safe_files import birth_time
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder, read_file, write_private
 
 _HEADING = (

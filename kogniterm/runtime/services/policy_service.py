@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,6 @@ from kogniterm.host.safe_git import (
     remote_addresses,
     started_by,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.runtime.services.host_commands import inventory_files, inventory_of
 from kogniterm.runtime.services.permission_store import PermissionStore, not_found

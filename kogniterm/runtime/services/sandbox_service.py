@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from kogniterm import approval, prompts
@@ -18,7 +18,6 @@ from kogniterm.approval.analysis.footprint import leaves_shell
 from kogniterm.approval.analysis.shell_changes import sets_in_shell
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.execution.sandbox.planted import MOST_ENTRIES, Planted, State, planted
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import CommandResult, Decision, Job, Phrase, RiskReport, UserAnswers, events
 
 _ON_MACHINE = {

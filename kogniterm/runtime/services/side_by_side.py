@@ -15,13 +15,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kogniterm import approval
 from kogniterm.execution.executor import CommandExecutor, Lane
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, Terminal
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import runs_repeated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kogniterm import prompts
@@ -14,7 +14,6 @@ from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import SettingsError, ToolError
 from kogniterm.execution.hosts.ansible_hosts import ansible_installed
 from kogniterm.host.programs import find_user_program
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.runtime.extensions.hooks.hook_points import Hooks
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers

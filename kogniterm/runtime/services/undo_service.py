@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.execution.effect_preview import paths_changed, preview
 from kogniterm.execution.undo import Preimage, PreimageStore, WayBack, settled
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import (
     CHANGING_KINDS,
     ActionRequest,

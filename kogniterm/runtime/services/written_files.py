@@ -11,11 +11,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.file_purge import FilePurge, Mention, Purged, is_regular
 from kogniterm.storage.drivers import storage_errors
 from kogniterm.storage.folders import private_folder

@@ -15,12 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from kogniterm.host.installation import install_command
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink
 from kogniterm.settings.telemetry_variables import TelemetryVariables
 from kogniterm.types import Phrase, events

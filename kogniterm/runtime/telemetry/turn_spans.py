@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry import trace
@@ -30,7 +30,6 @@ from kogniterm import __version__
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.agent.subagent import DELEGATE
 from kogniterm.approval.analysis.command_options import rules_for
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import cost_of
 from kogniterm.runtime.telemetry import conventions as names
 from kogniterm.settings.telemetry_variables import TelemetryVariables

@@ -10,13 +10,13 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from kogniterm import prompts
 from kogniterm.agent.messages import artifact_of, note
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.paths import Paths
 from kogniterm.runtime.trust.instruction_places import with_imports
 from kogniterm.runtime.trust.project_places import ProjectFile, readable_text

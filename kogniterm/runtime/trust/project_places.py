@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Literal
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import read_regular, resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.instruction_places import (
     MOST_IMPORTS,
     MOST_NESTED,

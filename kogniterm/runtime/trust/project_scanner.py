@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm.errors import KognitermError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.memory.project.project_profile import ProjectProfile, ProjectRepository
 from kogniterm.memory.project.project_scan import manifest_state, scan
 from kogniterm.protocols import Clock

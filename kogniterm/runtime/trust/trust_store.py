@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile, ProjectWalk, walk
 from kogniterm.storage.folders import private_folder, read_file, write_private
 from kogniterm.text.file_text import unified

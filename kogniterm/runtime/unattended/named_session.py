@@ -7,10 +7,10 @@ begun again: an interrupted one continues, and of a finished one the answer is r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.records import InputReceived, TurnEnded
 from kogniterm.text.redact import unnumbered
 from kogniterm.types import Answer, Phrase, UserInput, events

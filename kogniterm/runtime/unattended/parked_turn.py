@@ -13,13 +13,12 @@ import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Never
 
 from kogniterm.agent.plan.plan_tools import MAKE_PLAN
 from kogniterm.errors import EXIT_REFUSED, KognitermError, ModelError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.session_plans import may_grant, use_grant
 from kogniterm.runtime.turn_end import failed
 from kogniterm.runtime.unattended import stored_answers

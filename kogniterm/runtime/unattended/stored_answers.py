@@ -11,13 +11,12 @@ import hashlib
 import hmac
 import socket
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError, UsageError
 from kogniterm.host.identity import account_name
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.journal import codec
 from kogniterm.sessions.journal.journal import load_state
 from kogniterm.sessions.records import Noted

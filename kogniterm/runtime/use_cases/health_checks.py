@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -19,7 +20,6 @@ from kogniterm.errors import KognitermError, SettingsError, why
 from kogniterm.host.checkout import running_version
 from kogniterm.host.installation import install_command, missing_bytecode, program_folder
 from kogniterm.host.programs import find_program
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.telemetry.telemetry_session import missing_packages
 from kogniterm.runtime.use_cases.updates import fetched_commits, installed_version
 from kogniterm.settings import environment

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.redact import redact
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase

@@ -15,13 +15,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from kogniterm.errors import KognitermError, SettingsError, UnusableValueError, why
 from kogniterm.host.safe_files import read_regular, resolved, write_regular
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.paths import ExtensionPaths
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.foreign.found import (

@@ -8,7 +8,7 @@ of the node, and results of tools without effects in notes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -18,7 +18,6 @@ from kogniterm.agent.compaction import clip
 from kogniterm.agent.recipe_graph import NodeResult
 from kogniterm.agent.recipe_schema import Recipe
 from kogniterm.errors import RefusedError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.fold import Note
 from kogniterm.sessions.records import InputReceived, Noted, Outcome
 from kogniterm.text.visible import with_texts

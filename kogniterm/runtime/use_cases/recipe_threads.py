@@ -12,14 +12,13 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from langchain_core.messages import BaseMessage, SystemMessage
 
 from kogniterm import prompts
 from kogniterm.agent import compaction
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.context import compact
 from kogniterm.runtime.turn_end import cancel_open

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.agent.messages import files_kept, files_restored, note
 from kogniterm.approval import classify
 from kogniterm.errors import UsageError
 from kogniterm.execution.undo import FileDifference, Preimage, WayBack
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions.fold import title_of
 from kogniterm.sessions.records import NodeRan
 from kogniterm.sessions.rewind_points import PastAction, Point, point_at, points, step_back

@@ -16,7 +16,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -41,7 +41,6 @@ from kogniterm.errors import (
     TurnInterruptedError,
     UsageError,
 )
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.runtime.budgets import TurnCount
 from kogniterm.runtime.crash_recovery import recover

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kogniterm import __version__
 from kogniterm.errors import EXIT_INTERRUPTED, StorageConflictError, UsageError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from kogniterm.agent.plan.plan_tools import PLAN_TOOLS
 from kogniterm.approval import RuleSet
 from kogniterm.approval.policy.rules import Rule
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.tool_names import meant_tool, shared_name
 from kogniterm.runtime.services.policy_service import project_rules_of, rules_of
 from kogniterm.runtime.services.tool_service import ToolSet, by_rule, gather_tools

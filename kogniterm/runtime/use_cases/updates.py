@@ -6,14 +6,13 @@ replaced while a session runs knows of the newer version.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import kogniterm
 from kogniterm.host.checkout import commit_of, version_on_disk
 from kogniterm.host.installation import program_folder
 from kogniterm.host.safe_git import GitTooSlowError, host_git
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import write_private
 from kogniterm.types import Phrase
 

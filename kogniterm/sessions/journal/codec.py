@@ -17,13 +17,12 @@ import secrets
 import types as python_types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from kogniterm.errors import StorageCorruptError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.sessions import records
 from kogniterm.sessions.records import Noted, Record, RecordBody
 from kogniterm.storage.database import Database

@@ -13,12 +13,12 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import StorageError, StorageLockedError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.drivers import DuplicateError
 
 if TYPE_CHECKING:

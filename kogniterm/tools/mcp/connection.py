@@ -11,11 +11,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean, one_line
 from kogniterm.tools.mcp.call_results import call_end, prompt_text, resource_text
 from kogniterm.tools.mcp.mcp_errors import (

@@ -24,7 +24,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,6 @@ from pydantic_core import from_json
 from kogniterm import __version__
 from kogniterm.errors import KognitermError
 from kogniterm.errors import why as reason
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.tools.mcp.mcp_errors import (
     CALL,
     McpError,

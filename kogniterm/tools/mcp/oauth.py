@@ -18,6 +18,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -36,7 +37,6 @@ from mcp.shared.auth import (
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyUrl, ValidationError
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.tools.mcp.http_transport import is_loopback, open_http
 from kogniterm.tools.mcp.mcp_errors import (
     McpError,

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kogniterm.errors import UnusableValueError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.spelling import meant
 from kogniterm.text.visible import one_line
 from kogniterm.types import Phrase

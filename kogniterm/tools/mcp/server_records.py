@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.tools.mcp.server_config import ServerConfig
 from kogniterm.tools.mcp.server_values import Listing, ServerPrompt, ServerResource, ServerTool

@@ -11,13 +11,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from kogniterm.errors import ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import Tool
 from kogniterm.text.language import stems_of
 from kogniterm.text.spelling import meant

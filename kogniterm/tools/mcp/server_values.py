@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Observation
 
 

@@ -14,7 +14,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import anyio
@@ -26,7 +26,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from kogniterm import __version__
 from kogniterm.errors import KognitermError, UsageError
 from kogniterm.host.standard_streams import standard_streams
-from kogniterm.lazy_dataclasses import dataclass
 
 ROUND_SECONDS = 3600.0
 """Time that a task waits for a client that has to call again with an answer."""

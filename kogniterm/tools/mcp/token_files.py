@@ -16,11 +16,11 @@ import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kogniterm.errors import StorageError, StorageLockedError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import private_folder, write_private
 from kogniterm.text.matching import Matcher
 

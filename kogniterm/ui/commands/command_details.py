@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import Command
 

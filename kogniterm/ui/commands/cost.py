@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.budgets import TurnUse, by_model, turn_uses
 from kogniterm.text.money import money
 from kogniterm.types import Phrase, Usage

@@ -6,9 +6,9 @@ Rows of keys come from the table that binds the keys.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from textwrap import wrap
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, language, translate
 from kogniterm.ui.prompt.key_table import Where, table

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase, UserInput
 from kogniterm.ui.locale import _, translate
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean, one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.commands.registry import first_word

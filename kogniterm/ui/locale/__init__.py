@@ -12,12 +12,11 @@ step, and takes about 2 ms for a thousand entries. Understood are `msgid`, `msgi
 from __future__ import annotations
 
 import ast
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.money import money
 
 if TYPE_CHECKING:

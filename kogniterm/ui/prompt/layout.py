@@ -8,6 +8,7 @@ important parts are dropped until the rest fits the width.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, is_done
@@ -26,7 +27,6 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from prompt_toolkit.widgets import SearchToolbar
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.money import money
 from kogniterm.text.visible import one_line
 from kogniterm.types import ApprovalMode

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
@@ -17,7 +18,6 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.layout import Layout, Window
 from prompt_toolkit.styles import Style
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.called_input import is_slash_command
 from kogniterm.ui.controls import Controls
 from kogniterm.ui.locale import _

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,6 @@ from rich.text import Text
 from kogniterm.approval import Offer
 from kogniterm.errors import KognitermError
 from kogniterm.execution.hosts.answer_groups import host_groups
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft
 from kogniterm.runtime.questions.approval_facts import ActionFacts, proposed_by
 from kogniterm.runtime.questions.client_questions import HOSTS_STOP

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.locale import _, plural
 from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step, Value
 from kogniterm.ui.screen.surface import cells

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.locale import _
 from kogniterm.ui.questions.question import Answered, Document, Question, Shown, Step
 from kogniterm.ui.screen.surface import cells

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.models.catalog import BY_NAME, PRICES_DATE
 from kogniterm.text.language import fold_case
 from kogniterm.text.money import money

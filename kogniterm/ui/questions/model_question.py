@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean, one_line
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kogniterm.errors import KognitermError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.locale import _, plural, translate
 from kogniterm.ui.questions.question import (
     Answered,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -15,7 +16,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kogniterm.errors import TurnInterruptedError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, plan_as_text
 from kogniterm.sessions.records import Intent
 from kogniterm.text.visible import one_line, render, render_line

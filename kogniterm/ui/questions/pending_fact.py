@@ -7,9 +7,9 @@ fact waits in `/memory list`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import ANSWER_WORDS

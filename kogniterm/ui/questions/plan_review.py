@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import Literal
 
@@ -17,7 +17,6 @@ from rich.text import Text
 from kogniterm.agent.plan.evaluate import check_commands
 from kogniterm.agent.plan.plan_steps import numbered
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.plan_edits import PlanDraft, add, drop, move
 from kogniterm.text.visible import one_line
 from kogniterm.types import Plan, PlanReview

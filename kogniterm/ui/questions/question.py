@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.ui.locale import _, translate
 from kogniterm.ui.prompt.key_table import KEYS, WORDS, letter
 

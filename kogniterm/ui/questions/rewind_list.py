@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import seen_from
 from kogniterm.text.language import fold_case
 from kogniterm.text.visible import one_line, render_line

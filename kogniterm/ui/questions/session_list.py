@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.language import fold_case
 from kogniterm.text.visible import one_line
 from kogniterm.ui.locale import _, age

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.file_text import changed
 from kogniterm.text.visible import render_again
 from kogniterm.ui.locale import plural

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean, render, render_line
 from kogniterm.types import Phrase
 from kogniterm.types.hosts import AnswerGroup, HostState

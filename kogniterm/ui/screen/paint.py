@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from rich.cells import cell_len
@@ -16,7 +17,6 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import clean
 from kogniterm.ui.locale import plural
 from kogniterm.ui.screen_preferences import ROLES, Theme

@@ -7,14 +7,13 @@ answer, a running command, the plan, the status line) is the live region, drawn 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import one_line, render
 from kogniterm.types import RUN_ON_HOSTS, Phrase, Plan, Usage
 from kogniterm.types import events as ev

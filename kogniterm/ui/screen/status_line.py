@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.text.visible import one_line
 from kogniterm.types import Answer, Phrase, Usage
 from kogniterm.ui.locale import _, amount, duration, tokens, translate

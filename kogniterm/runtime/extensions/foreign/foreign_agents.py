@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.foreign.claude_and_deepagents import claude, deepagents
 from kogniterm.runtime.extensions.foreign.codex_cli import codex
 from kogniterm.runtime.extensions.foreign.found import Found, Place

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.types import Phrase
 
 Kind = Literal["mcp", "skills", "commands", "agents", "hooks", "instructions", "rules"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.foreign.found import ForeignServer
 from kogniterm.text.redact import find_secrets
 from kogniterm.text.secret_patterns import NOT_SECRET, STRONG, WEAK

@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kogniterm.errors import SettingsError, UsageError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.storage.folders import read_file
 from kogniterm.text.visible import one_line

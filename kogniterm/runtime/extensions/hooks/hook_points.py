@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kogniterm import prompts
 from kogniterm.errors import RefusedError, ToolError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink, Tool
 from kogniterm.runtime.extensions.hooks.hook_files import HookEvent
 from kogniterm.runtime.extensions.hooks.hook_inputs import (

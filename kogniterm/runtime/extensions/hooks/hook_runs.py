@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kogniterm.errors import ExecutionError
 from kogniterm.execution.process.confined_program import ConfinedProgram, ProgramResult
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.programs import find_program
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.hooks.hook_files import GUARDS, Hook
 from kogniterm.text.visible import clean, cut, one_line, whole
 from kogniterm.types import Phrase

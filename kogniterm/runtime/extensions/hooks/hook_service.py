@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from kogniterm.errors import UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.protocols import EventSink
 from kogniterm.runtime.extensions.hooks.hook_files import EVENTS, GUARDS, Hook, HookEvent, HookSet
 from kogniterm.runtime.extensions.hooks.hook_runs import (

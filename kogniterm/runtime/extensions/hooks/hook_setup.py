@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from pydantic import SecretStr
 
 from kogniterm.errors import KognitermError
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.hooks.hook_files import HookSet, project_hooks, user_hooks
 from kogniterm.runtime.extensions.hooks.hook_inputs import mode_name
 from kogniterm.runtime.extensions.hooks.hook_runs import HookPlace

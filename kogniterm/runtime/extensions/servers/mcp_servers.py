@@ -11,12 +11,11 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from kogniterm.errors import ToolError, UnusableValueError, UsageError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.trust.project_places import ProjectFile
 from kogniterm.storage.folders import read_file
 from kogniterm.text.file_text import unified

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm.execution.sandbox.confinement import Sandbox
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, configured
 from kogniterm.runtime.extensions.servers.server_process import ServerStarter
 from kogniterm.runtime.trust.project_places import ProjectFile

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kogniterm.lazy_dataclasses import dataclass
+from dataclasses import dataclass
+
 from kogniterm.runtime.turn_ports import AskPort
 from kogniterm.text.visible import clean, cut, one_line
 from kogniterm.tools.mcp.server_config import ServerConfig

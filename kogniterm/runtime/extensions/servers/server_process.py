@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kogniterm.errors import ExecutionError, ToolError
 from kogniterm.execution.process.confined_program import ConfinedProgram
 from kogniterm.execution.sandbox.confinement import Sandbox
 from kogniterm.host.programs import find_user_program
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.storage.folders import named, private_folder
 from kogniterm.tools.mcp.server_config import ServerConfig
 

@@ -9,13 +9,13 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kogniterm import prompts
 from kogniterm.agent.messages import note
 from kogniterm.errors import UnusableValueError, UsageError, why
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.entry_files import entries_data, entries_in
 from kogniterm.runtime.extensions.servers.mcp_servers import McpServers, Server
 from kogniterm.runtime.extensions.servers.open_servers import Surroundings, open_servers

@@ -7,10 +7,10 @@ are given; then only some of them, with the number of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kogniterm import prompts
 from kogniterm.agent.compaction import text_tokens
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.skills.skill_file import Skill
 from kogniterm.text.visible import one_line
 

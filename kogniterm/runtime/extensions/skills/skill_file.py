@@ -8,9 +8,9 @@ has them. See https://agentskills.io/specification.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from kogniterm.errors import UnusableValueError
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.front_matter import Document, read_document
 from kogniterm.text.visible import one_line
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kogniterm import prompts
@@ -15,7 +15,6 @@ from kogniterm.agent.compaction import observation_limit, used_skills
 from kogniterm.approval.analysis.paths_and_variables import is_secret
 from kogniterm.errors import ToolError, UsageError
 from kogniterm.host.safe_files import read_regular, resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.extensions.allowed_tools import (
     DECLINE,
     GRANT,

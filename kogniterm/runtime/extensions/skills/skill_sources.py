@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from kogniterm.errors import UnusableValueError
 from kogniterm.host.safe_files import resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.paths import Paths
 from kogniterm.runtime.extensions.skills.skill_file import Skill, parse_skill
 from kogniterm.runtime.trust.project_places import (

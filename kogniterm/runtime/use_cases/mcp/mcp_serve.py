@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from kogniterm.approval import Unattended
 from kogniterm.errors import UsageError
 from kogniterm.host.identity import account_name
 from kogniterm.host.safe_files import resolved
-from kogniterm.lazy_dataclasses import dataclass
 from kogniterm.runtime.build import open_session, open_user_store
 from kogniterm.runtime.questions.approval_facts import ActionFacts, Say
 from kogniterm.runtime.questions.client_questions import (
