@@ -113,7 +113,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
 HEAVY = (
     *PROVIDERS,
     "langgraph",
-    "langchain",
     "langchain_core",
     "rich",
     "prompt_toolkit",
