@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,7 @@ from kogniterm.types import (
 )
 from kogniterm.types.hosts import HostAnswer
 
+STORED_RECORDS = Path(__file__).parents[2] / "data" / "stored_records.txt"
 REQUEST = ActionRequest("r1", "c1", "execute_command", "ls\x00\udcff ñ", "look", {"n": [1, None]})
 PLAN = Plan(
     "goal",
@@ -148,6 +150,17 @@ def test_what_is_written_is_read_back(body: RecordBody) -> None:
     assert again == body
     assert encode(again) == payload
     assert payload.isascii()
+
+
+def test_what_is_stored_keeps_its_bytes_and_its_hash() -> None:
+    """The file was written before values became dataclasses of the standard library."""
+    stored = STORED_RECORDS.read_text("utf-8").splitlines()
+    written = [f"{kind_of(body)} {encode(body)}" for body in BODIES]
+    assert written == stored[:-1]
+    assert payload_digest("salt", "\n".join(written)) == stored[-1]
+    for line in stored[:-1]:
+        kind, payload = line.split(" ", 1)
+        assert encode(decode(kind, payload)) == payload
 
 
 def test_what_older_versions_wrote_belongs_to_the_main_agent() -> None:
