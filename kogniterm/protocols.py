@@ -131,6 +131,9 @@ class Executor(Protocol):
     def stop(self) -> None:
         """End the running command, if any."""
 
+    def detach(self) -> bool:
+        """Let the running command go on as a job; return whether one was running."""
+
     def jobs(self) -> tuple[Job, ...]:
         """Return what earlier commands left running, oldest first."""
 

@@ -675,19 +675,23 @@ class CommandExecutor:
             for running in self._running:
                 running.stop()
 
-    def detach(self) -> None:
-        """Turn the running command into a job; its `run` returns with `ended="detached"`."""
-        self._tell(RunningCommand.detach)
+    def detach(self) -> bool:
+        """Turn the running command into a job; its `run` returns with `ended="detached"`.
+
+        Returns whether a command was running.
+        """
+        return self._tell(RunningCommand.detach)
 
     def take_over(self, terminal: Terminal) -> None:
         """Hand the running command over to the user at `terminal`, now."""
         self._tell(lambda running: running.take_over(terminal))
 
-    def _tell(self, order: Callable[[RunningCommand], None]) -> None:
+    def _tell(self, order: Callable[[RunningCommand], None]) -> bool:
         """Give an order to the running command, to the first of several."""
         with self._guard:
             if self._running:
                 order(self._running[0])
+            return bool(self._running)
 
     # --- jobs -----------------------------------------------------------------------------
 

@@ -84,6 +84,10 @@ class ScriptedExecutor:
         if self._live is not None:
             self._live.stop()
 
+    def detach(self) -> bool:
+        """Return False: what is recorded does not go on."""
+        return False
+
     def jobs(self) -> tuple[Job, ...]:
         """Return the jobs of the last recorded result."""
         return self._jobs if self._live is None else self._live.jobs()

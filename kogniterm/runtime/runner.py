@@ -128,7 +128,7 @@ class Runner:
     stopping: CommandStop = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stopping = CommandStop(self.executor.stop)
+        self.stopping = CommandStop(self.executor)
 
     async def act(
         self,
@@ -507,13 +507,14 @@ def _report_missing_state(result: CommandResult, sink: EventSink) -> None:
 
 
 class CommandStop:
-    """A request to end the running command, repeated until that command has ended.
+    """A request to end the running command, or to let it go on as a job.
 
-    It is repeated because the command on the screen may not have reached the executor yet.
+    It is repeated because the command on the screen may not have reached the executor yet: an end
+    until the command has ended, the other until the executor has a command to let go on.
     """
 
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
         self._requested = asyncio.Event()
         self.by = ""
         """Sentence for the model on who made the request, and why."""
@@ -522,7 +523,11 @@ class CommandStop:
         """End the running command; does nothing when none runs."""
         self.by = self.by or by
         self._requested.set()
-        self._stop()
+        self._executor.stop()
+
+    def request_job(self) -> None:
+        """Let the running command go on as a job, the first of several."""
+        self._requested.set()
 
     def request_at_limit(self) -> None:
         """End the running command, which wrote more than the session may."""
@@ -534,10 +539,13 @@ class CommandStop:
         self._requested.clear()
 
     async def repeat(self) -> None:
-        """Repeat the request, once it is made, until cancelled."""
-        await self._requested.wait()
+        """Carry requests out, until cancelled."""
         while True:
-            self._stop()
+            await self._requested.wait()
+            if self.by:
+                self._executor.stop()
+            elif self._executor.detach():
+                self._requested.clear()
             await asyncio.sleep(STOP_AGAIN)
 
 

@@ -455,6 +455,9 @@ class RelocatedExecutor:
     def stop(self) -> None:
         self.executor.stop()
 
+    def detach(self) -> bool:
+        return self.executor.detach()
+
     def jobs(self) -> tuple[Job, ...]:
         return self.executor.jobs()
 
