@@ -434,7 +434,7 @@ async def test_ten_turns_take_one_call_at_the_end(memory: Memory) -> None:
     # What follows a colon ("… do not push: we deploy …") may be the text of somebody else.
     assert [one.text for one in result.rejected] == ["They deploy from main every Tuesday"]
     (asked,) = model.asked
-    # The figure in docs/memory.md, by the rule of thumb of four characters a token.
+    # Ten short turns take about 1,300 tokens, by the rule of thumb of four characters a token.
     assert sum(len(one.text) for one in asked.messages) // 4 < 1_400
     assert await extractor.after_turn("s1", messages, pause="start") is None
 
