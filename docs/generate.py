@@ -55,10 +55,16 @@ def env_example() -> str:
 
 
 def configuration() -> str:
-    """Return the text of docs/configuration.md: its hand-written part, then the tables."""
+    """Return the text of docs/configuration.md: its hand-written part, then the settings."""
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     written, heading, _table = page.partition("## Every setting\n")
-    return written + heading + "".join(_settings_table())
+    return written + heading + SETTINGS_HEAD + "".join(_settings_lists())
+
+
+SETTINGS_HEAD = """
+Each line names a setting, its option and other variables that set it, and its default; one without
+a default is unset. The environment variable of a setting is `KOGNITERM_` and its name in capitals.
+"""
 
 
 def command_line() -> str:
@@ -209,16 +215,14 @@ def _options_list(options: tuple[Argument, ...]) -> Iterator[str]:
         yield f"- {names}: {' '.join(option.explained.split())}\n"
 
 
-def _settings_table() -> Iterator[str]:
-    yield "\nThe environment variable of a setting is `KOGNITERM_` and its name in capitals.\n"
+def _settings_lists() -> Iterator[str]:
     for name, field in Settings.model_fields.items():
         if name in SECTIONS:
             yield f"\n### {SECTIONS[name]}\n\n"
-            yield "| setting | default | option, other variables | meaning |\n|---|---|---|---|\n"
-        others = [*names_of(name)[1:], *system_names_of(name)]
-        sources = [f"`{other}`" for other in (flag_of(name), *others) if other]
-        meaning = _cell(f"{field.description}{_values(name)}")
-        yield f"| `{name}` | {_default(name) or 'unset'} | {', '.join(sources)} | {meaning} |\n"
+        names = [name, flag_of(name), *names_of(name)[1:], *system_names_of(name)]
+        shown = ", ".join(f"`{one}`" for one in names if one)
+        default = f" (default: {_default(name)})" if _default(name) else ""
+        yield f"- {shown}{default}: {' '.join(str(field.description).split())}{_values(name)}\n"
 
 
 def _values(name: str) -> str:
@@ -243,10 +247,6 @@ def _default(name: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _wrapped(text: str, start: str) -> list[str]:
