@@ -62,9 +62,10 @@ def configuration() -> str:
 
 
 SETTINGS_HEAD = """
-Each line names a setting, its option and other variables that set it, and its default; one without
-a default is unset. The environment variable of a setting is `KOGNITERM_` and its name in capitals.
+The environment variable of a setting is `KOGNITERM_` and its name in capitals. A setting without a
+default is unset.
 """
+WITH_OPTION = "These settings have the meaning of an [option](cli.md#session-options):"
 
 
 def command_line() -> str:
@@ -216,13 +217,33 @@ def _options_list(options: tuple[Argument, ...]) -> Iterator[str]:
 
 
 def _settings_lists() -> Iterator[str]:
+    """Yield the settings by section; the meaning of those with an option stands at the option."""
+    behind = {option.field for option in (*GENERAL, *SESSION) if _tells_all(option)}
+    pairs = (f"`{name}` (`{flag_of(name)}`)" for name in Settings.model_fields if name in behind)
+    yield "\n" + _filled(f"{WITH_OPTION} {', '.join(pairs)}.")
     for name, field in Settings.model_fields.items():
         if name in SECTIONS:
             yield f"\n### {SECTIONS[name]}\n\n"
-        names = [name, flag_of(name), *names_of(name)[1:], *system_names_of(name)]
-        shown = ", ".join(f"`{one}`" for one in names if one)
+        if name in behind:
+            continue
+        shown = ", ".join(f"`{one}`" for one in (*_names(name), *system_names_of(name)))
         default = f" (default: {_default(name)})" if _default(name) else ""
         yield f"- {shown}{default}: {' '.join(str(field.description).split())}{_values(name)}\n"
+
+
+def _tells_all(option: Argument) -> bool:
+    """Return whether an option takes every value of its setting, and names those of a list."""
+    if option.field not in Settings.model_fields or option.const is not None:
+        return False
+    annotation = Settings.model_fields[option.field].annotation
+    values = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return annotation is not bool and all(value in option.help for value in values)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """Return a setting, its option if it has one, and its other variables."""
+    flag = flag_of(name)
+    return (name, *([flag] if flag else []), *names_of(name)[1:])
 
 
 def _values(name: str) -> str:

@@ -104,11 +104,9 @@ run` ends with status 3.
 TAKEN_OVER = """\
 While you type into a running command (vim, ssh, a password prompt), it gets every key except these:
 
-| key | what it does |
-|---|---|
-| Ctrl-] | leave it running as a background job |
-| Ctrl-G Ctrl-G Ctrl-D | the same, on keyboards where `]` needs AltGr (Spanish, German): hold \
-Ctrl and press G G D within 1.5 seconds |
+- Ctrl-]: leave it running as a background job
+- Ctrl-G Ctrl-G Ctrl-D: the same, on keyboards where `]` needs AltGr (Spanish, German): hold Ctrl
+  and press G G D within 1.5 seconds
 """
 INPUT_LINE = """## On the input line
 
@@ -126,15 +124,14 @@ INPUT_LINE = """## On the input line
 def slash_commands() -> str:
     """Return the text of docs/commands.md."""
     rows = [_row(command) for command in COMMANDS]
-    table = "\n".join(["| command | what it does |", "|---|---|", *rows])
-    return f"{HEAD}\n{table}\n{OWN}"
+    return "\n".join([HEAD, *rows, OWN])
 
 
 def _row(command: Command) -> str:
-    shown = f"/{command.name} {command.arguments}".strip().replace("|", "\\|")
+    shown = f"/{command.name} {command.arguments}".strip()
     names = ", ".join([f"`{shown}`", *(f"`/{alias}`" for alias in command.aliases)])
     mark = "" if command.while_running else " †"
-    return f"| {names}{mark} | {command.help} |"
+    return f"- {names}{mark}: {command.help}"
 
 
 def keys_page() -> str:
@@ -151,8 +148,7 @@ def keys_page() -> str:
 
 
 def _keys(where: Where) -> str:
-    rows = [f"| {shown} | {help_} |" for shown, help_ in table(where)]
-    return "\n".join(["| key | what it does |", "|---|---|", *rows, ""])
+    return "\n".join([*(f"- {shown}: {help_}" for shown, help_ in table(where)), ""])
 
 
 def man_page() -> str:
