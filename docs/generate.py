@@ -84,6 +84,7 @@ def command_line() -> str:
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
         *(f"| {status} | {meaning} |\n" for status, meaning in manual.EXIT_STATUS),
         SHARED_HEAD,
+        _filled(f"{SHARED_JSON} {', '.join(_calls_without_json())}."),
         *(f"- `{name}`: {help_}\n" for name, help_ in _shared_arguments()),
     ]
     for verb in options.VERBS:
@@ -112,14 +113,22 @@ SHARED_HEAD = """
 Each section below lists the calls of a command, and under each call the arguments that are not
 explained here or at a call before it. In brackets are arguments that you can leave out.
 
-- `--json`: Print the result as [one JSON document](json-output.md#--json)
 """
+SHARED_JSON = """- `--json`: Print the result as [one JSON document](json-output.md#--json). All
+calls take it but"""
 
 
 def _verbs_lists() -> Iterator[str]:
     for group in options.VERB_GROUPS:
         links = ", ".join(f"[`{verb.name}`](#kogniterm-{verb.name})" for verb in group.verbs)
         yield _filled(f"- **{group.title}:** {links}")
+
+
+def _calls_without_json() -> Iterator[str]:
+    for verb in options.VERBS:
+        for words, command, _help in _commands(build_parser(verb), verb.name):
+            if options.JSON.name not in command._option_string_actions:
+                yield f"`{' '.join(words)}`"
 
 
 def _shared_arguments() -> tuple[tuple[str, str], ...]:
@@ -145,7 +154,7 @@ def _usage(verb: options.Verb) -> Iterator[str]:
         again = (
             f" `{row.option_strings[-1]}`"
             for row in rows
-            if row.option_strings and _explained(row) in known
+            if row.option_strings and row.dest != options.JSON.dest and _explained(row) in known
         )
         yield f"- `{' '.join([*words, *names])}`{''.join(again)}{': ' if help_ else ''}{help_}\n"
         for row in rows:
