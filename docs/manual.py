@@ -58,15 +58,14 @@ Look at `git diff main...$1` and list what could go wrong.
 
 The text is sent to the model as if you had typed it, with the files that it names as `@FILE`.
 
-- **The block at the top** is optional. It describes the command in `/help` and in completion
-  (`argument-hint` and `arguments` mean the same). With `model`, this model answers the turn.
+- **The block at the top** is optional: `description` and `arguments` (or `argument-hint`) for
+  `/help` and completion, and a `model` that answers the turn.
 - **Arguments:** `$ARGUMENTS` is replaced by everything after the name, `$1` to `$9` by its words.
   If the text contains none of these, the arguments are added as a last paragraph.
 - **Commands in the text:** the output of `` !`git diff` `` takes its place. Each command is checked
   and approved like any other. If one is refused or fails, the model gets nothing. Arguments are
   quoted for the shell.
-- **Permissions:** what `allowed-tools` names is offered to you as a permission for this session
-  when you use the command.
+- **Permissions:** what `allowed-tools` names is offered to you for this session.
 - **Names** consist of letters, digits, `-`, `_` and `.`; `frontend/component.md` is
   `/frontend:component`, and `/component` where that name is free. Built-in names cannot be
   replaced.
