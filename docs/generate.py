@@ -31,6 +31,8 @@ from kogniterm.ui.commands.help_topics import TOPICS
 ROOT = Path(__file__).resolve().parent.parent
 LINE = 100
 """Columns of a line in generated pages."""
+PLAIN = 3
+"""Words of an explanation that may be left out, as in "TITLE: new title"."""
 
 
 def env_example() -> str:
@@ -53,27 +55,37 @@ def env_example() -> str:
 
 
 def configuration() -> str:
-    """Return the text of docs/configuration.md: its hand-written part, then the tables."""
+    """Return the text of docs/configuration.md: its hand-written part, then the settings."""
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     written, heading, _table = page.partition("## Every setting\n")
-    return written + heading + "".join(_settings_table())
+    return written + heading + SETTINGS_HEAD + "".join(_settings_lists())
+
+
+SETTINGS_HEAD = """
+The environment variable of a setting is `KOGNITERM_` and its name in capitals. A setting without a
+default is unset.
+"""
+WITH_OPTION = "These settings have the meaning of an [option](cli.md#session-options):"
 
 
 def command_line() -> str:
     """Return the text of docs/cli.md."""
+    topics = ", ".join(f"`{topic.name}`" for topic in TOPICS)
     parts = [
         COMMAND_LINE_HEAD,
-        *_verbs_tables(),
+        *_verbs_lists(),
         "\n## General options\n\nEvery command takes these options.\n\n",
-        *_options_table(GENERAL),
+        *_options_list(GENERAL),
         "\n## Session options\n\nThe prompt, `run`, `resume` and `recipe run` take these options, ",
         "before or after the command's name.\nMost of them override a ",
-        "[setting](configuration.md).\n",
-        *_session_tables(),
-        TOPICS_HEAD,
-        *(f"| `kogniterm help {topic.name}` | {topic.title} |\n" for topic in TOPICS),
+        "[setting](configuration.md).\n\n",
+        *_options_list(SESSION),
+        f"{TOPICS_HEAD}{_filled(f'Topics: {topics}.')}",
         "\n## Exit status\n\n| status | meaning |\n|---|---|\n",
         *(f"| {status} | {meaning} |\n" for status, meaning in manual.EXIT_STATUS),
+        SHARED_HEAD,
+        _filled(f"{SHARED_JSON} {', '.join(_calls_without_json())}."),
+        *(f"- `{name}`: {help_}\n" for name, help_ in _shared_arguments()),
     ]
     for verb in options.VERBS:
         parts += [f"\n## kogniterm {verb.name}\n", *_usage(verb)]
@@ -84,67 +96,87 @@ COMMAND_LINE_HEAD = """# The command line
 
 <!-- Generated from the parser's tables by `make docs`; do not edit by hand. -->
 
-```sh
-kogniterm                                   # open the prompt
-kogniterm run "why does the build fail?"    # do one task and exit
-kogniterm --continue                        # open the last session
-kogniterm COMMAND --help                    # explain a command
-```
+`kogniterm` opens the prompt, and `kogniterm run "TASK"` does one task and exits. `kogniterm COMMAND
+--help` explains a command with examples.
 
-Without a command, `kogniterm` opens the prompt. `--json`, where a command takes it, prints
-[one JSON document](json-output.md#--json) instead of text.
 """
-
-
 TOPICS_HEAD = """
 ## Help topics
 
-`kogniterm help TOPIC` explains a topic on one screen, and `/help TOPIC` shows the same at the
-prompt. `kogniterm help COMMAND` shows the same as `kogniterm COMMAND --help`. The names `memory`,
-`models` and `sessions` are topics; for their options, use `--help`.
+`kogniterm help TOPIC` explains a topic on one screen, and so does `/help TOPIC` at the prompt.
+`kogniterm help COMMAND` is `kogniterm COMMAND --help`.
 
-| topic | explains |
-|---|---|
 """
+SHARED_HEAD = """
+## Arguments of several commands
+
+Each section below lists the calls of a command, and under each call the arguments that are not
+explained here or at a call before it. In brackets are arguments that you can leave out.
+
+"""
+SHARED_JSON = """- `--json`: Print the result as [one JSON document](json-output.md#--json). All
+calls take it but"""
 
 
-def _verbs_tables() -> Iterator[str]:
+def _verbs_lists() -> Iterator[str]:
     for group in options.VERB_GROUPS:
-        yield f"\n| {group.title} | |\n|---|---|\n"
-        for verb in group.verbs:
-            yield f"| [`{verb.name}`](#kogniterm-{verb.name}) | {verb.help} |\n"
+        links = ", ".join(f"[`{verb.name}`](#kogniterm-{verb.name})" for verb in group.verbs)
+        yield _filled(f"- **{group.title}:** {links}")
 
 
-def _session_tables() -> Iterator[str]:
-    for group in options.SESSION_GROUPS:
-        yield f"\n### {group.title}\n\n"
-        yield from _options_table(group.options)
+def _calls_without_json() -> Iterator[str]:
+    for verb in options.VERBS:
+        for words, command, _help in _commands(build_parser(verb), verb.name):
+            if options.JSON.name not in command._option_string_actions:
+                yield f"`{' '.join(words)}`"
+
+
+def _shared_arguments() -> tuple[tuple[str, str], ...]:
+    """Return the arguments that several verbs have with the same meaning, but --json."""
+    users: dict[tuple[str, str], set[str]] = {}
+    for verb in options.VERBS:
+        for _words, command, _help in _commands(build_parser(verb), verb.name):
+            for row in _own_arguments(command):
+                users.setdefault(_explained(row), set()).add(verb.name)
+    return tuple(
+        row for row, verbs in users.items() if len(verbs) > 1 and row[0] != options.JSON.name
+    )
 
 
 def _usage(verb: options.Verb) -> Iterator[str]:
+    """Yield the calls of a verb, each with the arguments that no call before it explains."""
     parser = build_parser(verb)
-    yield "\n" + _filled(_subparsers(parser)[verb.name].description or "")
+    yield f"\n{_filled(_subparsers(parser)[verb.name].description or '')}\n"
+    known = {*_shared_arguments(), (options.JSON.name, str(options.JSON.help))}
     for words, command, help_ in _commands(parser, verb.name):
-        if len(words) > 1:
-            yield f"\n**`kogniterm {' '.join(words)}`**: {help_}\n"
-        rows = [action for action in command._actions if _is_own(action)]
-        yield f"\n```\n{_synopsis_lines(['kogniterm', *words], rows)}\n```\n"
-        told = [action for action in rows if action.dest != options.JSON.dest]
-        if told:
-            yield "\n| argument | meaning |\n|---|---|\n"
-            for action in told:
-                yield f"| `{_cell(_synopsis(action, bare=True))}` | {_cell(action.help or '')} |\n"
-        yield "\n```sh\n" + "".join(f"{one.line}\n" for one in command.examples) + "```\n"
+        rows = _own_arguments(command)
+        names = (_synopsis(row) for row in rows if not row.option_strings)
+        again = (
+            f" `{row.option_strings[-1]}`"
+            for row in rows
+            if row.option_strings and row.dest != options.JSON.dest and _explained(row) in known
+        )
+        yield f"- `{' '.join([*words, *names])}`{''.join(again)}{': ' if help_ else ''}{help_}\n"
+        for row in rows:
+            if _explained(row) not in known and not _is_plain(row):
+                yield f"  - `{_synopsis(row, bare=True)}`: {row.help}\n"
+            known.add(_explained(row))
 
 
-def _synopsis_lines(words: list[str], rows: list[argparse.Action]) -> str:
-    """Return the call of a command, on several lines if it is long."""
-    lines = [" ".join(words)]
-    for row in map(_synopsis, rows):
-        if len(lines[-1]) + len(row) > LINE:
-            lines.append("   ")
-        lines[-1] += f" {row}"
-    return " \\\n".join(lines)
+def _own_arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return the arguments of a command, without those of all commands and sessions."""
+    shared = {option.dest for option in (*GENERAL, *SESSION)} | {"help"}
+    return [action for action in command._actions if action.dest not in shared]
+
+
+def _explained(action: argparse.Action) -> tuple[str, str]:
+    """Return how an argument is written, and what it means."""
+    return _synopsis(action, bare=True), action.help or ""
+
+
+def _is_plain(action: argparse.Action) -> bool:
+    """Return whether the name of an argument says as much as its explanation of a few words."""
+    return not action.option_strings and len((action.help or "").split()) <= PLAIN
 
 
 def _filled(text: str) -> str:
@@ -175,41 +207,52 @@ def _subparsers(parser: argparse.ArgumentParser) -> dict[str, Parser]:
     return {}
 
 
-def _is_own(action: argparse.Action) -> bool:
-    shared = {option.dest for option in (*GENERAL, *SESSION)}
-    return action.dest not in shared | {"help"}
-
-
 def _synopsis(action: argparse.Action, *, bare: bool = False) -> str:
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     if action.choices and not isinstance(action, argparse._SubParsersAction):
         metavar = "|".join(map(str, action.choices))
     if not action.option_strings:
-        optional = action.nargs in ("?", "*") and not bare
-        return f"[{metavar}]" if optional else metavar
-    listed = bare and action.choices is not None  # the meaning beside it lists the values
-    text = action.option_strings[-1] + ("" if action.nargs == 0 or listed else f" {metavar}")
-    return text if bare or action.required else f"[{text}]"
+        return f"[{metavar}]" if action.nargs in ("?", "*") and not bare else metavar
+    # The meaning beside a name lists the values.
+    has_value = action.nargs != 0 and action.choices is None
+    return action.option_strings[-1] + (f" {metavar}" if has_value else "")
 
 
-def _options_table(options: tuple[Argument, ...]) -> Iterator[str]:
-    yield "| option | meaning |\n|---|---|\n"
+def _options_list(options: tuple[Argument, ...]) -> Iterator[str]:
     for option in options:
         value = f" {option.metavar}" if option.metavar else ""
         names = ", ".join(f"`{name}{value}`" for name in (option.name, option.short) if name)
-        yield f"| {names} | {_cell(option.explained)} |\n"
+        yield f"- {names}: {' '.join(option.explained.split())}\n"
 
 
-def _settings_table() -> Iterator[str]:
-    yield "\nThe environment variable of a setting is `KOGNITERM_` and its name in capitals.\n"
+def _settings_lists() -> Iterator[str]:
+    """Yield the settings by section; the meaning of those with an option stands at the option."""
+    behind = {option.field for option in (*GENERAL, *SESSION) if _tells_all(option)}
+    pairs = (f"`{name}` (`{flag_of(name)}`)" for name in Settings.model_fields if name in behind)
+    yield "\n" + _filled(f"{WITH_OPTION} {', '.join(pairs)}.")
     for name, field in Settings.model_fields.items():
         if name in SECTIONS:
             yield f"\n### {SECTIONS[name]}\n\n"
-            yield "| setting | default | option, other variables | meaning |\n|---|---|---|---|\n"
-        others = [*names_of(name)[1:], *system_names_of(name)]
-        sources = [f"`{other}`" for other in (flag_of(name), *others) if other]
-        meaning = _cell(f"{field.description}{_values(name)}")
-        yield f"| `{name}` | {_default(name) or 'unset'} | {', '.join(sources)} | {meaning} |\n"
+        if name in behind:
+            continue
+        shown = ", ".join(f"`{one}`" for one in (*_names(name), *system_names_of(name)))
+        default = f" (default: {_default(name)})" if _default(name) else ""
+        yield f"- {shown}{default}: {' '.join(str(field.description).split())}{_values(name)}\n"
+
+
+def _tells_all(option: Argument) -> bool:
+    """Return whether an option takes every value of its setting, and names those of a list."""
+    if option.field not in Settings.model_fields or option.const is not None:
+        return False
+    annotation = Settings.model_fields[option.field].annotation
+    values = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return annotation is not bool and all(value in option.help for value in values)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """Return a setting, its option if it has one, and its other variables."""
+    flag = flag_of(name)
+    return (name, *([flag] if flag else []), *names_of(name)[1:])
 
 
 def _values(name: str) -> str:
@@ -234,10 +277,6 @@ def _default(name: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _wrapped(text: str, start: str) -> list[str]:

@@ -38,10 +38,9 @@ HEAD = """# Slash commands
 
 <!-- Generated from the table of commands by `make docs`; do not edit by hand. -->
 
-To use a slash command, type it at the prompt. `/help` lists the commands, `/help undo` explains
-one, and `/help approvals` explains a [topic](cli.md#help-topics). You can shorten a name as long as
-it is unique (`/he` is `/help`), and Tab completes names and arguments. Commands marked with † wait
-until no turn is running.
+Type a slash command at the prompt. `/help undo` explains one, and `/help approvals` a
+[topic](cli.md#help-topics). A name can be shortened as long as it is unique (`/he` is `/help`), and
+Tab completes names and arguments. Commands marked with † wait until no turn is running.
 """
 OWN = """
 ## Custom commands
@@ -57,84 +56,66 @@ arguments: BRANCH
 Look at `git diff main...$1` and list what could go wrong.
 ```
 
-- **The text** is sent to the model as if you had typed it, with the files that it names as
-  `@FILE`.
-- **The block at the top** is optional. It describes the command in `/help` and in completion
-  (`argument-hint` and `arguments` mean the same). With `model`, this model answers the turn.
+The text is sent to the model as if you had typed it, with the files that it names as `@FILE`.
+
+- **The block at the top** is optional: `description` and `arguments` (or `argument-hint`) for
+  `/help` and completion, and a `model` that answers the turn.
 - **Arguments:** `$ARGUMENTS` is replaced by everything after the name, `$1` to `$9` by its words.
   If the text contains none of these, the arguments are added as a last paragraph.
-- **Commands in the text:** write `` !`git diff` ``, and its output takes its place. Each of them
-  is checked and approved like any other command. If one is refused or fails, the model gets
-  nothing. Arguments are quoted for the shell. Nothing in arguments or output is expanded again.
-- **Permissions:** what `allowed-tools` names is offered to you as a permission for this session
-  when you use the command. The file grants nothing by itself.
-- **Folders:** `frontend/component.md` becomes `/frontend:component`, and `/component` where no
-  other command has that name.
-- **Names** consist of letters, digits, `-`, `_` and `.`. Built-in names cannot be replaced.
+- **Commands in the text:** the output of `` !`git diff` `` takes its place. Each command is checked
+  and approved like any other. If one is refused or fails, the model gets nothing. Arguments are
+  quoted for the shell.
+- **Permissions:** what `allowed-tools` names is offered to you for this session.
+- **Names** consist of letters, digits, `-`, `_` and `.`; `frontend/component.md` is
+  `/frontend:component`, and `/component` where that name is free. Built-in names cannot be
+  replaced.
 
 The files of gemini-cli (`NAME.toml` with `prompt`, `{{args}}`, `!{COMMAND}` and `@{FILE}`) work
-too. `kogniterm run "/review BRANCH"` runs a custom command from a script.
-
-A project can have commands in `.kogniterm/commands`, `.claude/commands` and `.gemini/commands`.
-They work only while you trust the folder (`/trust`), and attach only files of the project. They
-are read when a session opens and when you trust the folder. After a change, you are asked to trust
-the folder again.
+too. `kogniterm run "/review BRANCH"` runs a custom command from a script. A project can have
+commands in `.kogniterm/commands`, `.claude/commands` and `.gemini/commands`; they work only while
+you trust the folder, and attach only files of the project.
 """
 KEYS_HEAD = """# Keys
 
 <!-- Generated from the tables that bind the keys by `make docs`; do not edit by hand. -->
 
-To see the keys at the prompt, type `/keys`. `/keys vi` switches to vi keys. The tables
-below apply to both.
-
-You can type while a turn runs: Enter queues the line for after the turn, Ctrl-S sends it to the
-running turn before its next step, and Ctrl-T stops the turn and sends the queued lines at once.
+`/keys` shows the keys at the prompt, and `/keys vi` switches to vi keys. You can type while a turn
+runs.
 """
 APPROVAL_KEYS = """\
-**When a key answers.** Press the key alone, on an empty line: it answers after 0.35 seconds without
-another key, or at once with Enter. Until then it is highlighted. The keys have brackets while they
-can answer. A key in the first 0.3 seconds of a question is dropped: press it again. A command
-longer than the screen has to be scrolled to its end first. A dangerous command needs the whole word
-(`yes` or `sí`, in every language) on an empty line.
+Press the key alone, on an empty line: it answers after 0.35 seconds without another key, or at once
+with Enter. A key in the first 0.3 seconds of a question is dropped. No key answers while the line
+has a text, or within half a second after a key that came before the question. A command longer than
+the screen has to be scrolled to its end first. A dangerous command needs the whole word (`yes` or
+`sí`, in every language) on an empty line.
 
-**While you type**, no key answers: not while the line has a text, and not if a key came in the half
-second before the question. The keys answer when the line is empty and half a second has passed.
-
-**Typing at a question.** Any other key starts a text on the input line:
-
-- Enter rejects the command with this text as the reason. A slash command is run instead.
-- Esc sets the text aside until the question is answered; a single key is deleted.
-- Text never approves. `n` or `no` with Enter rejects.
-
-With `TERM=dumb`, in screen-reader mode and in `kogniterm run`, type the same letters, or their
-whole words, on a line of their own. These rules apply to every question from KogniTerm.
+Any other key starts a text on the input line. Enter rejects the command with this text as the
+reason, or runs a slash command; Esc sets the text aside until the question is answered. Text never
+approves. With `TERM=dumb`, in screen-reader mode and in `kogniterm run`, type the same letters, or
+their whole words, on a line of their own.
 """
 MODEL_QUESTION = """\
-The model can ask you to decide something. Answer with a number, with the arrows, or with a text on
-the input line. The first answer is selected at the start, and Enter sends it; at KogniTerm's own
-questions, Enter alone selects nothing. Keys typed before the question is shown do not answer it. If
-KogniTerm is killed at the question, you are asked again when the session is resumed. If no user is
-available, the model is informed, and `kogniterm run` ends with status 3.
+Answer with a number, with the arrows, or with a text on the input line. The first answer is
+selected at the start, and Enter sends it. If KogniTerm is killed at the question, you are asked
+again when the session is resumed. If no user is available, the model is informed, and `kogniterm
+run` ends with status 3.
 """
 TAKEN_OVER = """\
 While you type into a running command (vim, ssh, a password prompt), it gets every key except these:
 
-| key | what it does |
-|---|---|
-| Ctrl-] | leave it running as a background job |
-| Ctrl-G Ctrl-G Ctrl-D | the same, on keyboards where `]` needs AltGr (Spanish, German): hold \
-Ctrl and press G G D within 1.5 seconds |
+- Ctrl-]: leave it running as a background job
+- Ctrl-G Ctrl-G Ctrl-D: the same, on keyboards where `]` needs AltGr (Spanish, German): hold Ctrl
+  and press G G D within 1.5 seconds
 """
 INPUT_LINE = """## On the input line
 
 - `/NAME` runs a [slash command](commands.md).
 - `!COMMAND` runs a command of your own. The model sees it and its output at its next turn.
 - `@FILE` adds a file's text, without secrets and shortened in the middle if it is long. Tab
-  completes the name: names that begin with what you typed come first; among them source files, then
-  what you changed lately and what is near. Tests, documents and generated files come later. Files
-  that git ignores, caches and binary files are not offered.
-- `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md#images). You
-  can also drop the file on the terminal, or paste an image from the clipboard with Ctrl-V.
+  completes the name, source files first; files that git ignores, caches and binary files are not
+  offered.
+- `@IMAGE` adds a PNG, JPEG, GIF or WebP image, for [models that take images](models.md). You can
+  also drop the file on the terminal, or paste an image with Ctrl-V.
 - `@jobs` adds the output of all background jobs, `@job:ID` that of one job.
 """
 
@@ -142,24 +123,20 @@ INPUT_LINE = """## On the input line
 def slash_commands() -> str:
     """Return the text of docs/commands.md."""
     rows = [_row(command) for command in COMMANDS]
-    table = "\n".join(["| command | what it does |", "|---|---|", *rows])
-    return f"{HEAD}\n{table}\n{OWN}"
+    return "\n".join([HEAD, *rows, OWN])
 
 
 def _row(command: Command) -> str:
-    shown = f"/{command.name} {command.arguments}".strip().replace("|", "\\|")
+    shown = f"/{command.name} {command.arguments}".strip()
     names = ", ".join([f"`{shown}`", *(f"`/{alias}`" for alias in command.aliases)])
     mark = "" if command.while_running else " †"
-    return f"| {names}{mark} | {command.help} |"
+    return f"- {names}{mark}: {command.help}"
 
 
 def keys_page() -> str:
     """Return the text of docs/keys.md."""
-    approving = "[Plans](plans.md#approving-a-plan) explains when a plan waits for you.\n"
-    others = (
-        "These keys answer questions about trust, `/undo` and `/forget`, about commands whose "
-        "outcome is\nunknown, and about a plan with mistakes. Each question shows its own keys.\n"
-    )
+    approving = "[Plans](plans.md) explains when a plan waits for you.\n"
+    others = "Each question shows its own keys.\n"
     parts = [KEYS_HEAD, "## At the prompt\n", _keys("prompt"), INPUT_LINE]
     parts += ["## At an approval\n", _keys("question"), APPROVAL_KEYS]
     parts += ["## At a plan\n", approving, _keys("plan")]
@@ -170,8 +147,7 @@ def keys_page() -> str:
 
 
 def _keys(where: Where) -> str:
-    rows = [f"| {shown} | {help_} |" for shown, help_ in table(where)]
-    return "\n".join(["| key | what it does |", "|---|---|", *rows, ""])
+    return "\n".join([*(f"- {shown}: {help_}" for shown, help_ in table(where)), ""])
 
 
 def man_page() -> str:

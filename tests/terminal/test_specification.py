@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 
 from tests.house.test_promises import SPECIFICATION, Row, rows
 from tests.support.real_terminal import RealTerminal
-from tests.support.typing_user import flat, leave, open_prompt, put, say
+from tests.support.typing_user import flat, leave, open_prompt, say
 from tests.terminal.conftest import OpenTerminal
 
-_BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+DEMO = SPECIFICATION.with_name("demo")
 AT_PROMPT = [row for row in rows() if row.command.startswith("/")]
 COMMANDS: dict[str, list[Row]] = {}
 for one in rows():
@@ -21,15 +22,12 @@ for one in rows():
 
 def set_up(terminal: RealTerminal) -> None:
     """Do what the page's set-up says."""
-    page = SPECIFICATION.read_text("utf-8")
-    blocks = _BLOCK.findall(page)
-    commands = next(text for language, text in blocks if language == "sh")
-    status, shown = terminal.run(" && ".join(commands.strip().splitlines()))
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(DEMO, terminal.folder / "docs" / "demo", ignore=ignored)
+    block = re.search(r"```sh\n(.*?)```", SPECIFICATION.read_text("utf-8"), re.DOTALL)
+    assert block is not None
+    status, shown = terminal.run(" && ".join(block[1].splitlines()))
     assert status == 0, shown
-    names = re.findall(r"^`(\w+\.\w+)`", page, re.MULTILINE)
-    texts = [text for language, text in blocks if language != "sh"]
-    for name, text in zip(names, texts, strict=True):
-        put(terminal.folder / "demo", name, text)
 
 
 @pytest.mark.parametrize("section", COMMANDS)
