@@ -1,4 +1,4 @@
-"""Nothing is left over: each function, constant, option, fixture and data file has a user.
+"""Every function, constant, option, fixture and file of test data has a user.
 
 Settings without a reader are found by `test_pages`, prompts by `tests/test_prompts.py`, entries of
 the catalogue by `tests/ui/test_locale.py`, and rows of the table of marks by `test_markers`.
